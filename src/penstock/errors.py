@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, as one tree. Each error carries its values as attributes and says what to do next.
+
+::
+
+    PenstockError
+      ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
+        UnknownMetricError
+      NotReadyError                      not enough data yet: the loop holds, never fails
+        StaleMetricsError
+      ModelError
+        InvalidProcessError (ValueError)
+        ConvergenceError
+      AdaptorError                       an outside system failed
+        MetricSourceError
+        ActuationError
+          ActuationTimeoutError
+          ActuationRejectedError
+        ClusterError
+
+Only ``loop/runner.py`` and ``cli/`` catch the base class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class PenstockError(Exception):
+    """Any failure Penstock itself reports."""
+
+
+class ConfigurationError(PenstockError, ValueError):
+    """The user's input is wrong; `field` names where, the message says how to mend it."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+    @classmethod
+    def of_all(cls, where: str, faults: Sequence[str]) -> ConfigurationError:
+        """One error that lists every fault found in `where`."""
+        noun = "mistake" if len(faults) == 1 else "mistakes"
+        return cls(f"{where}: {len(faults)} {noun}\n" + "\n".join(f"  - {fault}" for fault in faults), field=where)
+
+
+class UnknownMetricError(ConfigurationError):
+    """A metric was named that nothing measures."""
+
+
+class NotReadyError(PenstockError):
+    """There is not enough data yet; `needed` and `available` say how far away it is where that can be counted."""
+
+    def __init__(self, message: str, *, needed: int | None = None, available: int | None = None) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.available = available
+
+
+class StaleMetricsError(NotReadyError):
+    """The newest data is too old to decide on."""
+
+
+class ModelError(PenstockError):
+    """A mathematical model could not be built or solved."""
+
+
+class InvalidProcessError(ModelError, ValueError):
+    """Matrices or vectors do not describe a stochastic process; the message names the broken condition."""
+
+
+class ConvergenceError(ModelError):
+    """An iteration did not converge."""
+
+    def __init__(self, message: str, *, iterations: int, residual: float) -> None:
+        super().__init__(f"{message} (after {iterations} iterations, residual {residual:.3g})")
+        self.iterations = iterations
+        self.residual = residual
+
+
+class AdaptorError(PenstockError):
+    """An outside system failed: `target` says which, `retryable` whether the same call may succeed later."""
+
+    def __init__(
+        self, message: str, *, target: str = "", request_id: str | None = None, retryable: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.target = target
+        self.request_id = request_id
+        self.retryable = retryable
+
+
+class MetricSourceError(AdaptorError):
+    """Measurements could not be read."""
+
+
+class ActuationError(AdaptorError):
+    """A change could not be carried out."""
+
+
+class ActuationTimeoutError(ActuationError):
+    """A change was asked for and did not show in time."""
+
+
+class ActuationRejectedError(ActuationError):
+    """A change was refused by the outside system."""
+
+
+class ClusterError(AdaptorError):
+    """The cluster, or a process of it, could not be started or was lost."""

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loop asks of the outside. Each protocol lists what the far side promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.records import (
+    Action,
+    Allocation,
+    Decision,
+    Observation,
+    Outcome,
+    PlanRequest,
+    SourceProgress,
+    StageTime,
+    Telemetry,
+)
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+class MetricSource(Protocol):
+    """Where measurements of one operator come from.
+
+    Promises: `collect` returns what is new since the last call and never blocks for long; each batch is given
+    once, in order; what cannot be read is named in `Telemetry.faults` and left None; it never raises for a single
+    missing measurement, only (MetricSourceError) when the operator itself cannot be reached.
+    """
+
+    def collect(self) -> Telemetry:
+        """What is new since the last call."""
+        ...
+
+
+class Actuator(Protocol):
+    """Where an operator's allocation is changed.
+
+    Promises: `request` returns at once, the far side gets there later (eventually consistent); the same
+    `request_id` twice is one request; a new request replaces the last; errors are ActuationError. `release` puts
+    everything back as it was before the first request and may be called twice.
+    """
+
+    @property
+    def can_set_cpu_share(self) -> bool:
+        """Whether CPU shares can be set here; without it only executors are scaled."""
+        ...
+
+    def request(self, action: Action) -> None:
+        """Ask for the allocation in `action`."""
+        ...
+
+    def release(self) -> None:
+        """Put everything back as it was."""
+        ...
+
+
+class ArrivalTimes(Protocol):
+    """When a source's records arrived.
+
+    Promises: times are seconds since the epoch and never fall; answers do not change afterwards.
+    """
+
+    def of(self, source: SourceProgress) -> FloatArray | None:
+        """Arrival times of the records in a batch's offset range; None where this source is not known here."""
+        ...
+
+    def arrived_by(self, at: float) -> int | None:
+        """How many records have arrived up to `at`."""
+        ...
+
+
+class Policy(Protocol):
+    """A pure function from a request to a decision: same request, same decision, no side effect."""
+
+    @property
+    def name(self) -> str:
+        """How the policy is called in settings and decisions."""
+        ...
+
+    @property
+    def every_seconds(self) -> float:
+        """How often it wants to be asked."""
+        ...
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """What the operator should have."""
+        ...
+
+
+class Guard(Protocol):
+    """A named part that may change a decision, and says what it changed."""
+
+    @property
+    def name(self) -> str:
+        """How the guard is called in a decision's amendments."""
+        ...
+
+    def check(self, decision: Decision, request: PlanRequest) -> Decision:
+        """The decision as it may stand."""
+        ...
+
+
+class KnowledgeStore(Protocol):
+    """What is remembered.
+
+    Promises: what was added before a crash is there after it (stores on disk); reads give the newest `limit`
+    records, oldest first; histories are bounded, the oldest go first; safe to use from several threads.
+    """
+
+    def add_observation(self, observation: Observation) -> None:
+        """Remember an observation."""
+        ...
+
+    def add_decision(self, decision: Decision) -> None:
+        """Remember a decision with its evidence and reason."""
+        ...
+
+    def add_action(self, action: Action) -> None:
+        """Remember what was asked for."""
+        ...
+
+    def add_outcome(self, outcome: Outcome) -> None:
+        """Remember what became of an action."""
+        ...
+
+    def add_stage_times(self, times: Sequence[StageTime]) -> None:
+        """Remember how long the loop's stages took."""
+        ...
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000
+    ) -> list[Observation]:
+        """The newest observations, oldest first."""
+        ...
+
+    def decisions(
+        self,
+        operator: str | None = None,
+        *,
+        since: float = 0.0,
+        limit: int = 1000,
+        changes_only: bool = False,
+    ) -> list[Decision]:
+        """The newest decisions, oldest first."""
+        ...
+
+    def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
+        """The newest actions, oldest first."""
+        ...
+
+    def outcomes(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Outcome]:
+        """The newest outcomes, oldest first."""
+        ...
+
+    def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
+        """The newest stage times, oldest first."""
+        ...
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Remember one text under a name (settings of the run, summaries)."""
+        ...
+
+    def fact(self, name: str) -> str | None:
+        """The text under a name."""
+        ...
+
+    def close(self) -> None:
+        """Write what is left and let go of files."""
+        ...
+
+
+__all__ = [
+    "Actuator",
+    "Allocation",
+    "ArrivalTimes",
+    "FloatArray",
+    "Guard",
+    "KnowledgeStore",
+    "MetricSource",
+    "Policy",
+]

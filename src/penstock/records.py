@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frozen records that travel between the stages, in the order of the data's way.
+
+``Telemetry (BatchProgress, ...) -> Observation -> Decision -> Action -> Outcome``
+
+Instants (`at`, `started_at`, ...) are seconds since the epoch. A value that is not known is ``None``, never zero.
+Every record is plain data: `encode` writes it as JSON, `decode` reads it back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from penstock.errors import ConfigurationError
+from penstock.units import format_seconds
+
+# --- what the engine reports -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """What one batch took from one source; offsets are the JSON text the engine gave."""
+
+    description: str
+    start_offset: str | None
+    end_offset: str | None
+    latest_offset: str | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One finished micro-batch of one operator."""
+
+    operator: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    started_at: float
+    ended_at: float
+    rows: int
+    phase_seconds: Mapping[str, float]
+    sources: tuple[SourceProgress, ...]
+    state_rows: int | None = None
+
+    @property
+    def duration_seconds(self) -> float:
+        """From trigger to commit."""
+        return self.ended_at - self.started_at
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorState:
+    """One executor as the driver sees it."""
+
+    executor_id: str
+    host: str
+    cores: int
+    is_active: bool
+    active_tasks: int
+    task_seconds: float
+    """Time spent in tasks since the executor started, summed over its cores."""
+    added_at: float | None = None
+    is_draining: bool = False
+    """Chosen to go: takes no new tasks and ends when its blocks have moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """The kernel's CPU counters of an operator's executors, cumulative since the group was made."""
+
+    at: float
+    used_seconds: float
+    throttled_seconds: float
+    quota_cores: float | None
+    """The cap in force; None: no cap."""
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Everything one look at an operator brought. `faults` says what could not be read, and why."""
+
+    operator: str
+    at: float
+    batches: tuple[BatchProgress, ...] = ()
+    executors: tuple[ExecutorState, ...] | None = None
+    cpu: CpuReading | None = None
+    is_running: bool = True
+    faults: tuple[str, ...] = ()
+
+
+# --- sizes and aims --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Allocation:
+    """What an operator has: executors, and the CPU share of each (1.0: all of its cores)."""
+
+    executors: int
+    cpu_share: float = 1.0
+
+    @property
+    def capacity(self) -> float:
+        """Executors' worth of CPU: the cost of the allocation."""
+        return self.executors * self.cpu_share
+
+    def __str__(self) -> str:
+        noun = "executor" if self.executors == 1 else "executors"
+        return f"{self.executors} {noun} x {self.cpu_share:.0%} CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an operator may have: executors from `min_executors` to `max_executors`, shares out of `cpu_shares`."""
+
+    min_executors: int = 1
+    max_executors: int = 1
+    cpu_shares: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if self.min_executors < 1:
+            raise ConfigurationError(
+                f"executors: the minimum is {self.min_executors}; a running query needs at least 1",
+                field="executors",
+            )
+        if self.min_executors > self.max_executors:
+            raise ConfigurationError(
+                f"executors: minimum {self.min_executors} is above maximum {self.max_executors}; "
+                "write them as (min, max)",
+                field="executors",
+            )
+        if not self.cpu_shares:
+            raise ConfigurationError("cpu_shares: give at least one share, such as (1.0,)", field="cpu_shares")
+        for share in self.cpu_shares:
+            if not 0.0 < share <= 1.0:
+                raise ConfigurationError(
+                    f"cpu_shares: {share!r} is outside (0, 1]; a share is a fraction of the executor's cores",
+                    field="cpu_shares",
+                )
+        if list(self.cpu_shares) != sorted(set(self.cpu_shares)):
+            raise ConfigurationError(
+                f"cpu_shares: {list(self.cpu_shares)} must rise without repeats; sort them",
+                field="cpu_shares",
+            )
+
+    def allows(self, allocation: Allocation) -> bool:
+        """Whether the allocation may be asked for."""
+        return (
+            self.min_executors <= allocation.executors <= self.max_executors
+            and allocation.cpu_share in self.cpu_shares
+        )
+
+    @property
+    def top(self) -> Allocation:
+        """The largest allocation."""
+        return Allocation(self.max_executors, self.cpu_shares[-1])
+
+
+STATISTICS = ("mean", "p50", "p95", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What the user wants: a statistic of record latency at or below a bound, or (no statistic) to keep up."""
+
+    statistic: str | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.statistic is None) != (self.seconds is None):
+            raise ConfigurationError("objective: a statistic and its bound go together", field="objective")
+        if self.statistic is not None and self.statistic not in STATISTICS:
+            raise ConfigurationError(
+                f"objective: unknown statistic {self.statistic!r}; known: {', '.join(STATISTICS)}",
+                field="objective",
+            )
+        if self.seconds is not None and not 0 < self.seconds < float("inf"):
+            raise ConfigurationError(
+                f'objective: the bound must be a positive time, not {self.seconds!r}; write it like "2s"',
+                field="objective",
+            )
+
+    def measured(self, latency: LatencySummary | None) -> float | None:
+        """The value of this objective's statistic in a latency summary."""
+        if latency is None or self.statistic is None:
+            return None
+        return latency.statistic(self.statistic)
+
+    def is_met_by(self, latency: LatencySummary | None) -> bool | None:
+        """Whether the latency meets the objective; None where it cannot be told."""
+        value = self.measured(latency)
+        return None if value is None or self.seconds is None else value <= self.seconds
+
+    def __str__(self) -> str:
+        return "keep up" if self.statistic is None else f"{self.statistic} <= {format_seconds(self.seconds)}"
+
+
+# --- what the monitor makes of it ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Record latency over some records. Not exact: arrival times were interpolated between batch starts."""
+
+    records: int
+    mean_seconds: float
+    p50_seconds: float
+    p95_seconds: float
+    p99_seconds: float
+    max_seconds: float
+    is_exact: bool = True
+
+    def statistic(self, name: str) -> float:
+        """The statistic called ``mean``, ``p50``, ``p95`` or ``p99``."""
+        if name not in STATISTICS:
+            raise ConfigurationError(
+                f"unknown statistic {name!r}; known: {', '.join(STATISTICS)}", field="objective"
+            )
+        return float(getattr(self, f"{name}_seconds"))
+
+
+class Quality(StrEnum):
+    """How far an observation can be trusted; only GOOD ones are decided upon."""
+
+    GOOD = "good"
+    WARMING_UP = "warming up"
+    STALE = "stale"
+    INCOMPLETE = "incomplete"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Three words for size, kept apart because clusters are late: wanted, asked for, seen."""
+
+    planned: Allocation | None = None
+    requested: Allocation | None = None
+    observed: Allocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An operator over the last `window_seconds`. `missing` names what is not known, each with its cause."""
+
+    operator: str
+    at: float
+    window_seconds: float
+    quality: Quality
+    cluster: ClusterState
+    arrival_rate_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    backlog_records: int | None = None
+    """Arrived and not yet done: waiting, or in the running batch."""
+    utilisation: float | None = None
+    """CPU used over CPU allowed (without cgroups: time in tasks over core time)."""
+    cpu_used_cores: float | None = None
+    cpu_throttled_fraction: float | None = None
+    batch_seconds: float | None = None
+    """Mean batch time over the window."""
+    latency: LatencySummary | None = None
+    records_arrived: int | None = None
+    records_done: int | None = None
+    last_batch_id: int | None = None
+    missing: tuple[str, ...] = ()
+
+
+# --- what is decided and done ----------------------------------------------------------------------------------
+
+
+class Mode(StrEnum):
+    """Whether decisions are carried out or only told."""
+
+    ACT = "act"
+    RECOMMEND = "recommend"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An allocation that was considered and not taken."""
+
+    allocation: Allocation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amendment:
+    """A guard's change to a decision."""
+
+    guard: str
+    before: Allocation
+    after: Allocation
+    reason: str
+
+
+def new_id() -> str:
+    """A short identifier, unique among the records of a run."""
+    return uuid.uuid4().hex[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy wants for an operator, with its reason and what it looked at."""
+
+    operator: str
+    at: float
+    policy: str
+    current: Allocation
+    target: Allocation
+    reason: str
+    evidence: Mapping[str, float | str | None] = field(default_factory=dict)
+    rejected: tuple[Rejected, ...] = ()
+    amended_by: tuple[Amendment, ...] = ()
+    mode: Mode = Mode.ACT
+    decision_id: str = field(default_factory=new_id)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is to be done."""
+        return self.target != self.current
+
+    @property
+    def verb(self) -> str:
+        """``scale up``, ``scale down`` or ``hold``."""
+        if not self.is_change:
+            return "hold"
+        return "scale up" if self.target.capacity > self.current.capacity else "scale down"
+
+    def amended(self, guard: str, after: Allocation, reason: str) -> Decision:
+        """This decision as a guard changed it; the old target and the first reason are kept."""
+        return replace(
+            self, target=after, amended_by=(*self.amended_by, Amendment(guard, self.target, after, reason))
+        )
+
+    def explain(self) -> str:
+        """The decision in a few lines for people."""
+        lines = [f"{self.operator}: {self.verb}: {self.current} -> {self.target}" if self.is_change
+                 else f"{self.operator}: hold at {self.current}",
+                 f"  because {self.reason} ({self.policy})"]  # fmt: skip
+        lines += [f"  {a.guard} changed {a.before} to {a.after}: {a.reason}" for a in self.amended_by]
+        lines += [f"  not {r.allocation}: {r.reason}" for r in self.rejected]
+        shown = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.evidence.items() if v is not None}
+        if shown:
+            lines.append("  evidence: " + ", ".join(f"{k} = {v}" for k, v in shown.items()))
+        if self.mode is Mode.RECOMMEND and self.is_change:
+            lines.append("  recommended only: not carried out")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """All a policy may know. `recent` holds the operator's latest changes, oldest first."""
+
+    operator: str
+    at: float
+    observation: Observation
+    current: Allocation
+    limits: Limits
+    objective: Objective
+    recent: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A wanted allocation on its way to the outside; asking twice with one `request_id` changes nothing."""
+
+    operator: str
+    at: float
+    target: Allocation
+    decision_id: str | None
+    request_id: str = field(default_factory=new_id)
+
+
+class OutcomeStatus(StrEnum):
+    """How far an action has come."""
+
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an action, `after_seconds` after it was asked for."""
+
+    request_id: str
+    operator: str
+    at: float
+    status: OutcomeStatus
+    observed: Allocation | None
+    after_seconds: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """How long one stage of one cycle took: the loop measures itself."""
+
+    at: float
+    stage: str
+    seconds: float
+
+
+# --- plain data ------------------------------------------------------------------------------------------------
+
+R = TypeVar("R")
+
+
+_adapters: dict[type[Any], Any] = {}
+
+
+def _adapter(kind: type[Any]) -> Any:
+    if kind not in _adapters:
+        from pydantic import TypeAdapter  # late: importing penstock stays light
+
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
+def encode(record: Any) -> str:
+    """Write a record as one line of JSON."""
+    return str(_adapter(type(record)).dump_json(record).decode())
+
+
+def decode(kind: type[R], text: str | bytes) -> R:
+    """Read a record back; a text that does not fit raises ConfigurationError with every mismatch."""
+    from pydantic import ValidationError
+
+    try:
+        record: R = _adapter(kind).validate_json(text)
+    except ValidationError as fault:
+        faults = [f"{'.'.join(map(str, e['loc'])) or 'record'}: {e['msg']}" for e in fault.errors()]
+        raise ConfigurationError.of_all(f"not a {kind.__name__}", faults) from fault
+    return record
