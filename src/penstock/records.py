@@ -312,7 +312,7 @@ class Decision:
     current: Allocation
     target: Allocation
     reason: str
-    evidence: Mapping[str, float | str | None] = field(default_factory=dict)
+    evidence: Mapping[str, float | int | str | None] = field(default_factory=dict)
     rejected: tuple[Rejected, ...] = ()
     amended_by: tuple[Amendment, ...] = ()
     mode: Mode = Mode.ACT

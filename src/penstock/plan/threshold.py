@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threshold policy: one level up when the CPU is busy, one level down when it is idle.
+
+References
+----------
+MEAD, Sec. VII: the reactive policy that MEAD is compared with, U_H = 0.7, U_L = 0.5, asked every 10 s.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.errors import ConfigurationError
+from penstock.plan.ladder import direction, step
+from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPolicy:
+    """Scales by one level of the ladder when utilisation leaves the band from `lower` to `upper`.
+
+    Parameters
+    ----------
+    upper
+        Utilisation above which one level is added (U_H).
+    lower
+        Utilisation below which one level is taken (U_L).
+    every_seconds
+        How often it wants to be asked (T_A).
+
+    Notes
+    -----
+    The objective plays no part in the choice (that is the paper's point); it stands in the evidence so that a
+    reader sees how the choice went.
+    """
+
+    upper: float = 0.7
+    lower: float = 0.5
+    every_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        # Written as negations so that NaN, which compares false with everything, is refused too.
+        if not 0.0 < self.upper <= 1.0:
+            raise ConfigurationError(
+                f"upper: {self.upper!r} is outside (0, 1]; it is a fraction of the CPU allowed, such as 0.7",
+                field="upper",
+            )
+        if not 0.0 < self.lower < self.upper:
+            raise ConfigurationError(
+                f"lower: {self.lower!r} must be above 0 and below upper ({self.upper}), such as 0.5",
+                field="lower",
+            )
+        if not (math.isfinite(self.every_seconds) and self.every_seconds > 0):
+            raise ConfigurationError(
+                f'every_seconds: {self.every_seconds!r} must be a positive time, such as "10s"',
+                field="every_seconds",
+            )
+
+    @property
+    def name(self) -> str:
+        """How the policy is called in settings and decisions."""
+        return "threshold"
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """One level up, one level down, or hold."""
+        unusable = _why_not_usable(request)
+        if unusable is not None:
+            return self._decision(request, request.current, f"holding: {unusable}")
+        utilisation = request.observation.utilisation
+        assert utilisation is not None  # _why_not_usable has refused it
+        up, down = self._neighbours(request)
+        over, under = f"{utilisation:.4g} is above {self.upper:g}", f"{utilisation:.4g} is below {self.lower:g}"
+        not_up = f"utilisation {utilisation:.4g} is not above {self.upper:g}"
+        not_down = f"utilisation {utilisation:.4g} is not below {self.lower:g}"
+        if utilisation > self.upper:
+            if up is None:
+                reason = f"utilisation {over}, but there is no level above within the limits"
+                return self._decision(request, request.current, reason, (down, not_down))
+            return self._decision(request, up, f"utilisation {over}: one level up", (down, not_down))
+        if utilisation < self.lower:
+            if down is None:
+                reason = f"utilisation {under}, but there is no level below within the limits"
+                return self._decision(request, request.current, reason, (up, not_up))
+            return self._decision(request, down, f"utilisation {under}: one level down", (up, not_up))
+        reason = f"utilisation {utilisation:.4g} is between {self.lower:g} and {self.upper:g}"
+        return self._decision(request, request.current, reason, (up, not_up), (down, not_down))
+
+    @staticmethod
+    def _neighbours(request: PlanRequest) -> tuple[Allocation | None, Allocation | None]:
+        up, down = (step(request.limits, request.current, way) for way in (1, -1))
+        return (
+            up if direction(request.current, up) > 0 else None,
+            down if direction(request.current, down) < 0 else None,
+        )
+
+    def _decision(
+        self, request: PlanRequest, target: Allocation, reason: str, *rejected: tuple[Allocation | None, str]
+    ) -> Decision:
+        seen = request.observation
+        statistic = request.objective.statistic or "p95"
+        return Decision(
+            operator=request.operator,
+            at=request.at,
+            policy=self.name,
+            current=request.current,
+            target=target,
+            reason=reason,
+            evidence={
+                "utilisation": _shown(seen.utilisation),
+                "upper": self.upper,
+                "lower": self.lower,
+                "arrival_rate_rows_per_second": _shown(seen.arrival_rate_rows_per_second),
+                "backlog_records": _shown(seen.backlog_records),
+                f"latency_{statistic}_seconds": _shown(
+                    None if seen.latency is None else seen.latency.statistic(statistic)
+                ),
+                "objective_seconds": request.objective.seconds,
+                "quality": seen.quality.value,
+            },
+            rejected=tuple(Rejected(allocation, why) for allocation, why in rejected if allocation is not None),
+        )
+
+
+def _why_not_usable(request: PlanRequest) -> str | None:
+    seen = request.observation
+    missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
+    if seen.quality is not Quality.GOOD:
+        return f"the data are {seen.quality.value}{missing}"
+    if seen.utilisation is None:
+        return f"utilisation is not known{missing}"
+    if not math.isfinite(seen.utilisation) or seen.utilisation < 0:
+        return f"utilisation {seen.utilisation!r} cannot be true"
+    return None
+
+
+def _shown(value: float | None) -> float | str | None:
+    """The value as evidence; JSON has no infinity or NaN, and a broken value must not be kept as an absent one."""
+    return value if value is None or math.isfinite(value) else str(value)
