@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -53,3 +54,9 @@ class VirtualClock:
         if not until.is_set():
             self.advance(max(0.0, seconds))
         return until.is_set()
+
+
+def stopwatch() -> Callable[[], float]:
+    """Start a stopwatch; calling it gives the seconds since, unmoved by changes of the wall clock."""
+    began = time.perf_counter()
+    return lambda: time.perf_counter() - began

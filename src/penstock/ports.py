@@ -73,6 +73,10 @@ class ArrivalTimes(Protocol):
         """How many records have arrived up to `at`."""
         ...
 
+    def done_index(self, source: SourceProgress) -> int | None:
+        """How many records, counted from the very first, are done when this batch is."""
+        ...
+
 
 class Policy(Protocol):
     """A pure function from a request to a decision: same request, same decision, no side effect."""

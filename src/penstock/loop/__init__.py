@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: `cycle` is one pass of the data's way, `runner` repeats it on time."""
+
+from penstock.loop.cycle import Cycle, CycleReport
+from penstock.loop.runner import Runner
+
+__all__ = ["Cycle", "CycleReport", "Runner"]

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass of the data's way for one operator: collect, sync, observe, plan, guard, act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from penstock.clock import stopwatch
+from penstock.execute import Reconciler
+from penstock.monitor import Monitor
+from penstock.plan.guards import apply_guards
+from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy
+from penstock.records import (
+    Action,
+    Decision,
+    Limits,
+    Mode,
+    Objective,
+    Observation,
+    Outcome,
+    PlanRequest,
+    StageTime,
+)
+
+_RECENT_CHANGES = 50
+
+
+@dataclass(slots=True)
+class CycleReport:
+    """What one pass saw and did."""
+
+    observation: Observation
+    decision: Decision | None = None
+    action: Action | None = None
+    outcomes: list[Outcome] = field(default_factory=list)
+    stage_times: list[StageTime] = field(default_factory=list)
+
+
+class Cycle:
+    """All parts of one operator's control, wired once; `run_once` is the sentence they form."""
+
+    def __init__(
+        self,
+        *,
+        source: MetricSource,
+        monitor: Monitor,
+        policy: Policy,
+        guards: Sequence[Guard],
+        reconciler: Reconciler,
+        store: KnowledgeStore,
+        limits: Limits,
+        objective: Objective,
+        mode: Mode,
+    ) -> None:
+        self._source = source
+        self.monitor = monitor
+        self._policy = policy
+        self._guards = tuple(guards)
+        self._reconciler = reconciler
+        self._store = store
+        self._limits = limits
+        self._objective = objective
+        self._mode = mode
+        self._next_plan = float("-inf")
+        self._recent: list[Decision] = []
+
+    @property
+    def operator(self) -> str:
+        """Whose control this is."""
+        return self.monitor.operator
+
+    def run_once(self, now: float) -> CycleReport:
+        """One pass. Raises PenstockError when the operator cannot be reached; then nothing was changed."""
+        times: list[StageTime] = []
+        with _timed("collect", now, times):
+            telemetry = self._source.collect()
+        with _timed("observe", now, times):
+            outcomes = self._reconciler.sync(telemetry, now)
+            self.monitor.ingest(telemetry)
+            observation = self.monitor.observe(now, self._reconciler.state)
+        report = CycleReport(observation, outcomes=outcomes, stage_times=times)
+        with _timed("plan", now, times):
+            report.decision = self._plan(observation, now)
+        with _timed("act", now, times):
+            self._act(report, now)
+        with _timed("remember", now, times):
+            self._remember(report)
+        return report
+
+    def observe_only(self, now: float) -> Observation:
+        """The picture without a new look: what is known, marked stale once it is old."""
+        return self.monitor.observe(now, self._reconciler.state)
+
+    def release(self) -> None:
+        """Put everything back as it was."""
+        self._reconciler.release()
+
+    def _plan(self, observation: Observation, now: float) -> Decision | None:
+        current = self._reconciler.current
+        if now < self._next_plan or current is None:
+            return None
+        self._next_plan = now + self._policy.every_seconds
+        request = PlanRequest(
+            self.operator, now, observation, current, self._limits, self._objective, tuple(self._recent)
+        )
+        decision = replace(self._policy.plan(request), mode=self._mode)
+        return apply_guards(decision, request, self._guards)
+
+    def _act(self, report: CycleReport, now: float) -> None:
+        if self._mode is not Mode.ACT:
+            return
+        if report.decision is not None and report.decision.is_change:
+            self._recent = [*self._recent[1 - _RECENT_CHANGES :], report.decision]
+            report.action, ended = self._reconciler.start(report.decision, now)
+            report.outcomes += ended
+        elif (healed := self._reconciler.heal(now)) is not None:
+            report.action, ended = healed
+            report.outcomes += ended
+
+    def _remember(self, report: CycleReport) -> None:
+        self._store.add_observation(report.observation)
+        if report.decision is not None:
+            self._store.add_decision(report.decision)
+        if report.action is not None:
+            self._store.add_action(report.action)
+        for outcome in report.outcomes:
+            self._store.add_outcome(outcome)
+        self._store.add_stage_times(report.stage_times)
+
+
+@contextmanager
+def _timed(stage: str, now: float, into: list[StageTime]) -> Iterator[None]:
+    elapsed = stopwatch()
+    yield
+    into.append(StageTime(now, stage, elapsed()))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeats the cycles on time: no overlap, no catching up, a fault in one pass never ends the loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from penstock.clock import Clock
+from penstock.errors import PenstockError
+from penstock.loop.cycle import Cycle, CycleReport
+
+_LOG = logging.getLogger(__name__)
+
+
+class Runner:
+    """Runs every operator's cycle once per interval until stopped.
+
+    Parameters
+    ----------
+    cycles
+        One per operator; they run one after the other, so passes never overlap.
+    clock, interval_seconds
+        The schedule. A pass longer than the interval makes the next one late; missed turns are counted
+        (`missed_turns`), never made up for.
+    on_report
+        Called with every report (the live view).
+    on_fault
+        Called with the operator and a text when a pass fails.
+    """
+
+    def __init__(
+        self,
+        cycles: Sequence[Cycle],
+        clock: Clock,
+        *,
+        interval_seconds: float = 1.0,
+        on_report: Callable[[CycleReport], None] | None = None,
+        on_fault: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._cycles = tuple(cycles)
+        self._clock = clock
+        self._interval = interval_seconds
+        self._on_report = on_report
+        self._on_fault = on_fault
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.passes = 0
+        self.missed_turns = 0
+        self.faults = 0
+
+    def run(self, until: float | None = None) -> None:
+        """Run in this thread until `stop` is called or `until` is reached, then release every operator."""
+        due = self._clock.now()
+        try:
+            while not self._stop.is_set() and (until is None or self._clock.now() < until):
+                self._pass()
+                due += self._interval
+                late = self._clock.now() - due
+                if late > 0:
+                    missed = int(late // self._interval)
+                    self.missed_turns += missed
+                    due += missed * self._interval
+                self._clock.wait(due - self._clock.now(), self._stop)
+        finally:
+            self._release()
+
+    def start(self) -> None:
+        """Run in a thread of its own, which never keeps the process alive."""
+        self._thread = threading.Thread(target=self.run, name="penstock-loop", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 30.0) -> None:
+        """End after the running pass and release; safe to call twice and from any thread."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_seconds)
+
+    def _pass(self) -> None:
+        self.passes += 1
+        for cycle in self._cycles:
+            try:
+                report = cycle.run_once(self._clock.now())
+                if self._on_report is not None:
+                    self._on_report(report)
+            except PenstockError as fault:
+                self._note(cycle.operator, str(fault))
+            except Exception as fault:  # a defect of ours must not end the control of the other operators
+                _LOG.exception("cycle of %s failed", cycle.operator)
+                self._note(cycle.operator, f"{type(fault).__name__}: {fault}")
+
+    def _note(self, operator: str, text: str) -> None:
+        self.faults += 1
+        _LOG.warning("%s: this pass changed nothing: %s", operator, text)
+        if self._on_fault is not None:
+            self._on_fault(operator, text)
+
+    def _release(self) -> None:
+        for cycle in self._cycles:
+            try:
+                cycle.release()
+            except Exception as fault:  # the other operators must be released all the same
+                _LOG.exception("release of %s failed", cycle.operator)
+                self._note(cycle.operator, f"release failed: {fault}")

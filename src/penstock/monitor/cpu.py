@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU used against CPU allowed over a sliding window, from cumulative counters."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from penstock.records import ExecutorState, Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """CPU over a window. `utilisation` is used over allowed; `source` says from which counters."""
+
+    utilisation: float
+    used_cores: float | None
+    throttled_fraction: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    used_seconds: float
+    allowed_seconds: float  # integral of the allowed cores up to here
+    throttled_seconds: float | None
+
+
+class CpuWindow:
+    """Utilisation over the last `window_seconds`.
+
+    With cgroups: CPU seconds used over the integral of the quota (no quota: the executors' cores). Without: time
+    in tasks over core time, which counts waiting inside a task as work.
+    """
+
+    def __init__(self, window_seconds: float) -> None:
+        self._window_seconds = window_seconds
+        self._samples: deque[_Sample] = deque()
+        self._source = ""
+        self._task_seconds: dict[str, float] = {}
+        self._task_total = 0.0
+
+    def add(self, telemetry: Telemetry) -> None:
+        """Take the counters of one look; a change of counters starts the window anew."""
+        cores = _active_cores(telemetry.executors)
+        cpu = telemetry.cpu
+        if cpu is not None and (cpu.quota_cores is not None or cores is not None):
+            allowed = cpu.quota_cores if cpu.quota_cores is not None else cores
+            self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)
+        elif cpu is None and telemetry.executors is not None and cores:
+            self._append("task time", telemetry.at, self._count_task_seconds(telemetry.executors), cores, None)
+
+    def use(self, now: float) -> CpuUse | None:
+        """Utilisation over the window; None without two samples in it."""
+        while len(self._samples) > 2 and self._samples[1].at <= now - self._window_seconds:
+            self._samples.popleft()
+        if len(self._samples) < 2 or self._samples[-1].at < now - self._window_seconds:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        seconds, allowed = last.at - first.at, last.allowed_seconds - first.allowed_seconds
+        if seconds <= 0 or allowed <= 0:
+            return None
+        used = last.used_seconds - first.used_seconds
+        throttled = None
+        if first.throttled_seconds is not None and last.throttled_seconds is not None:
+            # Summed over the processors of the group, so it may exceed the time that passed.
+            throttled = min(1.0, (last.throttled_seconds - first.throttled_seconds) / seconds)
+        used_cores = used / seconds if self._source == "cgroup" else None
+        return CpuUse(used / allowed, used_cores, throttled, self._source)
+
+    def _append(self, source: str, at: float, used: float, allowed: float | None, throttled: float | None) -> None:
+        assert allowed is not None
+        fell = self._samples and used < self._samples[-1].used_seconds
+        if source != self._source or fell:
+            self._samples.clear()
+            self._source = source
+        if self._samples and at <= self._samples[-1].at:
+            return
+        last = self._samples[-1] if self._samples else None
+        integral = last.allowed_seconds + allowed * (at - last.at) if last else 0.0
+        self._samples.append(_Sample(at, used, integral, throttled))
+
+    def _count_task_seconds(self, executors: tuple[ExecutorState, ...]) -> float:
+        # Executors come and go: add up what each gained, so that the sum never falls when one leaves.
+        for executor in executors:
+            before = self._task_seconds.get(executor.executor_id)
+            if before is not None:
+                self._task_total += max(0.0, executor.task_seconds - before)
+        self._task_seconds = {e.executor_id: e.task_seconds for e in executors}
+        return self._task_total
+
+
+def _active_cores(executors: tuple[ExecutorState, ...] | None) -> float | None:
+    if executors is None:
+        return None
+    return float(sum(e.cores for e in executors if e.is_active))

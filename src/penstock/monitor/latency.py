@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record latency: a batch's offset range says which arrivals it carried, its end says when they were done.
+
+Every record counts, also those that waited while the query could not keep up (no coordinated omission). Means are
+exact; percentiles come from logarithmic bins 0.07 % wide, so that memory stays bounded over any number of records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.ports import ArrivalTimes, FloatArray
+from penstock.records import BatchProgress, LatencySummary
+
+_BINS_PER_OCTAVE = 1024
+_LOWEST_SECONDS = 2.0**-17  # about 8 microseconds: far below one micro-batch
+_OCTAVES = 38  # up to about 24 days
+_BINS = _BINS_PER_OCTAVE * _OCTAVES
+
+
+class LatencyHistogram:
+    """Counts of latencies in logarithmic bins, with the exact sum and maximum beside them."""
+
+    def __init__(self) -> None:
+        self._counts: NDArray[np.int64] = np.zeros(_BINS, dtype=np.int64)
+        self.records = 0
+        self._sum_seconds = 0.0
+
+    def add(self, part: HistogramPart, sign: int = 1) -> None:
+        """Count a part in, or (sign -1) take it out again."""
+        self._counts[part.bins] += sign * part.counts
+        self.records += sign * part.records
+        self._sum_seconds += sign * part.sum_seconds
+
+    def quantile(self, probability: float) -> float | None:
+        """The latency that a fraction `probability` of the records does not exceed."""
+        if self.records == 0:
+            return None
+        rank = max(1, int(np.ceil(probability * self.records)))
+        index = int(np.searchsorted(np.cumsum(self._counts), rank))
+        # The middle of the bin, on the logarithmic scale.
+        return float(_LOWEST_SECONDS * 2.0 ** ((index + 0.5) / _BINS_PER_OCTAVE))
+
+    def summary(self, is_exact: bool = True) -> LatencySummary | None:
+        """Mean, percentiles and maximum; None without records."""
+        if self.records == 0:
+            return None
+        p50, p95, p99, top = (self.quantile(p) for p in (0.50, 0.95, 0.99, 1.0))
+        assert p50 is not None
+        assert p95 is not None
+        assert p99 is not None
+        assert top is not None
+        mean = max(0.0, self._sum_seconds / self.records)
+        return LatencySummary(self.records, mean, p50, p95, p99, top, is_exact)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramPart:
+    """The latencies of one batch, as few numbers as they fill bins."""
+
+    bins: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    records: int
+    sum_seconds: float
+
+    @classmethod
+    def of(cls, latencies: FloatArray) -> HistogramPart:
+        """Sort latencies into bins; a negative one (clocks apart) counts as the lowest bin."""
+        clipped = np.maximum(latencies, _LOWEST_SECONDS)
+        index = (np.log2(clipped / _LOWEST_SECONDS) * _BINS_PER_OCTAVE).astype(np.int64)
+        bins, counts = np.unique(np.minimum(index, _BINS - 1), return_counts=True)
+        return cls(bins, counts.astype(np.int64), len(latencies), float(np.maximum(latencies, 0.0).sum()))
+
+
+class LatencyTracker:
+    """Latency of an operator's records over a sliding window and over the whole run.
+
+    Without arrival times for a source they are interpolated: a batch takes all that came since the batch before,
+    so its records are taken to have come evenly between the two batch starts. Summaries say so (`is_exact` False).
+
+    Parameters
+    ----------
+    arrival_times
+        Where arrival times come from; None: interpolate.
+    window_seconds
+        How far back the sliding window reaches.
+    """
+
+    def __init__(self, arrival_times: ArrivalTimes | None, window_seconds: float) -> None:
+        self._arrival_times = arrival_times
+        self._window_seconds = window_seconds
+        self._window: deque[tuple[float, HistogramPart]] = deque()
+        self._recent = LatencyHistogram()
+        self._whole = LatencyHistogram()
+        self._previous: BatchProgress | None = None
+        self.is_exact = True
+
+    def add(self, batch: BatchProgress) -> None:
+        """Count the records of a finished batch."""
+        arrivals = self._arrivals(batch)
+        self._previous = batch
+        if arrivals is None or len(arrivals) == 0:
+            return
+        part = HistogramPart.of(batch.ended_at - arrivals)
+        self._window.append((batch.ended_at, part))
+        self._recent.add(part)
+        self._whole.add(part)
+
+    def window(self, now: float) -> LatencySummary | None:
+        """Latency of the records done in the last `window_seconds`; None if none were."""
+        while self._window and self._window[0][0] < now - self._window_seconds:
+            self._recent.add(self._window.popleft()[1], sign=-1)
+        return self._recent.summary(self.is_exact)
+
+    def whole(self) -> LatencySummary | None:
+        """Latency of all records of the run."""
+        return self._whole.summary(self.is_exact)
+
+    def _arrivals(self, batch: BatchProgress) -> FloatArray | None:
+        if self._arrival_times is not None:
+            known = [times for s in batch.sources if (times := self._arrival_times.of(s)) is not None]
+            if known:
+                return np.concatenate(known)
+        if batch.rows == 0:
+            return None
+        self.is_exact = False
+        previous = self._previous
+        if previous is None or previous.run_id != batch.run_id:
+            return None  # what the first batch carried may have come at any time before
+        middles = (np.arange(batch.rows) + 0.5) / batch.rows
+        return previous.started_at + middles * (batch.started_at - previous.started_at)

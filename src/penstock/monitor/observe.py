@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator's telemetry, look after look, made into observations."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.monitor.cpu import CpuWindow
+from penstock.monitor.latency import LatencyTracker
+from penstock.monitor.quality import QualityJudge
+from penstock.ports import ArrivalTimes
+from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, Telemetry
+
+
+class Monitor:
+    """Holds the windows of one operator; `ingest` takes telemetry, `observe` gives the picture.
+
+    Parameters
+    ----------
+    operator
+        Its name.
+    arrival_times
+        When its source's records arrived; None: rates come from batches, latency is interpolated.
+    window_seconds
+        What rates, utilisation and latency are taken over.
+    warm_up_seconds, stale_after_seconds
+        See `QualityJudge`.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        arrival_times: ArrivalTimes | None = None,
+        *,
+        window_seconds: float = 15.0,
+        warm_up_seconds: float = 15.0,
+        stale_after_seconds: float = 10.0,
+    ) -> None:
+        self.operator = operator
+        self._arrival_times = arrival_times
+        self._window_seconds = window_seconds
+        self._latency = LatencyTracker(arrival_times, window_seconds)
+        self._cpu = CpuWindow(window_seconds)
+        self._quality = QualityJudge(warm_up_seconds, stale_after_seconds)
+        self._batches: deque[BatchProgress] = deque()
+        self._records_done = 0
+        self._faults: tuple[str, ...] = ()
+
+    def ingest(self, telemetry: Telemetry) -> None:
+        """Take what one look brought."""
+        self._quality.last_look = telemetry.at
+        self._quality.is_running = telemetry.is_running
+        self._faults = telemetry.faults
+        self._cpu.add(telemetry)
+        for batch in telemetry.batches:
+            self._quality.saw_batch(batch)
+            self._latency.add(batch)
+            self._batches.append(batch)
+            self._records_done = self._done_after(batch)
+
+    def observe(self, now: float, cluster: ClusterState) -> Observation:
+        """The operator over the last window."""
+        while self._batches and self._batches[0].ended_at < now - self._window_seconds:
+            self._batches.popleft()
+        use = self._cpu.use(now)
+        quality, notes = self._quality.judge(now, has_utilisation=use is not None)
+        arrived = None if self._arrival_times is None else self._arrival_times.arrived_by(now)
+        backlog = None if arrived is None else max(0, arrived - self._records_done)
+        latency = self._latency.window(now)
+        arrival_rate = self._arrival_rate(now, arrived)
+        missing = [*self._faults, *notes]
+        if use is None:
+            missing.append("utilisation: no CPU counters over the window yet")
+        if latency is None:
+            missing.append(f"latency: no record was done in the last {self._window_seconds:.0f} s")
+        if backlog is None:
+            missing.append("backlog: the source does not tell when records arrive")
+        last = self._quality.last_batch
+        return Observation(
+            operator=self.operator,
+            at=now,
+            window_seconds=self._window_seconds,
+            quality=quality,
+            cluster=cluster,
+            arrival_rate_rows_per_second=arrival_rate,
+            processed_rows_per_second=self._processed_rate(now),
+            backlog_records=backlog,
+            utilisation=None if use is None else use.utilisation,
+            cpu_used_cores=None if use is None else use.used_cores,
+            cpu_throttled_fraction=None if use is None else use.throttled_fraction,
+            batch_seconds=_mean_duration(self._batches),
+            latency=latency,
+            records_arrived=arrived,
+            records_done=self._records_done if last is not None else None,
+            last_batch_id=None if last is None else last.batch_id,
+            missing=tuple(missing),
+        )
+
+    def latency_of_run(self) -> LatencySummary | None:
+        """Latency over all records done so far."""
+        return self._latency.whole()
+
+    def _done_after(self, batch: BatchProgress) -> int:
+        # Offsets count from the very first record, also after a restart; rows count only what this run took.
+        if self._arrival_times is not None:
+            indices = [i for s in batch.sources if (i := self._arrival_times.done_index(s)) is not None]
+            if indices:
+                return sum(indices)
+        return self._records_done + batch.rows
+
+    def _arrival_rate(self, now: float, arrived: int | None) -> float | None:
+        if self._arrival_times is not None and arrived is not None:
+            before = self._arrival_times.arrived_by(now - self._window_seconds)
+            return None if before is None else (arrived - before) / self._window_seconds
+        return self._processed_rate(now)  # without arrival times: what the query takes in
+
+    def _processed_rate(self, now: float) -> float | None:
+        first_end = self._quality.first_batch_end
+        if first_end is None or now - first_end < self._window_seconds:
+            return None
+        return sum(b.rows for b in self._batches) / self._window_seconds
+
+
+def _mean_duration(batches: deque[BatchProgress]) -> float | None:
+    if not batches:
+        return None
+    return sum(b.duration_seconds for b in batches) / len(batches)

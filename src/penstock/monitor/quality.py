@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the data can be trusted: gaps, stale data and warm-up are marked, never read as zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.records import BatchProgress, Quality
+
+
+@dataclass(slots=True)
+class QualityJudge:
+    """Judges each observation.
+
+    Parameters
+    ----------
+    warm_up_seconds
+        After a query's first batch: the JVM still compiles, executors still register.
+    stale_after_seconds
+        Telemetry older than this is not decided upon.
+    """
+
+    warm_up_seconds: float
+    stale_after_seconds: float
+    first_batch_end: float | None = None
+    last_batch: BatchProgress | None = None
+    last_look: float | None = None
+    is_running: bool = True
+    _gap: str | None = None
+
+    def saw_batch(self, batch: BatchProgress) -> None:
+        """Take note of a finished batch; missing batch numbers are a gap."""
+        last = self.last_batch
+        if last is None or last.run_id != batch.run_id:
+            self.first_batch_end = batch.ended_at
+        elif batch.batch_id > last.batch_id + 1:
+            self._gap = f"gap: batches {last.batch_id + 1} to {batch.batch_id - 1} were not reported"
+        self.last_batch = batch
+
+    def judge(self, now: float, has_utilisation: bool) -> tuple[Quality, tuple[str, ...]]:
+        """The quality, and what is wrong in words."""
+        notes: list[str] = []
+        if self._gap is not None:
+            notes.append(self._gap)
+            self._gap = None
+        if not self.is_running:
+            return Quality.STOPPED, (*notes, "the query has stopped")
+        if self.last_look is None or now - self.last_look > self.stale_after_seconds:
+            age = "never" if self.last_look is None else f"{now - self.last_look:.0f} s ago"
+            return Quality.STALE, (*notes, f"stale: the operator was last heard of {age}")
+        if self.first_batch_end is None:
+            return Quality.WARMING_UP, (*notes, "warming up: no batch has ended yet")
+        if now < self.first_batch_end + self.warm_up_seconds:
+            left = self.first_batch_end + self.warm_up_seconds - now
+            return Quality.WARMING_UP, (*notes, f"warming up: {left:.0f} s left")
+        if not has_utilisation:
+            return Quality.INCOMPLETE, tuple(notes)
+        return Quality.GOOD, tuple(notes)

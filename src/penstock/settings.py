@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may set, declared once: types, defaults, descriptions; docs/reference/settings.md comes from here.
+
+A settings file is YAML; a wrong one shows all its mistakes at once, each with its path, and nothing is started.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from penstock.errors import ConfigurationError
+from penstock.records import STATISTICS, Limits, Mode, Objective
+from penstock.units import parse_bytes, parse_seconds
+
+_NAME = re.compile(r"^[a-z][a-z0-9_-]{0,39}$")
+_APP = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+
+
+def _name(value: str) -> str:
+    if not _NAME.match(value):
+        raise ValueError("use up to 40 small letters, digits, '-' and '_', beginning with a letter")
+    return value
+
+
+def _app(value: str) -> str:
+    if not _APP.match(value):
+        raise ValueError('write it as "module:function", such as "penstock.apps.log_analysis:log_analysis"')
+    return value
+
+
+def _size(value: Any) -> str:
+    parse_bytes(value)
+    return str(value)
+
+
+def _executors(value: tuple[int, int]) -> tuple[int, int]:
+    Limits(*value)
+    return value
+
+
+def _cpu_shares(value: tuple[float, ...]) -> tuple[float, ...]:
+    Limits(cpu_shares=value)
+    return value
+
+
+def _objective(value: dict[str, float]) -> dict[str, float]:
+    make_objective(value)
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+Name = Annotated[str, AfterValidator(_name)]
+AppPath = Annotated[str, AfterValidator(_app)]
+Size = Annotated[str, BeforeValidator(_size)]
+TextOptions = Annotated[dict[str, str], BeforeValidator(lambda d: {k: str(v) for k, v in dict(d or {}).items()})]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ClusterSettings(_Part):
+    """Where Spark runs."""
+
+    master: str = Field(
+        default="embedded",
+        description="`embedded` starts a standalone cluster for the run; else `spark://host:port`, `yarn`, `k8s://...`",
+    )
+    workers: int = Field(default=1, ge=1, le=64, description="workers of the embedded cluster")
+    cores_per_worker: int | None = Field(
+        default=None,
+        ge=1,
+        description="cores each embedded worker offers; default: what the operators may ask for at most",
+    )
+    memory_per_worker: Size | None = Field(
+        default=None,
+        description="memory each embedded worker offers; default: what the operators may ask for at most",
+    )
+
+
+class ArrivalsSettings(_Part):
+    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop."""
+
+    trace: Path | None = Field(
+        default=None, description="file of arrival times (text, csv, npy, parquet, also .gz/.xz)"
+    )
+    shape: str | None = Field(
+        default=None,
+        description="generated arrivals, such as `periodic:base=500,peak=5000,period=60s,width=20s,duration=5m`",
+    )
+    options: TextOptions = Field(
+        default_factory=dict,
+        description="further options of the `penstock_replay` source (speed, partitions, payload, seed, ...)",
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> ArrivalsSettings:
+        if (self.trace is None) == (self.shape is None):
+            raise ValueError("give either `trace` or `shape`")
+        return self
+
+    def replay_options(self) -> dict[str, str]:
+        """As options of the `penstock_replay` source."""
+        main = {"trace": str(self.trace)} if self.trace is not None else {"shape": str(self.shape)}
+        return {**self.options, **main}
+
+
+class OperatorSettings(_Part):
+    """One operator: one Structured Streaming query, a Spark application of its own."""
+
+    name: Name = Field(description="how it is called in decisions and folders")
+    app: AppPath = Field(
+        description="the PySpark function, `module:function`, from a DataFrame to a DataFrame or DataStreamWriter"
+    )
+    input: str = Field(
+        default="arrivals", description="`arrivals`, or the name of the operator whose output it reads"
+    )
+    options: TextOptions = Field(default_factory=dict, description="options handed to the function")
+    executors: Annotated[tuple[int, int], AfterValidator(_executors)] = Field(
+        default=(1, 1), description="fewest and most executors"
+    )
+    cpu_shares: Annotated[tuple[float, ...], AfterValidator(_cpu_shares)] = Field(
+        default=(1.0,), description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone"
+    )
+    executor_cores: int = Field(default=1, ge=1, le=64, description="cores of an executor")
+    executor_memory: Size = Field(default="1g", description="heap of an executor")
+    driver_memory: Size = Field(default="1g", description="heap of the driver")
+    trigger: Seconds | None = Field(
+        default=None, description="trigger interval; default: next batch as soon as the last ended"
+    )
+    spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
+
+    def limits(self) -> Limits:
+        """What it may have."""
+        return Limits(self.executors[0], self.executors[1], self.cpu_shares)
+
+
+class PolicySettings(_Part):
+    """Which policy decides."""
+
+    name: str = Field(default="threshold", description="`threshold` or `fixed`")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every: 10s`"
+    )
+
+
+class GuardSettings(_Part):
+    """Damping, applied after the policy in this order; each guard says what it changed."""
+
+    cooldown_up: Seconds = Field(default=0.0, description="no scale-up this long after any change")
+    cooldown_down: Seconds = Field(default=10.0, description="no scale-down this long after any change")
+    opposite: Seconds = Field(default=20.0, description="never two opposite changes within this time")
+    drain: Seconds = Field(
+        default=5.0, description="no scale-down while the backlog exceeds what arrives in this time"
+    )
+    settle: Seconds = Field(
+        default=60.0, description="wait at most this long for asked-for executors before deciding again"
+    )
+
+
+class RunSettings(_Part):
+    """A pipeline to run and scale."""
+
+    name: Name = Field(description="name of the pipeline")
+    arrivals: ArrivalsSettings = Field(description="what arrives")
+    operators: tuple[OperatorSettings, ...] = Field(min_length=1, description="the pipeline's operators")
+    objective: Annotated[dict[str, Seconds], AfterValidator(_objective)] = Field(
+        default_factory=dict, description="latency bound, such as `p95: 2s` (mean, p50, p95, p99); empty: keep up"
+    )
+    policy: PolicySettings = Field(default_factory=PolicySettings, description="which policy decides")
+    guards: GuardSettings = Field(default_factory=GuardSettings, description="damping after the policy")
+    mode: Literal["act", "recommend"] = Field(default="act", description="`recommend` does all but act")
+    cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
+    interval: Seconds = Field(default=1.0, gt=0, description="how often the loop looks")
+    window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
+    warm_up: Seconds = Field(default=15.0, description="after the first batch: watch, do not decide")
+    drain: Seconds = Field(
+        default=60.0, description="after the last arrival: how long to wait for records still under way"
+    )
+
+    def objective_record(self) -> Objective:
+        """The objective as a record."""
+        return make_objective(self.objective)
+
+
+def make_objective(bounds: Mapping[str, str | float]) -> Objective:
+    """An objective from ``{"p95": "2s"}``; an empty mapping means to keep up."""
+    if not bounds:
+        return Objective()
+    if len(bounds) > 1:
+        raise ConfigurationError(f"objective: give one statistic, not {', '.join(bounds)}", field="objective")
+    ((statistic, bound),) = bounds.items()
+    if statistic not in STATISTICS:
+        raise ConfigurationError(
+            f"objective: unknown statistic {statistic!r}; known: {', '.join(STATISTICS)}", field="objective"
+        )
+    return Objective(statistic, parse_seconds(bound, f"objective.{statistic}"))
+
+
+def parse_settings(data: object, where: str = "settings") -> RunSettings:
+    """Settings out of plain data; a wrong one raises ConfigurationError with every mistake."""
+    faults = _faults_between_operators(data)
+    try:
+        settings = RunSettings.model_validate(data)
+    except ValidationError as fault:
+        # A list whose items are wrong is reported by its items, not once more as too short.
+        errors = [e for e in fault.errors() if not (e["type"] == "too_short" and e["input"])]
+        raise ConfigurationError.of_all(where, [_in_words(dict(e)) for e in errors] + faults) from fault
+    if faults:
+        raise ConfigurationError.of_all(where, faults)
+    return settings
+
+
+def load_settings(path: Path) -> RunSettings:
+    """Read a settings file (YAML)."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as fault:
+        raise ConfigurationError(f"{path}: cannot be read: {fault.strerror}", field="settings file") from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigurationError(
+            f"{path}: is not a text file; write it as YAML in UTF-8", field="settings file"
+        ) from fault
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as fault:
+        raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
+    return parse_settings(data, str(path))
+
+
+def mode_of(text: str) -> Mode:
+    """The mode called `text`."""
+    try:
+        return Mode(text)
+    except ValueError:
+        raise ConfigurationError(f'mode: {text!r} is unknown; use "act" or "recommend"', field="mode") from None
+
+
+def _faults_between_operators(data: object) -> list[str]:
+    # On the plain data, so that these faults show beside those of single fields.
+    operators = data.get("operators") if isinstance(data, dict) else None
+    if not isinstance(operators, (list, tuple)):
+        return []
+    faults: list[str] = []
+    known = ["arrivals"]
+    for i, operator in enumerate(o for o in operators if isinstance(o, dict)):
+        name, source = operator.get("name"), operator.get("input", "arrivals")
+        if source not in known:
+            faults.append(
+                f"operators.{i}.input: {source!r} is none of {', '.join(known)}; "
+                "an operator reads what stands above it"
+            )
+        if name in known:
+            faults.append(f"operators.{i}.name: {name!r} is taken; give every operator a name of its own")
+        known.append(str(name))
+    return faults
+
+
+def _in_words(error: dict[str, Any]) -> str:
+    path = ".".join(str(part) for part in error["loc"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        message = "is missing"
+    elif error["type"] == "extra_forbidden":
+        known = _fields_at(error["loc"][:-1])
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        message = "is not a setting" + (
+            f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}"
+        )
+    elif not path:
+        return message
+    else:
+        message = f"{message} (got {error['input']!r})" if not isinstance(error["input"], dict) else message
+    return f"{path}: {message}" if not message.startswith(f"{path}:") else message
+
+
+def _fields_at(loc: tuple[Any, ...]) -> list[str]:
+    parts: dict[str, type[_Part]] = {
+        "cluster": ClusterSettings, "arrivals": ArrivalsSettings, "operators": OperatorSettings,
+        "policy": PolicySettings, "guards": GuardSettings,
+    }  # fmt: skip
+    part = parts.get(str(loc[0]), RunSettings) if loc else RunSettings
+    return list(part.model_fields)
