@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""K: what is remembered of a run, in memory or in one SQLite file."""
+
+from penstock.knowledge.memory import MemoryStore
+from penstock.knowledge.sqlite import SqliteStore
+
+__all__ = ["MemoryStore", "SqliteStore"]

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A knowledge store in one SQLite file: it survives the process, and others may read it while it is written.
+
+Write-ahead logging with synchronous=NORMAL: a transaction is in the kernel's page cache when `add_...` returns, so
+the end of the process by any signal loses nothing that was acknowledged. Only a power cut may cost the newest
+records, and never the file's integrity.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.errors import AdaptorError, ConfigurationError
+from penstock.records import Action, Decision, Observation, Outcome, StageTime, decode, encode
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: tells our files from other SQLite files
+
+_KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times")
+_SCHEMA = [
+    statement
+    for kind in _KINDS
+    for statement in (
+        f"CREATE TABLE {kind} (seq INTEGER PRIMARY KEY, at REAL NOT NULL, operator TEXT NOT NULL,"
+        " is_change INTEGER NOT NULL, payload TEXT NOT NULL)",
+        f"CREATE INDEX {kind}_by_operator ON {kind} (operator, at)",
+        f"CREATE INDEX {kind}_by_time ON {kind} (at)",
+    )
+] + [
+    # Asked for in every cycle, and rare among the holds.
+    "CREATE INDEX decisions_changes ON decisions (operator) WHERE is_change = 1",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+]
+
+_NO_BOUND = 1 << 62
+
+R = TypeVar("R")
+
+
+class SqliteStore:
+    """Keeps the newest records of each kind in an SQLite file (a `ports.KnowledgeStore`).
+
+    Parameters
+    ----------
+    path
+        The file; it is made where it is not there, its folder is not.
+    bound_rows
+        How many records of each kind are kept; beyond it the oldest go, some at a time.
+    busy_timeout_seconds
+        How long a call waits for another process that is writing.
+
+    Raises
+    ------
+    ConfigurationError
+        The file cannot be opened, is locked or damaged, is none of Penstock's, or of another schema version.
+        While in use, failures are AdaptorError, `retryable` where the file was only locked.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, bound_rows: int = 100_000, busy_timeout_seconds: float = 5.0
+    ) -> None:
+        if bound_rows < 1:
+            raise ConfigurationError(
+                f"bound_rows: {bound_rows} is too few records to keep; give at least 1", field="bound_rows"
+            )
+        self._open(Path(path), "rwc", bound_rows, busy_timeout_seconds)
+
+    @classmethod
+    def open_readonly(cls, path: str | os.PathLike[str], *, busy_timeout_seconds: float = 5.0) -> SqliteStore:
+        """Open an existing file to read from it, also while another process writes to it."""
+        store, file = cls.__new__(cls), Path(path)
+        if not file.is_file():
+            raise ConfigurationError(f"{file}: there is no such knowledge file", field=str(file))
+        if os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK):
+            # With the right to write, the write-ahead log of a killed process is taken in, and no side file stays.
+            mode = "rw"
+        else:
+            # Where nothing may be written and no log is left, the file alone holds everything.
+            mode = "ro" if Path(f"{file.resolve()}-wal").exists() else "ro&immutable=1"
+        store._open(file, mode, None, busy_timeout_seconds)
+        return store
+
+    def _open(self, path: Path, mode: str, bound_rows: int | None, busy_timeout_seconds: float) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._bound = _NO_BOUND if bound_rows is None else bound_rows
+        # Trimming a tenth at a time costs one range delete instead of one delete per record.
+        self._trim_every = max(1, self._bound // 10)
+        self._untrimmed = dict.fromkeys(_KINDS, 0)
+        self._connection: sqlite3.Connection | None = None
+        if not path.resolve().parent.is_dir():
+            raise ConfigurationError(
+                f"{path}: the folder {path.parent} is not there; make it first", field=str(path)
+            )
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=busy_timeout_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._connection = connection
+            self._check_identity(may_create=bound_rows is not None)
+            if bound_rows is None:
+                connection.execute("PRAGMA query_only = ON")
+            else:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA journal_size_limit = {16 << 20}")
+                self._create_if_new()
+                with self._transaction() as transaction:
+                    for kind in _KINDS:
+                        self._trim(transaction, kind)
+        except sqlite3.Error as fault:
+            self.close()
+            raise ConfigurationError(f"{path}: {_meaning(fault)}", field=str(path)) from fault
+        except BaseException:
+            self.close()
+            raise
+
+    def add_observation(self, observation: Observation) -> None:
+        """Remember an observation."""
+        self._add("observations", observation, observation.operator)
+
+    def add_decision(self, decision: Decision) -> None:
+        """Remember a decision with its evidence and reason."""
+        self._add("decisions", decision, decision.operator, is_change=decision.is_change)
+
+    def add_action(self, action: Action) -> None:
+        """Remember what was asked for."""
+        self._add("actions", action, action.operator)
+
+    def add_outcome(self, outcome: Outcome) -> None:
+        """Remember what became of an action."""
+        self._add("outcomes", outcome, outcome.operator)
+
+    def add_stage_times(self, times: Sequence[StageTime]) -> None:
+        """Remember how long the loop's stages took: all of them, or after a failure none."""
+        self._insert("stage_times", [(time.at, "", False, _payload(time)) for time in times])
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000
+    ) -> list[Observation]:
+        """The newest observations, oldest first."""
+        return self._read("observations", Observation, operator, since, limit)
+
+    def decisions(
+        self,
+        operator: str | None = None,
+        *,
+        since: float = 0.0,
+        limit: int = 1000,
+        changes_only: bool = False,
+    ) -> list[Decision]:
+        """The newest decisions, oldest first; with `changes_only` without those that hold."""
+        return self._read("decisions", Decision, operator, since, limit, changes_only=changes_only)
+
+    def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
+        """The newest actions, oldest first."""
+        return self._read("actions", Action, operator, since, limit)
+
+    def outcomes(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Outcome]:
+        """The newest outcomes, oldest first."""
+        return self._read("outcomes", Outcome, operator, since, limit)
+
+    def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
+        """The newest stage times, oldest first."""
+        return self._read("stage_times", StageTime, None, since, limit)
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Remember one text under a name."""
+        with self._in_use(), self._transaction() as transaction:
+            transaction.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+    def fact(self, name: str) -> str | None:
+        """The text under a name."""
+        with self._in_use() as connection:
+            row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and let go of it; may be called twice."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _add(self, kind: str, record: Any, operator: str, *, is_change: bool = False) -> None:
+        self._insert(kind, [(record.at, operator, is_change, _payload(record))])
+
+    def _insert(self, kind: str, rows: Sequence[tuple[float, str, bool, str]]) -> None:
+        with self._in_use(), self._transaction() as transaction:
+            transaction.executemany(
+                f"INSERT INTO {kind} (at, operator, is_change, payload) VALUES (?, ?, ?, ?)", rows
+            )
+            self._untrimmed[kind] += len(rows)
+            if self._untrimmed[kind] >= self._trim_every:
+                self._trim(transaction, kind)
+
+    def _trim(self, transaction: sqlite3.Connection, kind: str) -> None:
+        transaction.execute(f"DELETE FROM {kind} WHERE seq <= (SELECT MAX(seq) FROM {kind}) - ?", (self._bound,))
+        self._untrimmed[kind] = 0
+
+    def _read(
+        self,
+        kind: str,
+        record: type[R],
+        operator: str | None,
+        since: float,
+        limit: int,
+        *,
+        changes_only: bool = False,
+    ) -> list[R]:
+        if limit < 0:
+            raise ConfigurationError(f"limit: {limit} is below zero; say how many records to give", field="limit")
+        # Records past the bound may still wait for the next trimming: they are not shown.
+        conditions = [f"at >= ? AND seq > (SELECT MAX(seq) FROM {kind}) - ?"]
+        values: list[Any] = [since, self._bound]
+        if operator is not None:
+            conditions.append("operator = ?")
+            values.append(operator)
+        if changes_only:
+            conditions.append("is_change = 1")
+        with self._in_use() as connection:
+            rows = connection.execute(
+                f"SELECT payload FROM {kind} WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
+                (*values, min(limit, _NO_BOUND)),
+            ).fetchall()
+        return [decode(record, payload) for (payload,) in reversed(rows)]
+
+    @contextmanager
+    def _in_use(self) -> Iterator[sqlite3.Connection]:
+        """The connection for one thread at a time, with failures told in words that name the file."""
+        with self._lock:
+            if self._connection is None:
+                raise AdaptorError(f"{self.path}: the store is closed", target=str(self.path))
+            try:
+                yield self._connection
+            except sqlite3.Error as fault:
+                raise AdaptorError(
+                    f"{self.path}: {_meaning(fault)}", target=str(self.path), retryable=_is_locked(fault)
+                ) from fault
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        assert connection is not None  # both callers hold an open store
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _check_identity(self, *, may_create: bool) -> None:
+        """Refuse what is not ours before anything is written to it."""
+        identity, version, tables = self._identity()
+        if identity == 0 and tables == 0 and may_create:
+            return
+        if identity != _APPLICATION_ID:
+            raise ConfigurationError(
+                f"{self.path}: this is an SQLite file, but not one of Penstock's; choose another file",
+                field=str(self.path),
+            )
+        if version != SCHEMA_VERSION:
+            raise ConfigurationError(
+                f"{self.path}: written with schema version {version}, this Penstock reads version "
+                f"{SCHEMA_VERSION}; read it with the Penstock that wrote it, or choose another file",
+                field=str(self.path),
+            )
+
+    def _identity(self) -> tuple[int, int, int]:
+        assert self._connection is not None
+        asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
+        identity, version, tables = (int(self._connection.execute(q).fetchone()[0]) for q in asked)
+        return identity, version, tables
+
+    def _create_if_new(self) -> None:
+        # In one transaction, looked at again inside it: of two processes that start together one creates, and
+        # a process killed meanwhile leaves an empty file, not half a schema.
+        with self._transaction() as transaction:
+            if self._identity()[2] == 0:
+                transaction.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                for statement in _SCHEMA:
+                    transaction.execute(statement)
+
+
+def _payload(record: Any) -> str:
+    """The record as JSON that can be read back: JSON has no infinity or NaN, so those are refused at the door."""
+    text = encode(record)
+    decode(type(record), text)
+    return text
+
+
+def _is_locked(fault: sqlite3.Error) -> bool:
+    return getattr(fault, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _meaning(fault: sqlite3.Error) -> str:
+    """What an SQLite failure means and what to do; the low byte of the extended code is the kind of failure."""
+    advice = {
+        sqlite3.SQLITE_BUSY: "another process holds the file locked; end it, or choose another file",
+        sqlite3.SQLITE_LOCKED: "another process holds the file locked; end it, or choose another file",
+        sqlite3.SQLITE_NOTADB: "this is not an SQLite file; choose another file",
+        sqlite3.SQLITE_CORRUPT: "the file is damaged; move it away and start with a new one",
+        sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder may be written to",
+        sqlite3.SQLITE_READONLY: "the file cannot be written to; check its rights, or how it was opened",
+        sqlite3.SQLITE_PERM: "the file cannot be used for want of rights",
+        sqlite3.SQLITE_FULL: "the disk is full; free some space",
+    }.get(getattr(fault, "sqlite_errorcode", 0) & 0xFF)
+    return f"{advice} ({fault})" if advice else str(fault)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For those who write a policy, a store or an actuator of their own: fakes, builders and check-suites.
+
+The suites are plain functions with plain asserts: run them in any test framework, or in none.
+"""
+
+from penstock.clock import VirtualClock
+from penstock.testing.check_actuator import check_actuator
+from penstock.testing.check_policy import check_policy
+from penstock.testing.check_store import check_store
+from penstock.testing.fakes import FakeActuator, FakeMetricSource, a_decision, a_request, an_observation
+
+__all__ = [
+    "FakeActuator",
+    "FakeMetricSource",
+    "VirtualClock",
+    "a_decision",
+    "a_request",
+    "an_observation",
+    "check_actuator",
+    "check_policy",
+    "check_store",
+]
