@@ -65,6 +65,7 @@ class Cycle:
         self._mode = mode
         self._next_plan = float("-inf")
         self._recent: list[Decision] = []
+        self._times_of_last_pass: list[StageTime] = []
 
     @property
     def operator(self) -> str:
@@ -127,7 +128,9 @@ class Cycle:
             self._store.add_action(report.action)
         for outcome in report.outcomes:
             self._store.add_outcome(outcome)
-        self._store.add_stage_times(report.stage_times)
+        # One pass late, so that the time this step takes is among them.
+        self._store.add_stage_times(self._times_of_last_pass)
+        self._times_of_last_pass = report.stage_times
 
 
 @contextmanager

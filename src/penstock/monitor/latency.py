@@ -112,7 +112,7 @@ class LatencyTracker:
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records done in the last `window_seconds`; None if none were."""
-        while self._window and self._window[0][0] < now - self._window_seconds:
+        while self._window and self._window[0][0] <= now - self._window_seconds:
             self._recent.add(self._window.popleft()[1], sign=-1)
         return self._recent.summary(self.is_exact)
 

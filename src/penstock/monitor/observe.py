@@ -60,7 +60,7 @@ class Monitor:
 
     def observe(self, now: float, cluster: ClusterState) -> Observation:
         """The operator over the last window."""
-        while self._batches and self._batches[0].ended_at < now - self._window_seconds:
+        while self._batches and self._batches[0].ended_at <= now - self._window_seconds:
             self._batches.popleft()
         use = self._cpu.use(now)
         quality, notes = self._quality.judge(now, has_utilisation=use is not None)

@@ -126,7 +126,9 @@ class NoScaleDownWhileDraining:
 
     Notes
     -----
-    A backlog that is not known is not taken for none: the scale-down waits.
+    Where the backlog is not known, latency stands for it: by Little's law the records in the system are the arrival
+    rate times their mean latency, so more than N seconds of arrivals wait exactly when that mean is above N seconds.
+    With neither known the scale-down waits: not known is not none.
     """
 
     backlog_seconds: float = 10.0
@@ -148,7 +150,14 @@ class NoScaleDownWhileDraining:
             measured = format_seconds(request.objective.measured(seen.latency))
             return f"the objective ({request.objective}) is broken: {measured} measured"
         if seen.backlog_records is None:
-            return "the backlog is not known"
+            if seen.latency is None:
+                return "neither backlog nor latency is known"
+            if seen.latency.mean_seconds > self.backlog_seconds:
+                return (
+                    f"records take {format_seconds(seen.latency.mean_seconds)} on average, more than "
+                    f"{format_seconds(self.backlog_seconds)}"
+                )
+            return None
         if seen.backlog_records <= 0:
             return None
         rate = seen.arrival_rate_rows_per_second

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record latency joined from arrivals and batch ends."""
+
+import json
+
+import numpy as np
+import pytest
+
+from penstock.monitor.latency import HistogramPart, LatencyHistogram, LatencyTracker
+from penstock.ports import FloatArray
+from penstock.records import BatchProgress, SourceProgress
+
+
+class FakeArrivals:
+    """Records that arrive ten times a second from time zero on."""
+
+    def of(self, source: SourceProgress) -> FloatArray | None:
+        """Arrival times of the offset range."""
+        if source.start_offset is None or source.end_offset is None:
+            return None
+        return np.arange(json.loads(source.start_offset), json.loads(source.end_offset)) / 10.0
+
+    def arrived_by(self, at: float) -> int | None:
+        """Arrivals so far."""
+        return int(at * 10) + 1
+
+    def done_index(self, source: SourceProgress) -> int | None:
+        """The end of the offset range."""
+        return None if source.end_offset is None else int(json.loads(source.end_offset))
+
+
+def a_batch(batch_id: int, start: int, end: int, started_at: float, ended_at: float) -> BatchProgress:
+    """A batch with records start..end-1."""
+    source = SourceProgress("fake", str(start), str(end), None, end - start)
+    return BatchProgress("a", "q", "r", batch_id, started_at, ended_at, end - start, {}, (source,))
+
+
+def test_latency_runs_from_arrival_to_the_batch_end() -> None:
+    """Ten records of one batch: the mean is exact, percentiles are within a bin."""
+    tracker = LatencyTracker(FakeArrivals(), 30.0)
+    tracker.add(a_batch(0, 0, 10, 1.0, 2.0))  # arrivals 0.0 .. 0.9, end 2.0: latencies 2.0 .. 1.1
+    summary = tracker.window(2.0)
+    assert summary is not None
+    assert summary.is_exact
+    assert summary.records == 10
+    assert summary.mean_seconds == pytest.approx(1.55)  # (2.0 + 1.1) / 2
+    assert summary.p50_seconds == pytest.approx(1.5, rel=1e-3)  # fifth smallest of 1.1, 1.2, ... 2.0
+    assert summary.p95_seconds == pytest.approx(2.0, rel=1e-3)  # rank ceil(9.5) = 10
+    assert summary.max_seconds == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_slow_batch_makes_the_waiting_records_late() -> None:
+    """No coordinated omission: records that were due during a stall count their whole wait."""
+    tracker = LatencyTracker(FakeArrivals(), 1000.0)
+    tracker.add(a_batch(0, 0, 10, 1.0, 61.0))  # one batch took a minute
+    tracker.add(a_batch(1, 10, 610, 61.0, 62.0))  # what came meanwhile: arrivals 1.0 .. 60.9
+    summary = tracker.whole()
+    assert summary is not None
+    # batch 1: mean of 62 - t for t in 1.0 .. 60.9 = 31.05; batch 0: 60.55; (600*31.05 + 10*60.55) / 610
+    assert summary.mean_seconds == pytest.approx((600 * 31.05 + 10 * 60.55) / 610)
+
+
+def test_the_window_forgets_and_the_whole_does_not() -> None:
+    """After the window has passed its records are gone from it; the run's summary keeps them."""
+    tracker = LatencyTracker(FakeArrivals(), 10.0)
+    tracker.add(a_batch(0, 0, 10, 1.0, 2.0))
+    assert tracker.window(100.0) is None
+    whole = tracker.whole()
+    assert whole is not None
+    assert whole.records == 10
+
+
+def test_without_arrival_times_latency_is_interpolated_and_says_so() -> None:
+    """Records of a batch are spread over the time since the batch before."""
+    tracker = LatencyTracker(None, 100.0)
+    tracker.add(a_batch(0, 0, 10, 0.0, 1.0))
+    assert tracker.whole() is None  # nothing is known of when the first batch's records came
+    tracker.add(a_batch(1, 10, 20, 1.0, 3.0))
+    summary = tracker.whole()
+    assert summary is not None
+    assert not summary.is_exact
+    assert summary.mean_seconds == pytest.approx(2.5)  # arrivals spread over 0..1, end 3
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_percentiles_are_within_a_bin_of_the_exact_ones(scale: float) -> None:
+    """Against numpy on a heavy-tailed sample, relative error below 0.1 %."""
+    sample = np.random.default_rng(1).lognormal(0.0, 1.5, 20_000) * scale
+    histogram = LatencyHistogram()
+    histogram.add(HistogramPart.of(sample))
+    for p in (0.5, 0.95, 0.99):
+        exact = float(np.quantile(sample, p, method="inverted_cdf"))
+        assert histogram.quantile(p) == pytest.approx(exact, rel=1e-3)
+
+
+def test_taking_out_what_was_put_in_leaves_nothing() -> None:
+    """A part added and removed leaves the histogram empty."""
+    histogram = LatencyHistogram()
+    part = HistogramPart.of(np.array([0.5, 1.0, 2.0]))
+    histogram.add(part)
+    histogram.add(part, sign=-1)
+    assert histogram.records == 0
+    assert histogram.summary() is None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A settings file: everything wrong is told at once, and nothing else is accepted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.settings import load_settings, make_objective, mode_of, parse_settings
+
+
+def plain() -> dict[str, Any]:
+    """The smallest good settings."""
+    return {
+        "name": "logs",
+        "arrivals": {"shape": "constant:rate=10,duration=10s"},
+        "operators": [{"name": "all", "app": "penstock.apps.log_analysis:log_analysis"}],
+    }
+
+
+def test_the_smallest_settings_have_sane_defaults() -> None:
+    """A name, arrivals and one operator are enough."""
+    settings = parse_settings(plain())
+    assert settings.policy.name == "threshold"
+    assert settings.mode == "act"
+    assert settings.cluster.master == "embedded"
+    assert settings.operators[0].limits().top.executors == 1
+    assert settings.objective_record().statistic is None
+
+
+def test_durations_and_options_are_read_as_people_write_them() -> None:
+    """'2s' is two seconds; option values become text."""
+    data = plain() | {"objective": {"p95": "2s"}, "interval": "500ms"}
+    data["operators"][0]["options"] = {"repeat": 3}
+    settings = parse_settings(data)
+    assert settings.objective_record().seconds == 2.0
+    assert settings.interval == 0.5
+    assert settings.operators[0].options == {"repeat": "3"}
+
+
+def test_all_mistakes_show_at_once(tmp_path: Path) -> None:
+    """Eight mistakes of different kinds give one error with eight lines, each with its path."""
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        """
+name: Bad Name
+arrivals: {}
+operatrs: []
+operators:
+  - {name: a, app: foo, executors: [3, 1], cpu_shares: [2]}
+  - {name: a, app: "m:f", input: zzz, trigger: 2parsecs}
+objective: {p95: 2s, p50: 1s}
+"""
+    )
+    with pytest.raises(ConfigurationError) as fault:
+        load_settings(path)
+    text = str(fault.value)
+    for part in (
+        "10 mistakes",
+        "name:",
+        "arrivals: give either",
+        "did you mean `operators`",
+        "operators.0.app",
+        "operators.0.executors",
+        "operators.0.cpu_shares",
+        "operators.1.trigger",
+        "objective: give one statistic",
+        "operators.1.input: 'zzz' is none of arrivals, a",
+        "operators.1.name: 'a' is taken",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("text", ["", "- 1\n- 2\n", "a: [", "just words"])
+def test_what_is_no_settings_file_is_told(tmp_path: Path, text: str) -> None:
+    """Broken YAML, a list, or nothing at all name the file."""
+    path = tmp_path / "odd.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=r"odd\.yaml"):
+        load_settings(path)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    """A file that is not there names itself."""
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_settings(tmp_path / "none.yaml")
+
+
+def test_a_binary_file_is_told(tmp_path: Path) -> None:
+    """A file that is no text names itself."""
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(ConfigurationError, match="not a text file"):
+        load_settings(path)
+
+
+def test_objectives_and_modes_by_name() -> None:
+    """Unknown statistics and modes list the known ones."""
+    assert make_objective({}).statistic is None
+    with pytest.raises(ConfigurationError, match="p99"):
+        make_objective({"p42": "1s"})
+    with pytest.raises(ConfigurationError, match="recommend"):
+        mode_of("watch")
