@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact arrival times of replayed records: an offset range says which records, and when they were due.
+
+A replay offset is ``{"epoch_us": time zero in microseconds since 1970, "index": records due}``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from penstock.arrivals.contract import Arrivals
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+from penstock.records import SourceProgress
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOffset:
+    """How far a replay has come: the records before `index`, of a trace whose time zero is `epoch_us`."""
+
+    epoch_us: int
+    index: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> ReplayOffset | None:
+        """Read an offset; None where the text is not a replay's."""
+        try:
+            fields = json.loads(text) if text else None
+        except json.JSONDecodeError:
+            return None
+        if not isinstance(fields, dict):
+            return None
+        epoch_us, index = fields.get("epoch_us"), fields.get("index")
+        return cls(epoch_us, index) if isinstance(epoch_us, int) and isinstance(index, int) else None
+
+    def as_dict(self) -> dict[str, int]:
+        """The offset as the engine keeps it."""
+        return {"epoch_us": self.epoch_us, "index": self.index}
+
+
+def due_index(arrivals: Arrivals, speed: float, epoch_us: int, at: float) -> int:
+    """How many records are due at the instant `at`: those whose time, divided by `speed`, has passed."""
+    return arrivals.count_until((at - epoch_us / 1e6) * speed)
+
+
+class ReplayArrivals:
+    """The arrival times of a replay (`penstock.ports.ArrivalTimes`).
+
+    Parameters
+    ----------
+    arrivals, speed
+        What is replayed, and how many times faster than it was recorded.
+    epoch_us
+        Time zero in microseconds since 1970; None: learnt from the first offset seen.
+    """
+
+    def __init__(self, arrivals: Arrivals, speed: float = 1.0, *, epoch_us: int | None = None) -> None:
+        if not 0 < speed < float("inf"):
+            raise ConfigurationError(f"speed: {speed!r} is not a positive number; 1 is real time", field="speed")
+        self.arrivals = arrivals
+        self.speed = speed
+        self._epoch_us = epoch_us
+
+    @property
+    def epoch_us(self) -> int | None:
+        """Time zero in microseconds since 1970; None before it is known."""
+        return self._epoch_us
+
+    def of(self, source: SourceProgress) -> FloatArray | None:
+        """Arrival times of the records in a batch's offset range, in seconds since the epoch.
+
+        None where the offsets are not of this replay: of another kind of source, or beyond the trace's end.
+        """
+        end = self._learn(source)
+        if end is None:
+            return None
+        # The first batch has no start offset. Its time zero is the end's: only that one is kept in the checkpoint.
+        start = ReplayOffset.parse(source.start_offset)
+        first = 0 if start is None else start.index
+        if not 0 <= first <= end.index:
+            return None
+        times: FloatArray = end.epoch_us / 1e6 + self.arrivals.times(first, end.index) / self.speed
+        return times
+
+    def arrived_by(self, at: float) -> int | None:
+        """How many records have arrived up to `at`; None before time zero is known."""
+        if self._epoch_us is None:
+            return None
+        return due_index(self.arrivals, self.speed, self._epoch_us, at)
+
+    def done_index(self, source: SourceProgress) -> int | None:
+        """How many records are done when this batch is; None where the offsets are not of this replay."""
+        end = self._learn(source)
+        return None if end is None else end.index
+
+    def _learn(self, source: SourceProgress) -> ReplayOffset | None:
+        end = ReplayOffset.parse(source.end_offset)
+        if end is None or not 0 <= end.index <= self.arrivals.total:
+            return None
+        self._epoch_us = end.epoch_us
+        return end

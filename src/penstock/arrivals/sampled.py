@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random arrivals at a shape's rate: an exact nonhomogeneous Poisson process with random access.
+
+By time rescaling, the points S_1 < S_2 < ... of a unit-rate Poisson process become a Poisson process of rate
+lambda(t) when each is taken back through the cumulative rate: t_i = Lambda^-1(S_i). To reach any S_i without
+drawing all before it, the points are cut into blocks of equal count B. The length of a block is Gamma(B, 1), drawn
+once for all blocks and summed; given its length, the points inside are a Dirichlet split of it: exponentials
+scaled to that length. Both together are exactly the unit-rate process, and a block is drawn by its number alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from penstock.arrivals.contract import check_range
+from penstock.arrivals.shapes import Shape
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A Poisson process at the rate of a shape, the same for the same seed.
+
+    The number of records is random too: Poisson distributed about the shape's. 2 MB of memory serve 10^9 records.
+
+    Parameters
+    ----------
+    shape
+        The rate over time, and how long it lasts.
+    seed
+        A whole number from 0; numbers drawn by one release of numpy may differ from another's.
+    """
+
+    shape: Shape
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 1 << 64:
+            raise ConfigurationError(f"seed: {self.seed} is not a whole number from 0 to 2^64 - 1", field="seed")
+        if self.total < 1:
+            raise ConfigurationError(
+                f"seed: no record arrives within {self.duration_seconds:g} s with seed {self.seed}; "
+                "give another seed, a higher rate or a longer duration",
+                field="seed",
+            )
+
+    @property
+    def duration_seconds(self) -> float:
+        """As long as the shape."""
+        return self.shape.duration_seconds
+
+    @cached_property
+    def total(self) -> int:
+        """How many records arrive in all."""
+        last = len(self._edges) - 2
+        return last * _BLOCK + len(_block_times(self, last))
+
+    def times(self, start: int, stop: int) -> FloatArray:
+        """When the records `start` to `stop` (not included) arrive."""
+        check_range(start, stop, self.total)
+        if start == stop:
+            return np.empty(0)
+        blocks = range(start // _BLOCK, (stop - 1) // _BLOCK + 1)
+        parts = [_block_times(self, b)[max(0, start - b * _BLOCK) : stop - b * _BLOCK] for b in blocks]
+        return np.concatenate(parts)
+
+    def count_until(self, t: float) -> int:
+        """How many records have arrived at `t`."""
+        if t < 0:
+            return 0
+        last = len(self._edges) - 2
+        block = int(np.searchsorted(self._edges, self.shape.cumulative(t), side="right")) - 1
+        block = min(max(block, 0), last)
+        # Rounding may put `t` at the other side of a block's edge: the times decide.
+        while block > 0 and _block_times(self, block - 1)[-1] > t:
+            block -= 1
+        inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
+        while inside == _BLOCK and block < last:
+            block += 1
+            inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
+        return block * _BLOCK + inside
+
+    @cached_property
+    def _edges(self) -> FloatArray:
+        """Where the blocks of the unit-rate process start, up to the one that the shape's end falls into."""
+        end = self.shape.expected_records
+        draw = np.random.Generator(np.random.Philox(key=[self.seed, 0]))
+        edges = np.zeros(1)
+        while edges[-1] <= end:
+            lengths = draw.standard_gamma(_BLOCK, size=math.ceil((end - edges[-1]) / _BLOCK) + 1)
+            edges = np.concatenate((edges, edges[-1] + np.cumsum(lengths)))
+        return edges[: int(np.searchsorted(edges, end, side="right")) + 1]
+
+
+@lru_cache(maxsize=8)
+def _block_times(process: Sampled, block: int) -> FloatArray:
+    """The arrival times of one block's records, as far as they are before the end."""
+    start, end = process._edges[block : block + 2]
+    sums = np.cumsum(
+        np.random.Generator(np.random.Philox(key=[process.seed, block + 1])).standard_exponential(_BLOCK)
+    )
+    points = np.minimum(start + sums * ((end - start) / sums[-1]), end)
+    points = points[points <= process.shape.expected_records]
+    # Points closer than the rounding of the inverse could swap; no time may fall.
+    bounds = process.shape.inverse(np.array([start, end]))
+    times: FloatArray = np.clip(np.maximum.accumulate(process.shape.inverse(points)), bounds[0], bounds[1])
+    times.setflags(write=False)
+    return times

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes as people write them: one line of text, or a mapping in a settings file.
+
+::
+
+    constant:rate=500,duration=5m
+    periodic:base=500,peak=5000,period=60s,width=20s,duration=5m,smooth=false
+    steps:30s@500,10s@5000,30s@500
+    sampled:periodic:base=500,peak=5000,period=60s,width=20s,duration=5m,seed=7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.arrivals.contract import Arrivals
+from penstock.arrivals.sampled import Sampled
+from penstock.arrivals.shapes import Constant, Periodic, Shape, Steps
+from penstock.errors import ConfigurationError
+from penstock.units import parse_rate, parse_seconds
+
+_Reader = Callable[[Any, str], Any]
+
+
+def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arrivals:
+    """Give the shape in a text or a mapping.
+
+    Parameters
+    ----------
+    description
+        Text as above, or a mapping with the same fields and the shape's name under ``shape``, for example
+        ``{"shape": "steps", "steps": [["30s", 500], ["10s", 5000]]}``; ``sampled: true`` makes arrivals random.
+    seed
+        For sampled shapes that name none.
+
+    Raises
+    ------
+    ConfigurationError
+        Unknown, missing or wrong fields, all of them at once.
+
+    Examples
+    --------
+    >>> parse_shape("constant:rate=500,duration=2s")
+    Constant(rate=500.0, duration_seconds=2.0)
+    """
+    name, fields, is_sampled = _split(description) if isinstance(description, str) else _unpack(description)
+    if name not in _FIELDS:
+        raise ConfigurationError(
+            f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, each also as sampled:NAME:...",
+            field="shape",
+        )
+    if is_sampled:
+        seed = _read_seed(fields.pop("seed", seed), "seed")
+    shape = _build(name, fields)
+    return Sampled(shape, seed) if is_sampled else shape
+
+
+def _split(text: str) -> tuple[str, dict[str, Any], bool]:
+    rest = text.strip()
+    is_sampled = rest.startswith("sampled:")
+    name, _, body = rest.removeprefix("sampled:").partition(":")
+    name = name.strip()
+    fields: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in body.split(","))):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if equals:
+            if key in fields:
+                raise ConfigurationError(f"shape: {key} is given twice in {text!r}", field="shape")
+            fields[key] = value
+        elif name == "steps":
+            fields.setdefault("steps", []).append(part)
+        else:
+            raise ConfigurationError(
+                f"shape: cannot read {part!r} in {text!r}; write field=value, such as duration=5m", field="shape"
+            )
+    return name, fields, is_sampled
+
+
+def _unpack(mapping: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
+    fields = dict(mapping)
+    return str(fields.pop("shape", "")), fields, _read_bool(fields.pop("sampled", False), "sampled")
+
+
+def _build(name: str, fields: Mapping[str, Any]) -> Shape:
+    readers, required = _FIELDS[name]
+    faults = [
+        f"unknown field {field!r}; known fields of {name}: {', '.join(readers)}"
+        for field in fields
+        if field not in readers
+    ]
+    faults += [
+        f"{field} is missing; {name} needs {', '.join(required)}" for field in required if field not in fields
+    ]
+    values: dict[str, Any] = {}
+    for field, reader in readers.items():
+        if field in fields:
+            try:
+                values[field] = reader(fields[field], field)
+            except ConfigurationError as fault:
+                faults.append(str(fault))
+    if faults:
+        raise ConfigurationError.of_all(f"shape {name}", faults)
+    if name == "constant":
+        return Constant(values["rate"], values["duration"])
+    if name == "steps":
+        return Steps(values["steps"], values["duration"]) if "duration" in values else Steps.once(values["steps"])
+    return Periodic(
+        values["base"],
+        values["peak"],
+        values["period"],
+        values["width"],
+        values["duration"],
+        values.get("smooth", True),
+    )
+
+
+def _read_bool(value: Any, field: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if str(value).strip().lower() not in known:
+        raise ConfigurationError(f"{field}: {value!r} is neither true nor false", field=field)
+    return known[str(value).strip().lower()]
+
+
+def _read_seed(value: Any, field: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError) as fault:
+        raise ConfigurationError(f"{field}: {value!r} is not a whole number", field=field) from fault
+
+
+def _read_steps(value: Any, field: str) -> tuple[tuple[float, float], ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ConfigurationError(f'{field}: {value!r} is not a list of steps such as "30s@500"', field=field)
+    return tuple(_read_step(step, field) for step in value)
+
+
+def _read_step(step: Any, field: str) -> tuple[float, float]:
+    seconds, rate = step.split("@", 1) if isinstance(step, str) and "@" in step else (step, None)
+    if rate is None and isinstance(step, Sequence) and not isinstance(step, str) and len(step) == 2:
+        seconds, rate = step
+    if rate is None:
+        raise ConfigurationError(f'{field}: cannot read {step!r}; write a step like "30s@500"', field=field)
+    return parse_seconds(seconds, field), parse_rate(rate, field)
+
+
+# Of each shape: its fields with what reads them, and the fields that must be there.
+_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
+    "constant": ({"rate": parse_rate, "duration": parse_seconds}, ("rate", "duration")),
+    "periodic": (
+        {
+            "base": parse_rate,
+            "peak": parse_rate,
+            "period": parse_seconds,
+            "width": parse_seconds,
+            "duration": parse_seconds,
+            "smooth": _read_bool,
+        },
+        ("base", "peak", "period", "width", "duration"),
+    ),
+    "steps": ({"steps": _read_steps, "duration": parse_seconds}, ("steps",)),
+}

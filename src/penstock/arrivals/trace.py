@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded arrivals: sorted times in seconds from the trace's start, in memory or mapped from a file.
+
+Files of any size are read in bounded memory: numbers are checked and written, chunk by chunk, into a ``.npy`` file
+that is then mapped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from penstock.arrivals.contract import check_range
+from penstock.arrivals.trace_files import Chunk
+from penstock.arrivals.trace_times import Reading, check_times, read_times
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+
+
+class Trace:
+    """Recorded arrival times (:class:`penstock.arrivals.contract.Arrivals`).
+
+    Parameters
+    ----------
+    times
+        Seconds from the trace's start, none smaller than the one before.
+    name
+        How the trace is called in errors.
+    is_checked
+        The times come out of `load_trace` or `save_npy` and are not looked through again.
+
+    Raises
+    ------
+    ConfigurationError
+        Empty, unsorted, negative, NaN or infinite.
+    """
+
+    def __init__(self, times: ArrayLike, *, name: str = "trace", is_checked: bool = False) -> None:
+        self.name = name
+        self._times: FloatArray = np.asanyarray(times, dtype=np.float64)
+        if self._times.ndim != 1 or not len(self._times):
+            raise _empty(name)
+        if not is_checked:
+            last = 0.0
+            for start in range(0, len(self._times), 1 << 16):
+                part = self._times[start : start + (1 << 16)]
+                check_times(name, part, last, Chunk(part, range(start, start + len(part)), "index"))
+                last = float(part[-1])
+
+    @property
+    def total(self) -> int:
+        """How many records arrive in all."""
+        return len(self._times)
+
+    @property
+    def duration_seconds(self) -> float:
+        """From the trace's start to its last arrival."""
+        return float(self._times[-1])
+
+    def count_until(self, t: float) -> int:
+        """How many records have arrived at `t`."""
+        return int(np.searchsorted(self._times, t, side="right"))
+
+    def times(self, start: int, stop: int) -> FloatArray:
+        """When the records `start` to `stop` (not included) arrived."""
+        check_range(start, stop, self.total)
+        return np.array(self._times[start:stop])
+
+    def save_npy(self, path: str | Path) -> None:
+        """Write the times as a ``.npy`` file, which loads without being read through."""
+        with Path(path).open("wb") as file:
+            np.lib.format.write_array(file, self._times, allow_pickle=False)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.name!r}: {self.total} arrivals in {self.duration_seconds:g} s)"
+
+
+def load_trace(
+    path: str | Path,
+    *,
+    column: str | None = None,
+    unit: str = "s",
+    kind: str = "arrivals",
+    origin: str = "zero",
+    cache_dir: Path | None = None,
+) -> Trace:
+    """Give the trace in a text, csv, npy or parquet file; text and csv may be packed (``.gz``, ``.xz``).
+
+    Parameters
+    ----------
+    column
+        The column's name or number (from 0), for csv and parquet with more than one.
+    unit
+        Of the file's numbers: ``s``, ``ms``, ``us``, ``ns``, ``m``, ``h`` or ``d``.
+    kind
+        ``arrivals``: the numbers are times; ``iats``: the times between arrivals, the first from the start.
+    origin
+        ``zero``: times count from 0; ``first``: from the first arrival, for traces of absolute times.
+    cache_dir
+        Where the converted trace is kept for the next call and for other processes; None: it goes with the Trace.
+
+    Raises
+    ------
+    ConfigurationError
+        The file, the line and the fix.
+    """
+    path, reading = Path(path), Reading(column, unit, kind, origin)
+    if cache_dir is not None:
+        npy = _cached_npy(path, reading, cache_dir)
+        return Trace(np.load(npy, mmap_mode="r", allow_pickle=False), name=str(path), is_checked=True)
+    with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
+        offset, count = _write_npy(file, read_times(path, reading))
+        if not count:
+            raise _empty(str(path))
+        times = np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,))
+    return Trace(times, name=str(path), is_checked=True)
+
+
+def _empty(name: str) -> ConfigurationError:
+    return ConfigurationError(f"trace: {name} holds no arrival; give at least one time", field="trace")
+
+
+def _cached_npy(path: Path, reading: Reading, folder: Path) -> Path:
+    """The converted trace in `folder`, made at the first call; a changed file or option is another trace."""
+    try:
+        state = path.stat()
+    except OSError as fault:
+        raise ConfigurationError(f"trace: {path} cannot be read: {fault.strerror}", field="trace") from fault
+    identity = (str(path.resolve()), state.st_mtime_ns, state.st_size, reading)
+    target = folder / f"trace-{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.npy"
+    if target.exists():
+        return target
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _, count = _write_npy(file, read_times(path, reading))
+        if not count:
+            raise _empty(str(path))
+        Path(part).replace(target)  # whole or not at all, also when several processes convert at once
+    finally:
+        Path(part).unlink(missing_ok=True)
+    return target
+
+
+def _write_npy(file: object, chunks: Iterator[FloatArray]) -> tuple[int, int]:
+    """Write chunks as one array; gives the offset of its data and its length."""
+    out = cast("BinaryIO", file)
+    header = {"descr": "<f8", "fortran_order": False, "shape": (0,)}
+    np.lib.format.write_array_header_1_0(out, header)
+    offset, count = out.tell(), 0
+    for chunk in chunks:
+        out.write(np.ascontiguousarray(chunk, dtype="<f8").data)
+        count += len(chunk)
+    # The length is known only now; the format pads headers so that a longer number fits in place.
+    out.seek(0)
+    np.lib.format.write_array_header_1_0(out, header | {"shape": (count,)})
+    if out.tell() != offset:
+        raise AssertionError("the npy header changed its length")
+    out.flush()
+    return offset, count
