@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a dead run left behind: processes that carry a dead warden's mark, and folders that name one as owner."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.adaptors.process.warden import MARK, start_tick
+
+OWNER_FILE = ".penstock-owner"
+"""Stands in a temporary folder of a run and holds the mark of the warden that will remove it."""
+FOLDER_PREFIX = "penstock-"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Processes and folders whose warden is dead."""
+
+    processes: tuple[int, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.processes or self.folders)
+
+
+def find_leftovers(temporary: Path | None = None) -> Leftovers:
+    """What dead runs left on this machine; folders are looked for in `temporary`, the system's by default."""
+    processes = tuple(pid for pid, mark in sorted(marked_processes().items()) if not is_alive(mark))
+    folders = []
+    for owner in sorted((temporary or Path(tempfile.gettempdir())).glob(f"{FOLDER_PREFIX}*/{OWNER_FILE}")):
+        try:
+            mark = owner.read_text()
+        except OSError:  # removed meanwhile, or another user's
+            continue
+        if not is_alive(mark):
+            folders.append(owner.parent)
+    return Leftovers(processes, tuple(folders))
+
+
+def remove_leftovers(temporary: Path | None = None) -> Leftovers:
+    """End the processes and remove the folders of dead runs; give what was found."""
+    found = find_leftovers(temporary)
+    for mark in {mark for mark in marked_processes().values() if not is_alive(mark)}:
+        end_marked(mark)
+    for folder in found.folders:
+        shutil.rmtree(folder)
+    return found
+
+
+def marked_processes() -> dict[int, str]:
+    """The living processes that some warden started, directly or not, each with its warden's mark."""
+    wanted = MARK.encode() + b"="
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        for variable in variables:
+            if variable.startswith(wanted):
+                found[int(entry.name)] = variable[len(wanted) :].decode()
+    return found
+
+
+def is_alive(mark: str) -> bool:
+    """Whether the warden that wrote `mark` still runs; a later process with the same pid does not count."""
+    pid, _, tick = mark.partition(":")
+    return pid.isdigit() and tick.isdigit() and start_tick(int(pid)) == int(tick)
+
+
+def end_marked(mark: str, *, timeout_seconds: float = 10.0) -> list[int]:
+    """Kill every process that carries `mark`; give the pids of those still there when the time is up."""
+    deadline = time.monotonic() + timeout_seconds
+    while left := [pid for pid, carried in marked_processes().items() if carried == mark]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+    return []
