@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reference from the code; `--check` fails when what is there is stale."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+HEADER = "<!-- Written by `make docs` from the code; edits here are lost. -->\n\n"
+
+
+def settings_page() -> str:
+    """Every setting with its type, default and description."""
+    from penstock import settings
+
+    parts = [HEADER, "# Settings\n\n", "A settings file is YAML: `penstock run pipeline.yaml`.\n"]
+    sections = [
+        ("top level", settings.RunSettings),
+        ("arrivals", settings.ArrivalsSettings),
+        ("operators (a list)", settings.OperatorSettings),
+        ("policy", settings.PolicySettings),
+        ("guards", settings.GuardSettings),
+        ("cluster", settings.ClusterSettings),
+    ]
+    for title, model in sections:
+        parts.append(f"\n## {title}\n\n{inspect.getdoc(model)}\n\n{_settings_table(model)}")
+    return "".join(parts)
+
+
+def _settings_table(model: type[BaseModel]) -> str:
+    lines = ["| setting | default | meaning |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        lines.append(f"| `{name}` | {_default(field)} | {field.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "needed"
+    if field.default_factory is not None:
+        return (
+            "see below"
+            if inspect.isclass(field.default_factory) and issubclass(field.default_factory, BaseModel)
+            else "empty"
+        )
+    if field.default is None or field.default is PydanticUndefined:
+        return "none"
+    value = list(field.default) if isinstance(field.default, tuple) else field.default
+    return f"`{value}`"
+
+
+def cli_page() -> str:
+    """Every command with its help, as the terminal shows it."""
+    from penstock.cli.main import cli
+
+    parts = [HEADER, "# Command line\n"]
+    context = click.Context(cli, info_name="penstock", terminal_width=100, max_content_width=100)
+    commands = [("penstock", cli, context)]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context, terminal_width=100, max_content_width=100)
+        commands.append((f"penstock {name}", command, inner))
+    for title, command, inner in commands:
+        parts.append(f"\n## {title}\n\n```text\n{command.get_help(inner).rstrip()}\n```\n")
+    return "".join(parts)
+
+
+def records_page() -> str:
+    """The records that travel between the stages."""
+    from penstock import records
+
+    parts = [HEADER, "# Records\n\n", inspect.getdoc(records) or "", "\n"]
+    for name, kind in vars(records).items():
+        if inspect.isclass(kind) and dataclasses.is_dataclass(kind) and kind.__module__ == records.__name__:
+            hints = typing.get_type_hints(kind)
+            rows = [f"| `{f.name}` | `{_type(hints[f.name])}` |" for f in dataclasses.fields(kind)]
+            doc = inspect.getdoc(kind)
+            parts.append(f"\n## {name}\n\n{doc}\n\n| field | type |\n|---|---|\n" + "\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+def _type(hint: Any) -> str:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return " or ".join("none" if a is type(None) else _type(a) for a in typing.get_args(hint))
+    origin = typing.get_origin(hint)
+    if origin is not None:
+        inner = ", ".join("..." if a is Ellipsis else _type(a) for a in typing.get_args(hint))
+        return f"{origin.__name__}[{inner}]"
+    return getattr(hint, "__name__", str(hint))
+
+
+def errors_page() -> str:
+    """The tree of errors."""
+    from penstock import errors
+
+    return HEADER + "# Errors\n\n" + (inspect.getdoc(errors) or "") + "\n"
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page, "records.md": records_page, "errors.md": errors_page}
+
+
+def main() -> int:
+    """Write the pages, or with `--check` compare them."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        path, text = REFERENCE / name, page()
+        if check and (not path.exists() or path.read_text(encoding="utf-8") != text):
+            stale.append(str(path.relative_to(ROOT)))
+        elif not check:
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        print("stale: " + ", ".join(stale) + "; run `make docs`")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
