@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, nearest
 from penstock.ports import Guard
-from penstock.records import Decision, PlanRequest, Quality
+from penstock.records import Decision, Observation, PlanRequest, Quality
 from penstock.units import format_count, format_seconds
 
 
@@ -126,9 +126,9 @@ class NoScaleDownWhileDraining:
 
     Notes
     -----
-    Where the backlog is not known, latency stands for it: by Little's law the records in the system are the arrival
-    rate times their mean latency, so more than N seconds of arrivals wait exactly when that mean is above N seconds.
-    With neither known the scale-down waits: not known is not none.
+    Where the backlog is not known, latency stands for it: by Little's law the records in the system are the
+    arrival rate times their mean latency, so more than N seconds of arrivals wait exactly when that mean is above
+    N seconds. With neither known the scale-down waits: not known is not none.
     """
 
     backlog_seconds: float = 10.0
@@ -150,23 +150,24 @@ class NoScaleDownWhileDraining:
             measured = format_seconds(request.objective.measured(seen.latency))
             return f"the objective ({request.objective}) is broken: {measured} measured"
         if seen.backlog_records is None:
-            if seen.latency is None:
-                return "neither backlog nor latency is known"
-            if seen.latency.mean_seconds > self.backlog_seconds:
-                return (
-                    f"records take {format_seconds(seen.latency.mean_seconds)} on average, more than "
-                    f"{format_seconds(self.backlog_seconds)}"
-                )
-            return None
-        if seen.backlog_records <= 0:
-            return None
+            return self._why_slow(seen)
         rate = seen.arrival_rate_rows_per_second
-        if rate is None:
+        if seen.backlog_records > 0 and rate is None:
             return f"{format_count(seen.backlog_records)} records wait and the arrival rate is not known"
-        if seen.backlog_records > rate * self.backlog_seconds:
+        if rate is not None and seen.backlog_records > rate * self.backlog_seconds:
             return (
                 f"{format_count(seen.backlog_records)} records wait, more than the arrivals of "
                 f"{format_seconds(self.backlog_seconds)} at {format_count(rate)} per second"
+            )
+        return None
+
+    def _why_slow(self, seen: Observation) -> str | None:
+        if seen.latency is None:
+            return "neither backlog nor latency is known"
+        if seen.latency.mean_seconds > self.backlog_seconds:
+            return (
+                f"records take {format_seconds(seen.latency.mean_seconds)} on average, more than "
+                f"{format_seconds(self.backlog_seconds)}"
             )
         return None
 

@@ -2,8 +2,9 @@
 """The allocations worth having, as one ladder: every rung has more capacity than the one below it.
 
 Executors and CPU shares make a grid; a policy that says "one level up" needs an order. Capacity (executors times
-share) gives it. Of two allocations with the same capacity the one with fewer executors stays: each executor
-costs memory, and moving a share is done at once while starting an executor takes seconds.
+share) gives it. An allocation is left out where fewer executors have at least its capacity: each executor costs
+memory, and moving a share is done at once while starting an executor takes seconds. So executors never fall on
+the way up.
 """
 
 from __future__ import annotations
@@ -28,16 +29,14 @@ def ladder(limits: Limits) -> tuple[Allocation, ...]:
     ['1 executor x 50% CPU', '1 executor x 100% CPU', '2 executors x 100% CPU']
     """
     rungs: list[Allocation] = []
-    grid = (
-        Allocation(executors, share)
-        for executors in range(limits.min_executors, limits.max_executors + 1)
-        for share in limits.cpu_shares
-    )
-    for allocation in sorted(grid, key=lambda a: (a.capacity, a.executors)):
-        if not rungs or direction(rungs[-1], allocation) > 0:
-            rungs.append(allocation)
-        elif allocation.executors <= rungs[-1].executors:
-            rungs[-1] = allocation  # the same capacity but for rounding, and the top must stay
+    # By executors first: a rung is kept only if it has more capacity than all that need no more executors.
+    for executors in range(limits.min_executors, limits.max_executors + 1):
+        for share in limits.cpu_shares:
+            allocation = Allocation(executors, share)
+            if not rungs or direction(rungs[-1], allocation) > 0:
+                rungs.append(allocation)
+            elif allocation.executors == rungs[-1].executors:
+                rungs[-1] = allocation  # two shares apart by rounding: the larger stays, so that the top is there
     return tuple(rungs)
 
 
