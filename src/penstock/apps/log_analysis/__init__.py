@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log analysis, the application of the MEAD paper (Sec. II): statistics of log lines and patterns found in them.
+
+::
+
+    lines -> parser -> counter    events of each component
+                    -> matcher    lines that each user-given regular expression is found in
+
+As one query it is `log_analysis`. As three operators, each a Spark application of its own, the parser's stream
+goes to a folder of Parquet files which counter and matcher read as a file stream with ``stream_schema("parser")``.
+
+The lines come from the replay source, which makes them up or reads real ones (its option ``payload=file:PATH``;
+the operator's option ``format`` then names the file's format).
+"""
+
+from penstock.apps.log_analysis.counts import Counts, read_counts
+from penstock.apps.log_analysis.operators import (
+    counter,
+    log_analysis,
+    matcher,
+    parser,
+)
+from penstock.apps.log_analysis.options import check_options, stream_schema
+
+__all__ = [
+    "Counts",
+    "check_options",
+    "counter",
+    "log_analysis",
+    "matcher",
+    "parser",
+    "read_counts",
+    "stream_schema",
+]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result: counts by kind and key, as one small JSON file that is always whole.
+
+Every batch writes all counts so far (complete mode) with its id, so a batch that is run again after a crash
+writes the same file again, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+FILE_NAME = "counts.json"
+COUNTS_SCHEMA = "kind STRING, key STRING, count BIGINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """All counts up to and with batch `batch_id`: kind -> key -> count.
+
+    Kinds are ``component``, ``pattern``, ``malformed`` and ``total``; the last two have the one key ``""``.
+    """
+
+    batch_id: int
+    by_kind: Mapping[str, Mapping[str, int]]
+
+    def of(self, kind: str) -> Mapping[str, int]:
+        """The counts of one kind; empty where the query has counted none."""
+        return self.by_kind.get(kind, {})
+
+    @property
+    def total(self) -> int | None:
+        """Lines read, well-formed or not; None where the query does not count them."""
+        return self.of("total").get("")
+
+    @property
+    def malformed(self) -> int | None:
+        """Lines discarded; None where none was, or the query does not see them."""
+        return self.of("malformed").get("")
+
+
+def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, str, int]]) -> Path:
+    """Write rows of (kind, key, count) as `folder`/counts.json; a reader sees the old file or the new, no part."""
+    by_kind: dict[str, dict[str, int]] = {}
+    for kind, key, count in rows:
+        by_kind.setdefault(kind, {})[key] = count
+    target = Path(folder) / FILE_NAME
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"batch_id": batch_id, "counts": by_kind}, file, ensure_ascii=False, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def read_counts(path: str | Path) -> Counts | None:
+    """Read the counts in a folder (or in the file itself); None where no batch has ended yet.
+
+    Raises
+    ------
+    ConfigurationError
+        Where the file is something else.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / FILE_NAME
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return Counts(int(content["batch_id"]), {kind: dict(keys) for kind, keys in content["counts"].items()})
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        raise ConfigurationError(
+            f"output: {file} does not hold counts ({fault!r}); give the output folder of a log analysis",
+            field="output",
+        ) from fault
+
+
+def counts_writer(counts: DataFrame, folder: str) -> DataStreamWriter:
+    """Give the writer, not yet started, that keeps `folder`/counts.json up to date with a frame of counts."""
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        write_counts(folder, batch_id, [(row["kind"], row["key"], row["count"]) for row in batch.collect()])
+
+    return counts.writeStream.outputMode("complete").foreachBatch(write)

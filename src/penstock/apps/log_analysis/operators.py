@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators: parser, counter, matcher, and log_analysis, which is all three as one query.
+
+Each takes a stream and its options and gives a stream, or a writer that is not yet started.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.apps.log_analysis.counts import counts_writer
+from penstock.apps.log_analysis.options import Options, check_options, chosen_format, chosen_patterns
+from penstock.apps.log_analysis.patterns import check_in_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+PARSER_METRICS = "penstock_parser"
+"""The name the parser's counts of each batch have among a progress's observed metrics."""
+
+
+def parser(stream: DataFrame, options: Options) -> DataFrame:
+    """Give the well-formed lines as (index, arrival, timestamp, level, component, message).
+
+    Malformed lines are discarded and counted: the progress of each batch holds `parsed` and `malformed` among
+    its observed metrics, under ``penstock_parser``. They belong to the batch, so a batch run again tells them
+    again: add them up by batch id.
+
+    Parameters
+    ----------
+    stream
+        Rows with at least `index`, `arrival` and `value`, such as the replay source's.
+    options
+        ``format``: the name of a line format (default ``penstock``).
+    """
+    from pyspark.sql import functions as sf
+
+    from penstock.apps.log_analysis.frames import parse
+
+    check_options("parser", options)
+    lines = parse(stream, chosen_format(options)).observe(
+        PARSER_METRICS,
+        sf.count_if(sf.col("is_parsed")).alias("parsed"),
+        sf.count_if(~sf.col("is_parsed")).alias("malformed"),
+    )
+    return lines.where("is_parsed").drop("is_parsed")
+
+
+def counter(stream: DataFrame, options: Options) -> DataStreamWriter:
+    """Count the events of each component of parsed lines; option ``output``: the folder of the result."""
+    from penstock.apps.log_analysis.frames import component_counts
+
+    check_options("counter", options)
+    return counts_writer(component_counts(stream), options["output"])
+
+
+def matcher(stream: DataFrame, options: Options) -> DataStreamWriter:
+    """Count, for each pattern, the parsed lines whose message it is found in, and the lines looked at.
+
+    Parameters
+    ----------
+    stream
+        The parser's rows.
+    options
+        ``output``: the folder of the result. ``patterns``: a file of patterns (default: a built-in set).
+        ``pattern_count``: how many patterns to look for, to set the work a line is (default: all of them once).
+    """
+    from penstock.apps.log_analysis.frames import pattern_counts
+
+    check_options("matcher", options)
+    patterns = chosen_patterns(options)
+    check_in_java(patterns, stream.sparkSession)
+    return counts_writer(pattern_counts(stream, patterns), options["output"])
+
+
+def log_analysis(stream: DataFrame, options: Options) -> DataStreamWriter:
+    """Parse, count and match in one query, with the options of all three.
+
+    The counts have the kinds ``component``, ``pattern``, ``malformed`` and ``total``; the components' counts and
+    the malformed lines add up to the total.
+    """
+    from penstock.apps.log_analysis.frames import analysis_counts
+
+    check_options("log_analysis", options)
+    patterns = chosen_patterns(options)
+    check_in_java(patterns, stream.sparkSession)
+    return counts_writer(analysis_counts(stream, chosen_format(options), patterns), options["output"])

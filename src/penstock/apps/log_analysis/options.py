@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each operator takes and gives: its options, looked through before anything starts, and its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from penstock.apps.log_analysis.counts import COUNTS_SCHEMA
+from penstock.apps.log_analysis.lines import LineFormat, line_format
+from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS, Pattern, load_patterns, take
+from penstock.errors import ConfigurationError
+
+Options: TypeAlias = Mapping[str, str]
+
+PARSED_SCHEMA = (
+    "index BIGINT, arrival TIMESTAMP, timestamp TIMESTAMP, level STRING, component STRING, message STRING"
+)
+_SCHEMAS = {
+    "parser": PARSED_SCHEMA,
+    "counter": COUNTS_SCHEMA,
+    "matcher": COUNTS_SCHEMA,
+    "log_analysis": COUNTS_SCHEMA,
+}
+_OPTIONS = {
+    "parser": ("format",),
+    "counter": ("output",),
+    "matcher": ("patterns", "pattern_count", "output"),
+    "log_analysis": ("format", "patterns", "pattern_count", "output"),
+}
+MOST_PATTERNS = 1000
+
+
+def stream_schema(operator: str) -> str:
+    """Give the schema (DDL) of what an operator emits, so that a reader needs no inference.
+
+    Examples
+    --------
+    >>> stream_schema("counter")
+    'kind STRING, key STRING, count BIGINT'
+    """
+    if operator not in _SCHEMAS:
+        raise ConfigurationError(
+            f"operator: unknown operator {operator!r}; known: {', '.join(_SCHEMAS)}", field="operator"
+        )
+    return _SCHEMAS[operator]
+
+
+def check_options(operator: str, options: Options) -> None:
+    """Look through an operator's options without Spark, before anything is started.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake: unknown option, unknown format, a pattern that does not compile, no output folder.
+    """
+    stream_schema(operator)
+    known = _OPTIONS[operator]
+    faults = [f"{name}: unknown option; known: {', '.join(known)}" for name in options if name not in known]
+    if "output" in known and not options.get("output"):
+        faults.append("output: missing; give the folder counts.json is written to")
+    for name, check in (("format", chosen_format), ("patterns", _pattern_set), ("pattern_count", chosen_patterns)):
+        if name in known and name in options:
+            try:
+                check(options)
+            except ConfigurationError as fault:
+                if str(fault) not in faults:
+                    faults.append(str(fault))
+    if faults:
+        raise ConfigurationError.of_all(f"options of {operator}", faults)
+
+
+def chosen_format(options: Options) -> LineFormat:
+    """Give the line format the options name; ``penstock`` where they name none."""
+    return line_format(options.get("format", "penstock"))
+
+
+def _pattern_set(options: Options) -> tuple[Pattern, ...]:
+    path = options.get("patterns")
+    return DEFAULT_PATTERNS if path is None else load_patterns(path)
+
+
+def chosen_patterns(options: Options) -> tuple[Pattern, ...]:
+    """Give the patterns of the file the options name (or the built-in ones), as many as they ask for."""
+    available = _pattern_set(options)
+    text = options.get("pattern_count")
+    if text is None:
+        return available
+    if not text.strip().isdecimal() or not 1 <= int(text) <= MOST_PATTERNS:
+        raise ConfigurationError(
+            f"pattern_count: {text!r} is not a whole number from 1 to {MOST_PATTERNS}", field="pattern_count"
+        )
+    return take(available, int(text))

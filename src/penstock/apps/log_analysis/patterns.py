@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the matcher looks for: named regular expressions, from a file or built in, checked before anything starts.
+
+Spark searches in Java's dialect. Without a running Java an expression is checked by Python's compiler after what
+only Java knows has been masked (`\\p{Lu}`, `\\h`, `\\Q...\\E`, `(?<name>...)`) and what only Python knows refused
+(`(?P<name>...)`, `(?(1)...)`, `(?#...)`). With a Spark session `check_in_java` lets Java itself judge.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Pattern(NamedTuple):
+    """A regular expression and the name its matches are counted under."""
+
+    name: str
+    regex: str
+
+
+DEFAULT_PATTERNS: tuple[Pattern, ...] = (
+    Pattern("ipv4 address", r"\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b"),
+    Pattern("uuid", r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"),
+    Pattern("mail address", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    Pattern("url", r"\b(?:https?|hdfs|ftp)://[\w.-]+(?::\d{1,5})?(?:/\S*)?"),
+    Pattern("block", r"\b(?:blk|rdd|broadcast|shuffle)_-?\d+(?:_\d+)*\b"),
+    Pattern("exception", r"\b(?:[a-z]\w*\.)*[A-Z]\w*(?:Exception|Error)\b"),
+    Pattern("stack frame", r"\bat (?:[\w$]+\.)+[\w$<>]+\([\w.]+(?::\d+)?\)"),
+    Pattern("failure", r"(?i)\b(?:fail(?:ed|ure|ing)?|abort(?:ed)?|fatal|panic|corrupt(?:ed)?|denied)\b"),
+    Pattern("timeout", r"(?i)\btime(?:d)?[ -]?out\b|\bdeadline exceeded\b"),
+    Pattern("lost connection", r"(?i)\bconnection (?:reset|refused|closed|lost)\b|\bbroken pipe\b"),
+    Pattern(
+        "login failure", r"(?i)\b(?:failed|invalid|bad) (?:password|login|user|credentials?)\b.{0,80}\bfrom\b"
+    ),
+    Pattern("secret in clear", r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\s*[=:]\s*\S+"),
+    Pattern("sql injection", r"(?i)\bunion\s+(?:all\s+)?select\b|\bor\s+(\d+)\s*=\s*\1\b|;\s*drop\s+table\b"),
+    Pattern("path traversal", r"(?:\.\./){2,}|%2e%2e(?:%2f|/)|/etc/(?:passwd|shadow)\b"),
+    Pattern("script injection", r"(?i)<script[^>]{0,100}>|javascript:\s*\w+\(|\bon(?:error|load)\s*="),
+    Pattern("server error", r"\bHTTP/\d(?:\.\d)?\"? 5\d\d\b|\bstatus[=: ]+5\d\d\b"),
+    Pattern("slow", r"\b(?:\d{4,}(?:\.\d+)? ?ms|\d{2,}(?:\.\d+)? ?(?:s|sec|seconds))\b"),
+    Pattern("nearly full", r"\b(?:9\d|100)(?:\.\d+)? ?%"),
+    Pattern("out of memory", r"(?i)\bout of memory\b|\boutofmemory|\boom[ -]?kill|\bheap space\b"),
+    Pattern("repeated word", r"\b([A-Za-z]{3,}) \1\b"),
+    Pattern("key and value", r"\b([a-z_]+)=(\w+)(?:,? [a-z_]+=\w+){2,}"),
+    Pattern("card number", r"\b(?:\d[ -]?){15}\d\b"),
+)
+
+_PYTHON_ONLY = (
+    (re.compile(r"\(\?P<"), "write a named group as (?<name>...)"),
+    (re.compile(r"\(\?P="), r"write a reference to a named group as \k<name>"),
+    (re.compile(r"\(\?\("), "Java has no conditional groups; write both branches with |"),
+    (re.compile(r"\(\?#"), "Java has no comments of this form; leave it out"),
+)
+# Each is put in place by harmless text of the same length, so that positions in messages stay true.
+_JAVA_ONLY = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\[pP](?:\{\w[\w=]*\}|[A-Z])|\\k<\w+>|\(\?<[A-Za-z]\w*>|\\x\{[0-9a-fA-F]+\}"
+    r"|\\[hHvVRXGzeN]|\\\\|\\.",
+    re.DOTALL,
+)
+
+
+def _masked(regex: str) -> str:
+    def mask(found: re.Match[str]) -> str:
+        text = found.group()
+        if text.startswith("(?<"):
+            return "(?:" + "n" * (len(text) - 3)
+        if text.startswith((r"\Q", r"\k", r"\x{")):
+            return "q" * len(text)
+        if text[:2] in (r"\p", r"\P", r"\h", r"\H", r"\v", r"\V", r"\R", r"\X", r"\G", r"\z", r"\e", r"\N"):
+            return r"\w" + "w" * (len(text) - 2)
+        return text  # an escape both know
+
+    return _JAVA_ONLY.sub(mask, regex)
+
+
+def fault_of(pattern: Pattern) -> str | None:
+    """Say what is wrong with a pattern, where, and how to mend it; None where Java should compile it."""
+    bare = re.sub(r"\\.", "__", pattern.regex, flags=re.DOTALL)
+    for python_only, fix in _PYTHON_ONLY:
+        if found := python_only.search(bare):
+            return _fault(pattern, "not in Java's dialect", found.start(), fix)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # Java's set operations, such as [a-z&&[^b]]
+            re.compile(_masked(pattern.regex))
+    except re.error as fault:
+        return _fault(pattern, fault.msg, fault.pos, None)
+    return None
+
+
+def _fault(pattern: Pattern, what: str, position: int | None, fix: str | None) -> str:
+    where = "" if position is None or position < 0 else f" at position {position}"
+    mend = fix or "mend the expression, or put a backslash before a sign that is meant as itself"
+    return f"patterns: {pattern.name!r} does not compile: {what}{where} in {pattern.regex!r}; {mend}"
+
+
+def load_patterns(path: str | Path) -> tuple[Pattern, ...]:
+    """Read patterns from a file: a name, a tab (or a colon and a space) and an expression on each line.
+
+    Empty lines and lines that begin with ``#`` are passed over.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake of the file: a line without an expression, a name given twice, an expression that does
+        not compile, no pattern at all.
+    """
+    file = Path(path)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigurationError(
+            f"patterns: cannot read {file}: {fault}; give the path of a text file", field="patterns"
+        ) from fault
+    faults: list[str] = []
+    found: dict[str, Pattern] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, regex = line.partition("\t" if "\t" in line else ": ")
+        pattern = Pattern(name.strip(), regex.strip("\t"))
+        if not pattern.name or not pattern.regex.strip():
+            faults.append(
+                f"patterns: line {number} is not a name and an expression: {line!r}; write 'name: regex'"
+            )
+        elif pattern.name in found:
+            faults.append(f"patterns: line {number} gives {pattern.name!r} a second time; choose another name")
+        else:
+            found[pattern.name] = pattern
+            if fault_text := fault_of(pattern):
+                faults.append(f"line {number}: {fault_text}")
+    if not found and not faults:
+        faults.append("patterns: there is no pattern in it; write at least one line 'name: regex'")
+    if faults:
+        raise ConfigurationError.of_all(str(file), faults)
+    return tuple(found.values())
+
+
+def take(patterns: Sequence[Pattern], count: int) -> tuple[Pattern, ...]:
+    """Give `count` patterns: the first ones, or all of them round and round under numbered names.
+
+    The number of patterns sets how much work a line is. A repeated expression is written in one more pair of
+    brackets each round, or Spark would see that it has been searched for already and not search again.
+    """
+    chosen = []
+    for index in range(count):
+        turn, place = divmod(index, len(patterns))
+        name, regex = patterns[place]
+        chosen.append(
+            Pattern(f"{name} ~{turn + 1}", "(?:" * turn + regex + ")" * turn) if turn else patterns[place]
+        )
+    return tuple(chosen)
+
+
+def check_in_java(patterns: Sequence[Pattern], spark: SparkSession) -> None:
+    """Let the session's Java compile every pattern.
+
+    Raises
+    ------
+    ConfigurationError
+        With every pattern Java refuses, the position and Java's own words.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a classic session always has its gateway"
+    faults = []
+    for pattern in patterns:
+        try:
+            jvm.java.util.regex.Pattern.compile(pattern.regex)
+        except Py4JJavaError as fault:
+            refusal = fault.java_exception
+            faults.append(_fault(pattern, refusal.getDescription(), refusal.getIndex(), None))
+    if faults:
+        raise ConfigurationError.of_all("patterns", faults)
