@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run went: its history out of a knowledge store, as figures, pictures and a page."""
+
+from penstock.evaluation.history import RunHistory, read_history
+from penstock.evaluation.report import Report, write_report
+
+__all__ = ["Report", "RunHistory", "read_history", "write_report"]

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as its knowledge store remembers it, also while it is still going."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from penstock.errors import ConfigurationError
+from penstock.loop.account import OperatorAccount, RunSummary
+from penstock.loop.cycle import CycleReport
+from penstock.ports import KnowledgeStore
+from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
+from penstock.settings import make_objective
+
+_RECORDS_READ = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigures:
+    """How long one stage of the loop took, over all cycles."""
+
+    stage: str
+    cycles: int
+    mean_seconds: float
+    p95_seconds: float
+    max_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MissingNote:
+    """Something that could not be measured, and how often."""
+
+    operator: str
+    text: str
+    cycles: int
+    first_at: float
+    last_at: float
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """Everything a store remembers of one run, oldest first."""
+
+    observations: Mapping[str, Sequence[Observation]]
+    decisions: Sequence[Decision]
+    actions: Sequence[Action]
+    outcomes: Sequence[Outcome]
+    stage_times: Sequence[StageTime]
+    settings: Mapping[str, Any] | None
+    final_summary: Mapping[str, Any] | None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run came to its end and said how it went; False: still going, or cut off."""
+        return self.final_summary is not None
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        for source in (self.final_summary, self.settings):
+            if source is not None and source.get("name"):
+                return str(source["name"])
+        return "run"
+
+    @cached_property
+    def operators(self) -> list[str]:
+        """The operators' names, in the pipeline's order."""
+        named = [str(o["name"]) for o in (self.settings or {}).get("operators", []) if "name" in o]
+        seen = [*self.observations, *(d.operator for d in self.decisions)]
+        return list(dict.fromkeys([*(n for n in named if n in seen), *seen]))
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What was wanted."""
+        return make_objective((self.settings or {}).get("objective") or {})
+
+    @cached_property
+    def started_at(self) -> float | None:
+        """When the first record of the run was made."""
+        firsts = [o[0].at for o in self.observations.values() if o] + [d.at for d in self.decisions[:1]]
+        return min(firsts, default=None)
+
+    @cached_property
+    def ended_at(self) -> float | None:
+        """When the newest record of the run was made."""
+        lasts = [o[-1].at for o in self.observations.values() if o] + [d.at for d in self.decisions[-1:]]
+        return max(lasts, default=None)
+
+    def since_start(self, at: float) -> float:
+        """Seconds from the run's first record to `at`."""
+        return at - (self.started_at if self.started_at is not None else at)
+
+    @cached_property
+    def changes(self) -> list[Decision]:
+        """The decisions that wanted something changed."""
+        return [d for d in self.decisions if d.is_change]
+
+    def thresholds(self, operator: str) -> tuple[float | None, float | None]:
+        """The utilisation band (lower, upper) the policy last used for an operator; None where it has none."""
+        for decision in reversed(self.decisions):
+            if decision.operator == operator:
+                return _number(decision.evidence.get("lower")), _number(decision.evidence.get("upper"))
+        return None, None
+
+    def outcome_of(self, decision: Decision) -> Outcome | None:
+        """The last word on the action that carried out a decision."""
+        return self._outcome_by_decision.get(decision.decision_id)
+
+    @cached_property
+    def _outcome_by_decision(self) -> dict[str, Outcome]:
+        decided_by = {a.request_id: a.decision_id for a in self.actions if a.decision_id is not None}
+        return {decided_by[o.request_id]: o for o in self.outcomes if o.request_id in decided_by}
+
+    def time_above_objective(self, operator: str) -> float | None:
+        """The share of the time with a known latency in which it was above the objective; None: cannot be told."""
+        above = known = 0.0
+        for previous, seen in itertools.pairwise(self.observations.get(operator, ())):
+            is_met = self.objective.is_met_by(seen.latency)
+            if is_met is not None:
+                known += seen.at - previous.at
+                above += 0.0 if is_met else seen.at - previous.at
+        return above / known if known > 0 else None
+
+    @cached_property
+    def stages(self) -> list[StageFigures]:
+        """The loop's own times per stage, in the order of the cycle."""
+        by_stage: dict[str, list[float]] = {}
+        for time in self.stage_times:
+            by_stage.setdefault(time.stage, []).append(time.seconds)
+        return [
+            StageFigures(stage, len(t), math.fsum(t) / len(t), _nearest_rank(t, 0.95), max(t))
+            for stage, t in by_stage.items()
+        ]
+
+    @cached_property
+    def missing_notes(self) -> list[MissingNote]:
+        """What could not be measured, most frequent first."""
+        spans: dict[tuple[str, str], list[float]] = {}
+        for operator, observations in self.observations.items():
+            for seen in observations:
+                for text in seen.missing:
+                    spans.setdefault((operator, text), []).append(seen.at)
+        notes = [MissingNote(o, text, len(at), at[0], at[-1]) for (o, text), at in spans.items()]
+        return sorted(notes, key=lambda note: (-note.cycles, note.first_at))
+
+    def qualities(self, operator: str) -> dict[str, float]:
+        """The share of the observations of each quality."""
+        counts = Counter(str(o.quality) for o in self.observations.get(operator, ()))
+        return {quality: count / counts.total() for quality, count in counts.most_common()}
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The run's own summary, or (while it goes on) as much of one as the store gives."""
+        if self.final_summary is not None:
+            return self.final_summary
+        return self._summary_so_far().to_json()
+
+    def _summary_so_far(self) -> RunSummary:
+        # Latency over the whole run is not the mean of windows, so it stays unknown until the run has said it.
+        executor = share = top = 0.0
+        for operator, observations in self.observations.items():
+            account = OperatorAccount()
+            for seen in observations:
+                account.add(CycleReport(seen))
+            executor += account.executor_seconds
+            share += account.share_seconds
+            top += account.observed_seconds * self._top_capacity(operator)
+        first = self.observations.get(self.operators[0], ()) if self.operators else ()
+        newest = first[-1] if first else None
+        return RunSummary(
+            name=self.name, folder="", mode=str((self.settings or {}).get("mode", "act")),
+            started_at=self.started_at or 0.0, ended_at=self.ended_at or 0.0, objective=self.objective,
+            records_due=None if newest is None else newest.records_arrived, records_read=None,
+            records_done=None if newest is None else newest.records_done, latency=None,
+            cpu_share_mean=share / executor if executor > 0 else None,
+            executor_seconds=executor, capacity_seconds=share, static_capacity_seconds=top,
+            decisions=tuple(self.changes),
+        )  # fmt: skip
+
+    def _top_capacity(self, operator: str) -> float:
+        for settings in (self.settings or {}).get("operators", []):
+            if settings.get("name") == operator:
+                executors, shares = settings.get("executors", (1, 1)), settings.get("cpu_shares", (1.0,))
+                return Limits(executors[0], executors[1], tuple(shares)).top.capacity
+        return 0.0
+
+
+def read_history(store: KnowledgeStore) -> RunHistory:
+    """Read what a store remembers of its run.
+
+    Raises
+    ------
+    ConfigurationError
+        The facts `settings` or `summary` are not the JSON a run leaves.
+    """
+    observations: dict[str, list[Observation]] = {}
+    for seen in store.observations(limit=_RECORDS_READ):
+        observations.setdefault(seen.operator, []).append(seen)
+    return RunHistory(
+        observations=observations,
+        decisions=store.decisions(limit=_RECORDS_READ),
+        actions=store.actions(limit=_RECORDS_READ),
+        outcomes=store.outcomes(limit=_RECORDS_READ),
+        stage_times=store.stage_times(limit=_RECORDS_READ),
+        settings=_json_fact(store, "settings"),
+        final_summary=_json_fact(store, "summary"),
+    )
+
+
+def _json_fact(store: KnowledgeStore, name: str) -> Mapping[str, Any] | None:
+    text = store.fact(name)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as fault:
+        raise ConfigurationError(f"the run's {name} cannot be read: {fault}", field=name) from fault
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"the run's {name} is not a JSON object", field=name)
+    return value
+
+
+def _nearest_rank(values: Sequence[float], level: float) -> float:
+    return sorted(values)[max(0, math.ceil(level * len(values)) - 1)]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

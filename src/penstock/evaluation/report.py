@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run's report: one self-contained HTML page and one picture, written beside the run's knowledge."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.history import RunHistory, read_history
+from penstock.ports import KnowledgeStore
+from penstock.records import STATISTICS, Decision, Mode, OutcomeStatus
+from penstock.units import format_seconds
+
+_DECISIONS_SHOWN = 500
+_NOTES_SHOWN = 40
+_SVG_UP_TO = 6000  # observations; beyond it the page carries the PNG, or it would grow by megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where a report was written."""
+
+    html: Path
+    png: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One figure at the top of the page; `verdict` is "good", "bad" or nothing."""
+
+    title: str
+    value: str
+    note: str = ""
+    verdict: str = ""
+
+
+def write_report(store: KnowledgeStore, folder: Path) -> Report:
+    """Write ``report.html`` and ``report.png`` of the run in `store` into `folder`, each whole or not at all.
+
+    Raises
+    ------
+    ConfigurationError
+        The folder cannot be written to, or the packages for pictures are not installed.
+    """
+    history = read_history(store)
+    try:
+        from penstock.evaluation.pictures import png_of
+
+        png = png_of(history)
+        page = render_page(history, png)
+    except ModuleNotFoundError as fault:
+        raise ConfigurationError(
+            f"report: the package {fault.name} is missing; install it with: pip install 'penstock[report]'",
+            field="report",
+        ) from fault
+    report = Report(folder / "report.html", folder / "report.png")
+    try:
+        _write_whole(report.png, png)
+        _write_whole(report.html, page.encode())
+    except OSError as fault:
+        raise ConfigurationError(
+            f"folder: {folder} cannot be written to: {fault.strerror}; give another one", field="folder"
+        ) from fault
+    return report
+
+
+def render_page(history: RunHistory, png: bytes) -> str:
+    """The page as text; whatever came from users or machines is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    from penstock.evaluation.pictures import svg_of
+
+    environment = Environment(
+        loader=PackageLoader("penstock.evaluation", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(seconds=format_seconds, clock=clock)
+    count = sum(len(o) for o in history.observations.values())
+    held_back = [d for d in history.decisions if d.amended_by and not d.is_change]
+    return environment.get_template("report.html").render(
+        history=history,
+        cards=cards(history),
+        # Markup: our own drawing, whose texts matplotlib has turned into shapes.
+        svg=Markup(svg_of(history)) if count <= _SVG_UP_TO else None,
+        png=base64.b64encode(png).decode(),
+        changes=history.changes[-_DECISIONS_SHOWN:],
+        changes_left_out=max(0, len(history.changes) - _DECISIONS_SHOWN),
+        held_back=held_back[-_DECISIONS_SHOWN:],
+        held_back_total=len(held_back),
+        outcome_text=lambda decision: outcome_text(history, decision),
+        notes=history.missing_notes[:_NOTES_SHOWN],
+        notes_left_out=max(0, len(history.missing_notes) - _NOTES_SHOWN),
+        settings=None if history.settings is None else settings_text(history.settings),
+        started=_date(history.started_at),
+    )
+
+
+def cards(history: RunHistory) -> list[Card]:
+    """The figures a reader looks for first."""
+    s = history.summary
+    result: list[Card] = []
+    objective, latency = s.get("objective") or {}, s.get("latency")
+    if latency is not None:
+        statistic, bound, met = objective.get("statistic") or "p95", objective.get("seconds"), objective.get("met")
+        aim = (
+            "no bound was set"
+            if bound is None
+            else f"{'met' if met else 'not met'}: bound {format_seconds(bound)}"
+        )
+        others = ", ".join(f"{n} {format_seconds(latency.get(n))}" for n in STATISTICS if n != statistic)
+        verdict = "" if met is None else "good" if met else "bad"
+        value = format_seconds(latency.get(statistic))
+        result.append(Card(f"Latency {statistic}", value, f"{aim}; {others}", verdict))
+    for operator in history.operators:
+        above = history.time_above_objective(operator)
+        if above is not None:
+            suffix = f" ({operator})" if len(history.operators) > 1 else ""
+            result.append(
+                Card(f"Time above the objective{suffix}", f"{above:.0%}", "of the time with known latency")
+            )
+    due, done = s.get("records_due"), s.get("records_done")
+    result.append(
+        Card("Records done", whole(done), f"of {whole(due)} due", _all_done(due, done, history.is_ended))
+    )
+    saved = saved_fraction(s)
+    if saved is not None:
+        result.append(Card("Capacity saved", f"{saved:.0%}", "against the top allocation all the time"))
+    share = s.get("cpu_share_mean")
+    if share is not None:
+        result.append(
+            Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds")
+        )
+    ups = sum(d.verb == "scale up" for d in history.changes)
+    note = f"{ups} up, {len(history.changes) - ups} down; {len(history.decisions)} decisions in all"
+    result.append(Card("Changes", str(len(history.changes)), note))
+    if s.get("faults"):
+        result.append(Card("Failed looks", str(s["faults"]), "cycles that could not reach an operator", "bad"))
+    return result
+
+
+def saved_fraction(summary: Mapping[str, Any]) -> float | None:
+    """How much less capacity was paid for than the top allocation would have cost; None where it is not known."""
+    top, paid = summary.get("static_capacity_seconds"), summary.get("capacity_seconds")
+    return None if not top or paid is None else 1.0 - paid / top
+
+
+def outcome_text(history: RunHistory, decision: Decision) -> str:
+    """What became of a decision, in words."""
+    if not decision.is_change:
+        return "nothing to do"
+    if decision.mode is Mode.RECOMMEND:
+        return "recommended only"
+    outcome = history.outcome_of(decision)
+    if outcome is None or outcome.status is OutcomeStatus.PENDING:
+        return "no outcome recorded" if history.is_ended else "under way"
+    after, why = format_seconds(outcome.after_seconds), f": {outcome.detail}" if outcome.detail else ""
+    if outcome.status is OutcomeStatus.DONE:
+        return f"done after {after}"
+    word = "failed" if outcome.status is OutcomeStatus.FAILED else "replaced by a later decision"
+    return f"{word} after {after}{why}"
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings as YAML, in the order they were given."""
+    return str(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, default_flow_style=None))
+
+
+def whole(count: int | None) -> str:
+    """A count with its thousands apart; a dash where it is not known."""
+    return "-" if count is None else f"{count:,}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds since the start as ``m:ss`` or ``h:mm:ss``.
+
+    Examples
+    --------
+    >>> clock(75), clock(3725)
+    ('1:15', '1:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _all_done(due: int | None, done: int | None, is_ended: bool) -> str:
+    if due is None or done is None or not is_ended:
+        return ""
+    return "good" if due == done else "bad"
+
+
+def _date(at: float | None) -> str:
+    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
