@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the embedded cluster finds in its folder: places to write to, quiet logging, defaults of applications."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_LOGGING = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+# The ready-check reads what master and worker say about their start.
+logger.deploy.name = org.apache.spark.deploy
+logger.deploy.level = info
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+def write_cluster_folders(folder: Path, host: str) -> None:
+    """Make conf, logs, work, local and tmp in `folder`, with the two files Spark reads from conf."""
+    for name in ("conf", "logs", "work", "local", "tmp"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "conf" / "log4j2.properties").write_text(_LOGGING)
+    # An application's own settings go before these. Nothing is written outside the folder by default: not the
+    # warehouse into the working directory, not native libraries into /tmp.
+    (folder / "conf" / "spark-defaults.conf").write_text(
+        f"spark.driver.host {host}\n"
+        f"spark.driver.bindAddress {host}\n"
+        "spark.ui.showConsoleProgress false\n"
+        f"spark.sql.warehouse.dir {folder / 'warehouse'}\n"
+        f'spark.executor.extraJavaOptions -XX:-UsePerfData "-Djava.io.tmpdir={folder / "tmp"}"\n'
+    )
