@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a CPU group back as it was, and the small process that does so when the group's holder dies.
+
+The holder starts this file as a program of its own (`python -I -S guard.py <json>`), in a session of its own, with
+a pipe on standard input. Each line on the pipe renews the lease. No line for `lease_seconds` (a hung holder): the
+quota is opened, and nothing else is done, for the holder may come back. End of the pipe, or the holder's death:
+the quota is opened, every process goes back to where it came from, the folders are removed, the guard ends.
+
+It imports the standard library alone, and little of it: it runs beside every operator, and must work when
+everything else is broken. `group` and `sweep` use the same functions.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+FOLDER = "penstock"
+"""The folder that holds every group of Penstock; nothing outside it is ever changed or removed."""
+
+TICK_SECONDS = 1.0
+LINGER_SECONDS = 60.0
+_GONE = (errno.ENOENT, errno.ENODEV)
+_FORK_ROUNDS = 20
+
+
+class Kernel:
+    """The five things that are done to the cgroup file system; tests put another in its place."""
+
+    def read(self, path: str) -> str:
+        """The text of a control file."""
+        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib would treble the start
+            return file.read()
+
+    def write(self, path: str, text: str) -> None:
+        """Write to a control file that is there; it is never created, so that a wrong path fails."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode("ascii"))
+        finally:
+            os.close(descriptor)
+
+    def make(self, folder: str) -> None:
+        """Make a group; one that is there already is left as it is."""
+        try:
+            os.mkdir(folder, 0o755)  # noqa: PTH102
+        except FileExistsError:
+            if not os.path.isdir(folder):  # noqa: PTH112
+                raise
+
+    def remove(self, folder: str) -> None:
+        """Remove a group, which must be empty."""
+        os.rmdir(folder)  # noqa: PTH106
+
+    def may_write(self, path: str) -> bool:
+        """Whether this process may write there."""
+        return os.access(path, os.W_OK)
+
+
+class ProcessStat:
+    """What is needed of /proc/<pid>/stat."""
+
+    __slots__ = ("parent", "started", "state")
+
+    def __init__(self, state: str, parent: int, started: int) -> None:
+        self.state = state
+        self.parent = parent
+        self.started = started
+        """Start time in clock ticks since boot: with the pid it names a process for ever."""
+
+
+def process_stat(proc: str, pid: int | str) -> ProcessStat | None:
+    """State, parent and start time of a process; None when it is gone."""
+    try:
+        with open(f"{proc}/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command's name stands in parentheses and may hold spaces and parentheses itself.
+    fields = text.rpartition(")")[2].split()
+    return ProcessStat(fields[0], int(fields[1]), int(fields[19]))
+
+
+def is_alive(proc: str, pid: int, started: int) -> bool:
+    """Whether the very process that had this pid and start time still runs; a zombie does not."""
+    stat = process_stat(proc, pid)
+    return stat is not None and stat.started == started and stat.state not in "ZX"
+
+
+class GroupFolders:
+    """The folders of one group (the one with the quota first), and how to open, empty and remove them.
+
+    Parameters
+    ----------
+    version
+        1 or 2: the version of the cgroup interface.
+    folders
+        One folder per hierarchy the group lives in.
+    fallbacks
+        For each folder, where a process goes whose origin is not known or takes it no more; tried in order.
+    """
+
+    def __init__(
+        self, version: int, folders: list[str], fallbacks: list[list[str]], *, proc: str, kernel: Kernel
+    ) -> None:
+        self.version = version
+        self.folders = folders
+        self.fallbacks = fallbacks
+        self.proc = proc
+        self.kernel = kernel
+        self.origins: dict[int, list[str]] = {}
+        """For each process that was moved in, the folders it came from, in the order of `folders`."""
+
+    def open(self) -> None:
+        """Lift the cap; a group that is gone has none."""
+        name, value = ("cpu.cfs_quota_us", "-1") if self.version == 1 else ("cpu.max", "max")
+        try:
+            self.kernel.write(f"{self.folders[0]}/{name}", value)
+        except OSError as fault:
+            if fault.errno not in _GONE:
+                raise
+
+    def pids_in(self, folder: str) -> list[int]:
+        """The processes in a folder; none when it is gone."""
+        try:
+            text = self.kernel.read(f"{folder}/cgroup.procs")
+        except OSError as fault:
+            if fault.errno in _GONE:
+                return []
+            raise
+        # A process of another pid namespace is listed as 0; written back, 0 would mean the writer itself.
+        return sorted({int(word) for word in text.split()} - {0})
+
+    def give_back(self) -> int:
+        """Move every process to where it came from; the number of those that could not be moved."""
+        left = 0
+        for index, folder in enumerate(self.folders):
+            # Several rounds: a process may fork between the reading of the list and its own move.
+            for _ in range(_FORK_ROUNDS):
+                pids = self.pids_in(folder)
+                moved = [self._move(pid, index) for pid in pids]
+                if not any(moved):
+                    break
+            left += len(self.pids_in(folder))
+        return left
+
+    def remove(self) -> bool:
+        """Remove the folders, and the one around them when it is empty; whether they are gone."""
+        gone = True
+        for folder in self.folders:
+            gone = self._remove(folder) and gone
+        for folder in self.folders:
+            around = os.path.dirname(folder)  # noqa: PTH120
+            if os.path.basename(around) == FOLDER:  # noqa: PTH119
+                self._remove(around)  # other groups may live in it: then it stays
+        return gone
+
+    def restore(self, within_seconds: float) -> bool:
+        """Open, give back and remove; waits a bounded time for processes that cannot be moved to end."""
+        self.open()
+        deadline = time.monotonic() + within_seconds
+        pause = 0.01
+        while True:
+            self.give_back()
+            if self.remove():
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.5)
+
+    def _move(self, pid: int, index: int) -> bool:
+        origin = self._origin(pid)
+        targets = ([origin[index]] if origin else []) + self.fallbacks[index]
+        for target in targets:
+            try:
+                self.kernel.write(f"{target}/cgroup.procs", str(pid))
+            except ProcessLookupError:
+                return True  # it ended: it is in the group no more
+            except OSError:
+                continue  # the folder is gone, or may hold no processes any more: the next one may take it
+            return True
+        return False
+
+    def _origin(self, pid: int) -> list[str] | None:
+        """Where a process came from, or the ancestor it was forked by."""
+        for _ in range(64):
+            if pid in self.origins:
+                return self.origins[pid]
+            stat = process_stat(self.proc, pid)
+            if stat is None or stat.parent <= 1:
+                return None
+            pid = stat.parent
+        return None
+
+    def _remove(self, folder: str) -> bool:
+        try:
+            self.kernel.remove(folder)
+        except OSError as fault:
+            return fault.errno in _GONE
+        return True
+
+
+class Watch:
+    """The lease: renewed by lines, broken by silence, ended by the holder's end."""
+
+    def __init__(self, group: GroupFolders, holder_pid: int, holder_started: int, lease_seconds: float) -> None:
+        self.group = group
+        self.holder_pid = holder_pid
+        self.holder_started = holder_started
+        self.lease_seconds = lease_seconds
+        self.is_expired = False
+        self._rest = b""
+
+    def take(self, chunk: bytes) -> None:
+        """Read what the holder wrote: an empty line is a beat, JSON tells a process's origin."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                told = json.loads(line)
+                self.group.origins[int(told["pid"])] = told["origin"]
+        self.is_expired = False
+
+    def until_end(self, descriptor: int) -> None:
+        """Return when the holder has ended; opens the quota each time the lease runs out before."""
+        deadline = time.monotonic() + self.lease_seconds
+        while True:
+            rest = TICK_SECONDS if self.is_expired else min(TICK_SECONDS, deadline - time.monotonic())
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, rest))
+            if ready:
+                chunk = os.read(descriptor, 1 << 16)
+                if not chunk:
+                    return
+                self.take(chunk)
+                deadline = time.monotonic() + self.lease_seconds
+            elif not is_alive(self.group.proc, self.holder_pid, self.holder_started):
+                return  # the pipe is still held by a child that the holder had forked
+            elif not self.is_expired and time.monotonic() >= deadline:
+                self.group.open()
+                self.is_expired = True
+
+
+def main(arguments: list[str]) -> int:
+    """Guard the group that the first argument describes until its holder has ended."""
+    # It ends with its holder, by the pipe. Ctrl-C and a service manager's signal to every process of a service
+    # must not take it away just before it is needed.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    told = json.loads(arguments[0])
+    group = GroupFolders(told["version"], told["folders"], told["fallbacks"], proc=told["proc"], kernel=Kernel())
+    watch = Watch(group, told["holder_pid"], told["holder_started"], told["lease_seconds"])
+    watch.until_end(0)
+    return 0 if group.restore(LINGER_SECONDS) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds where on this machine CPU quotas can be set: cgroup v1 or v2, and under which parent.
+
+v1
+    The group goes into the caller's own cgroup (so a cap that an administrator put there still holds), in the
+    hierarchy of the ``cpu`` controller and, where ``cpuacct`` is mounted apart, in that one too.
+v2
+    A cgroup that hands controllers to its children may hold no processes itself (the root is free of that rule).
+    The caller's own cgroup holds the caller, so the group becomes its sister or aunt: it goes under the nearest
+    ancestor that hands ``cpu`` down already, else the nearest that can be made to. A controller that was handed
+    down for Penstock stays so: nobody can tell afterwards who else relies on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from penstock.adaptors.cgroups.guard import FOLDER, GroupFolders, Kernel
+from penstock.errors import ActuationError
+
+ROOT = "/sys/fs/cgroup"
+
+
+class CgroupsUnavailableError(ActuationError):
+    """CPU shares cannot be set here; `reason` is one line: what is missing and the command that mends it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, target="cgroups")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mounted hierarchy."""
+
+    controllers: frozenset[str]
+    """The v1 controllers in it; empty for v2, which has one hierarchy for all."""
+    point: str
+    shows: str = "/"
+    """The cgroup that stands at the mount point: a container often sees a part of the tree only."""
+
+    def folder_of(self, proc: str, pid: int | str) -> str | None:
+        """The folder of the cgroup a process is in; None when the process is gone or out of this mount's sight."""
+        try:
+            lines = Path(proc, str(pid), "cgroup").read_text(encoding="utf-8").splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        for line in lines:
+            _, controllers, path = line.split(":", 2)
+            if self.controllers <= set(controllers.split(",")) if self.controllers else controllers == "":
+                relative = os.path.relpath(path.removesuffix(" (deleted)"), self.shows)
+                if ".." in PurePosixPath(relative).parts:
+                    return None
+                return str(Path(self.point, relative))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Where CPU quotas can be set: made by `find_hierarchy`."""
+
+    version: int
+    mounts: tuple[Mount, ...]
+    """The one with the quota first; a second one where v1 counts CPU time apart."""
+    bases: tuple[str, ...]
+    """For each mount, the folder in which the ``penstock`` folder is made."""
+    homes: tuple[str, ...]
+    """For each mount, the caller's own cgroup: it can hold processes, whatever happens to others."""
+    proc: str = "/proc"
+    kernel: Kernel = field(default_factory=Kernel, compare=False)
+
+    def group(self, name: str) -> GroupFolders:
+        """The folders of the group with this name, there or not."""
+        return GroupFolders(
+            self.version,
+            [f"{base}/{FOLDER}/{name}" for base in self.bases],
+            [[home, base] for home, base in zip(self.homes, self.bases, strict=True)],
+            proc=self.proc,
+            kernel=self.kernel,
+        )
+
+    def make(self, group: GroupFolders) -> None:
+        """Make the folders of a group."""
+        for folder in group.folders:
+            for _ in range(10):
+                try:
+                    self._make(folder)
+                    break
+                except FileNotFoundError:
+                    continue  # another run has just removed the empty folder around it
+            else:
+                raise CgroupsUnavailableError(
+                    f"cgroups: {folder} cannot be made: the folder around it vanishes; "
+                    f"look who else works there: ls {Path(folder).parent.parent}"
+                )
+
+    def origin_of(self, pid: int) -> list[str] | None:
+        """The folders of the cgroups a process is in; None when it is gone."""
+        folders = [mount.folder_of(self.proc, pid) for mount in self.mounts]
+        if all(folder is None for folder in folders) and not Path(self.proc, str(pid)).exists():
+            return None
+        return [folder or home for folder, home in zip(folders, self.homes, strict=True)]
+
+    def _make(self, folder: str) -> None:
+        around = str(Path(folder).parent)
+        try:
+            self.kernel.make(around)
+            if self.version == 2:
+                for parent in (str(Path(around).parent), around):
+                    if "cpu" not in self.kernel.read(f"{parent}/cgroup.subtree_control").split():
+                        self.kernel.write(f"{parent}/cgroup.subtree_control", "+cpu")
+            self.kernel.make(folder)
+        except FileNotFoundError:
+            raise
+        except OSError as fault:
+            raise CgroupsUnavailableError(
+                f"cgroups: {folder} cannot be made ({fault.strerror}); {_mend_rights(self.version)}"
+            ) from fault
+
+
+def find_hierarchy(
+    root: str = ROOT, *, proc: str = "/proc", pid: int | str = "self", kernel: Kernel | None = None
+) -> Hierarchy:
+    """Where CPU quotas can be set for processes of this machine.
+
+    Parameters
+    ----------
+    root
+        Where the cgroup file systems are mounted.
+    proc
+        Where the process file system is mounted.
+    pid
+        The process on whose behalf groups are made: this one.
+
+    Raises
+    ------
+    CgroupsUnavailableError
+        With one line: what is missing, and the command that mends it.
+    """
+    kernel = kernel or Kernel()
+    if Path(root, "cgroup.controllers").is_file():
+        return _find_v2(_mount(root, frozenset(), proc), proc, pid, kernel)
+    by_controller = _v1_mounts(root, proc)
+    if "cpu" in by_controller:
+        return _find_v1(by_controller, proc, pid, kernel)
+    unified = Path(root, "unified")
+    if (unified / "cgroup.controllers").is_file() and "cpu" in (
+        unified / "cgroup.controllers"
+    ).read_text().split():
+        return _find_v2(_mount(str(unified), frozenset(), proc), proc, pid, kernel)
+    raise CgroupsUnavailableError(
+        f"cgroups: no hierarchy with the cpu controller under {root}; mount one: "
+        f"sudo mkdir -p {root}/cpu,cpuacct && sudo mount -t cgroup -o cpu,cpuacct cgroup {root}/cpu,cpuacct"
+    )
+
+
+def _find_v1(mounts: dict[str, Mount], proc: str, pid: int | str, kernel: Kernel) -> Hierarchy:
+    cpu = mounts["cpu"]
+    if not Path(cpu.point, "cpu.cfs_quota_us").exists():
+        raise CgroupsUnavailableError(
+            f"cgroups: {cpu.point} has no cpu.cfs_quota_us: this kernel was built without CPU quotas; "
+            "boot one that has them: grep CONFIG_CFS_BANDWIDTH /boot/config-$(uname -r) shows y"
+        )
+    counting = mounts.get("cpuacct")
+    if counting is None:
+        folder = str(Path(cpu.point).parent / "cpuacct")
+        raise CgroupsUnavailableError(
+            "cgroups: the cpuacct controller, which counts CPU time, is not mounted; mount it: "
+            f"sudo mkdir -p {folder} && sudo mount -t cgroup -o cpuacct cgroup {folder}"
+        )
+    used = (cpu,) if counting == cpu else (cpu, counting)
+    homes = tuple(_home(mount, proc, pid) for mount in used)
+    for home in homes:
+        _require_rights(home, 1, kernel)
+    return Hierarchy(1, used, homes, homes, proc, kernel)
+
+
+def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarchy:
+    home = _home(mount, proc, pid)
+    candidates = list(_ancestors(home, mount.point))
+    checks: tuple[Callable[[str], bool], ...] = (
+        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.subtree_control").split(),
+        lambda folder: (
+            "cpu" in kernel.read(f"{folder}/cgroup.controllers").split() and _may_hand_down(folder, kernel)
+        ),
+    )
+    reachable = [folder for folder in candidates if kernel.may_write(folder)]
+    for check in checks:
+        for folder in reachable:
+            if check(folder):
+                _require_rights(folder, 2, kernel)
+                return Hierarchy(2, (mount,), (folder,), (home,), proc, kernel)
+    if "cpu" not in kernel.read(f"{mount.point}/cgroup.controllers").split():
+        raise CgroupsUnavailableError(
+            f"cgroups: the cpu controller is not handed to {mount.point}; enable it in the cgroup above, or, "
+            "where v1 holds it, boot with: systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=cpu"
+        )
+    if not reachable:
+        _require_rights(candidates[0], 2, kernel)
+    top = mount.point
+    raise CgroupsUnavailableError(
+        f"cgroups: {top} holds processes itself, so it cannot hand the cpu controller down; move them: "
+        f"mkdir -p {top}/inside && for p in $(cat {top}/cgroup.procs); do echo $p > {top}/inside/cgroup.procs; "
+        f"done && echo +cpu > {top}/cgroup.subtree_control"
+    )
+
+
+def _may_hand_down(folder: str, kernel: Kernel) -> bool:
+    """Whether a v2 cgroup can hand controllers down: the true root (it has no type), and any without processes."""
+    if not Path(folder, "cgroup.type").exists():
+        return True
+    return not kernel.read(f"{folder}/cgroup.procs").split()
+
+
+def _ancestors(home: str, top: str) -> Iterator[str]:
+    """The folders above `home` up to the mount point, nearest first; the mount point itself when that is home."""
+    if home == top:
+        yield top
+        return
+    for parent in Path(home).parents:
+        yield str(parent)
+        if str(parent) == top:
+            return
+
+
+def _home(mount: Mount, proc: str, pid: int | str) -> str:
+    """The caller's own cgroup, or the mount point where its own is out of sight."""
+    folder = mount.folder_of(proc, pid)
+    return folder if folder is not None and Path(folder).is_dir() else mount.point
+
+
+def _v1_mounts(root: str, proc: str) -> dict[str, Mount]:
+    """The v1 hierarchies under `root` by controller; names such as ``cpu,cpuacct`` stand for two."""
+    found: dict[str, Mount] = {}
+    for folder in sorted(Path(root).iterdir()) if Path(root).is_dir() else []:
+        controllers = frozenset(folder.name.split(",")) & {"cpu", "cpuacct"}
+        # Links such as cpu -> cpu,cpuacct lead to the mount that is found under its own name.
+        if controllers and folder.is_dir() and not folder.is_symlink():
+            mount = _mount(str(folder), controllers, proc)
+            found.update(dict.fromkeys(controllers, mount))
+    return found
+
+
+def _mount(point: str, controllers: frozenset[str], proc: str) -> Mount:
+    try:
+        lines = Path(proc, "self", "mountinfo").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 4 and fields[4] == point:
+            return Mount(controllers, point, fields[3])
+    return Mount(controllers, point)
+
+
+def _require_rights(folder: str, version: int, kernel: Kernel) -> None:
+    if kernel.may_write(folder) and kernel.may_write(f"{folder}/cgroup.procs"):
+        return
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise CgroupsUnavailableError(
+            f"cgroups: {folder} is mounted read-only; make it writable: sudo mount -o remount,rw {folder} "
+            "(in a container: start it with --privileged)"
+        )
+    raise CgroupsUnavailableError(f"cgroups: no right to make groups in {folder}; {_mend_rights(version)}")
+
+
+def _mend_rights(version: int) -> str:
+    as_root = "run as root: sudo -E env PATH=$PATH <your command>"
+    if version == 1:
+        return as_root
+    return f"run in a scope of your own: systemd-run --user --scope -p Delegate=yes <your command>, or {as_root}"

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The holder's side of the guard: starts the guard process, keeps the lease alive, re-applies what was opened."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+from penstock.adaptors.cgroups import guard
+from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.errors import ActuationError, AdaptorError
+
+_log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 5.0
+_END_SECONDS = 5.0
+
+
+class Lease:
+    """A guard process over a group, and the thread whose beats keep the lease.
+
+    Each beat also looks whether the quota is still the wanted one: a holder that hung and came back finds that the
+    guard has opened it, and sets it again. A guard that was lost is started anew.
+    """
+
+    def __init__(self, group: CpuGroup, *, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._group = group
+        self._lease_seconds = lease_seconds
+        self._lock = threading.RLock()
+        # Apart, and always the innermost: the group, locked, tells origins while a beat, locked, asks the group.
+        self._pipe_lock = threading.RLock()
+        self._stopped = threading.Event()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._wanted: float | None = None
+        self.reapplied = 0
+        """How often the quota was found opened and set again."""
+        self.fault: str | None = None
+        """Why the last beat failed; None when it went well."""
+
+    @property
+    def guard_pid(self) -> int | None:
+        """The guard's process id."""
+        return None if self._guard is None else self._guard.pid
+
+    def start(self) -> None:
+        """Start the guard and the beats."""
+        with self._pipe_lock:
+            self._start_guard()
+        self._group.on_origin = self.tell_origin
+        self._thread = threading.Thread(target=self._run, name="penstock-cgroup-lease", daemon=True)
+        self._thread.start()
+
+    def set_quota(self, cores: float | None) -> None:
+        """Set the group's quota and keep it set; without a guard nothing is capped."""
+        with self._lock:
+            self.beat()
+            if self.fault is not None and cores is not None:
+                raise ActuationError(f"{self.fault}; nothing is capped meanwhile", target="guard", retryable=True)
+            if cores is None:
+                self._wanted = None  # also when the kernel refuses now: no later beat may cap it again
+            self._group.set_quota(cores)
+            # What the kernel made of it (rounded, or none under a tighter parent) is what later beats look for.
+            self._wanted = self._group.quota()
+
+    def tell_origin(self, pid: int, origin: list[str]) -> None:
+        """Let the guard know where a process came from."""
+        self._send(json.dumps({"pid": pid, "origin": origin}))
+
+    def beat(self) -> None:
+        """Renew the lease once, and set the quota again where the guard has opened it."""
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            try:
+                self._send("")
+                if self._group.quota() != self._wanted:
+                    self._group.set_quota(self._wanted)
+                    self.reapplied += 1
+            except (AdaptorError, OSError) as fault:
+                if self.fault is None:
+                    _log.warning("cgroups: the lease on %s failed: %s", self._group.folder, fault)
+                self.fault = f"cgroups: the lease on {self._group.folder} failed: {fault}"
+                self._open_unguarded()
+            else:
+                self.fault = None
+
+    def stop(self) -> None:
+        """End the beats and the guard; may be called twice."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10.0)
+        with self._pipe_lock:
+            self._end_guard()
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._lease_seconds / 5):
+            self.beat()
+
+    def _open_unguarded(self) -> None:
+        """Lift the cap that nobody would lift if this process died; a later beat that succeeds sets it again."""
+        try:
+            self._group.set_quota(None)
+        except ActuationError as fault:
+            _log.warning("%s", fault)
+
+    def _send(self, line: str) -> None:
+        with self._pipe_lock:
+            try:
+                self._write(line)
+            except OSError as fault:  # a broken pipe: it died; a full one: it hangs
+                _log.warning("cgroups: the guard of %s was lost (%s); starting another", self._group.folder, fault)
+                self._start_guard()
+                self._write(line)
+
+    def _write(self, line: str) -> None:
+        if self._guard is None or self._guard.stdin is None or self._guard.poll() is not None:
+            raise BrokenPipeError("no guard is running")
+        data = f"{line}\n".encode()
+        if os.write(self._guard.stdin.fileno(), data) != len(data):
+            raise BlockingIOError("the guard reads no more")
+
+    def _start_guard(self) -> None:
+        self._kill_guard()
+        group = self._group
+        told = json.dumps(
+            {
+                "version": group.folders.version,
+                "folders": group.folders.folders,
+                "fallbacks": group.folders.fallbacks,
+                "proc": group.folders.proc,
+                "holder_pid": group.owner.pid,
+                "holder_started": group.owner.started,
+                "lease_seconds": self._lease_seconds,
+            }
+        )
+        try:
+            # -I and -S: no site-packages, no environment; the file runs by itself. A session of its own: Ctrl-C in
+            # the holder's terminal does not reach it.
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", guard.__file__, told],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                close_fds=True,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as fault:
+            raise ActuationError(
+                f"cgroups: the guard process cannot be started: {fault}", target="guard"
+            ) from fault
+        assert self._guard.stdin is not None
+        os.set_blocking(self._guard.stdin.fileno(), False)
+        for pid, origin in list(group.folders.origins.items()):
+            self._write(json.dumps({"pid": pid, "origin": origin}))
+
+    def _kill_guard(self) -> None:
+        """Make sure that no former guard is left; killed, it changes nothing in the group."""
+        if self._guard is not None:
+            self._guard.kill()
+            self._end_guard()
+
+    def _end_guard(self) -> None:
+        if self._guard is None:
+            return
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        try:
+            self._guard.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.wait()
+        self._guard = None

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds a Spark application's executors among this host's processes, and brings new ones into the group."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.clock import Clock, SystemClock
+from penstock.errors import AdaptorError
+
+_log = logging.getLogger(__name__)
+
+_BACKEND = "CoarseGrainedExecutorBackend"
+_LOOKS = 20
+
+
+class ExecutorFinder:
+    """Looks for the executors of one application, cheaply enough to be asked twice a second.
+
+    A process that was no executor at twenty looks (it may replace its program soon after it started) is not read
+    again while it lives.
+    """
+
+    def __init__(self, application_id: str, proc: str = "/proc") -> None:
+        self.application_id = application_id
+        self._proc = proc
+        self._looks: dict[str, int] = {}
+
+    def find(self) -> dict[str, int]:
+        """The pid of each executor on this host, by executor id."""
+        found: dict[str, int] = {}
+        looks: dict[str, int] = {}
+        for name in os.listdir(self._proc):  # noqa: PTH208 - ten thousand Path objects a second are not free
+            if not name.isdigit():
+                continue
+            looked = self._looks.get(name, 0)
+            if looked < _LOOKS:
+                executor_id = executor_of(_command_line(self._proc, name), self.application_id)
+                if executor_id is not None:
+                    found[executor_id] = int(name)
+                    looked = -1
+            looks[name] = looked + 1
+        self._looks = looks
+        return found
+
+
+def find_executors(application_id: str, proc: str = "/proc") -> dict[str, int]:
+    """The pid of each executor of an application on this host, by executor id."""
+    return ExecutorFinder(application_id, proc).find()
+
+
+def executor_of(arguments: Sequence[str], application_id: str) -> str | None:
+    """The executor id in a command line; None where it is no executor of this application.
+
+    Examples
+    --------
+    >>> line = "java org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 3 --app-id app-1"
+    >>> executor_of(line.split(), "app-1")
+    '3'
+    """
+    # A shell that was told to start an executor holds the same words, but all in one argument.
+    if not any(argument.endswith(_BACKEND) and " " not in argument for argument in arguments):
+        return None
+    options = dict(pairwise(arguments))
+    return options.get("--executor-id") if options.get("--app-id") == application_id else None
+
+
+def _command_line(proc: str, pid: str) -> list[str]:
+    """The arguments of a process; none when it is gone, or another user's that may not be read."""
+    try:
+        data = Path(proc, pid, "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+    return data.decode("utf-8", "replace").rstrip("\0").split("\0")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedExecutor:
+    """An executor that was brought into the group."""
+
+    executor_id: str
+    pid: int
+    at: float
+
+
+class MembershipWatcher:
+    """A thread that brings an application's new executors into its group, at the latest 2 s after their start."""
+
+    def __init__(
+        self, group: CpuGroup, finder: ExecutorFinder, *, interval_seconds: float = 0.5, clock: Clock | None = None
+    ) -> None:
+        self._group = group
+        self._finder = finder
+        self._interval_seconds = interval_seconds
+        self._clock = clock or SystemClock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._joined: dict[str, JoinedExecutor] = {}
+        self.fault: str | None = None
+        """Why the last look failed; None when it went well."""
+
+    @property
+    def joined(self) -> dict[str, JoinedExecutor]:
+        """The executors that are in the group, by executor id."""
+        return dict(self._joined)
+
+    def start(self) -> None:
+        """Look at once, then go on in a thread."""
+        self.look()
+        self._thread = threading.Thread(target=self._run, name="penstock-cgroup-members", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; may be called twice."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10.0)
+
+    def look(self) -> None:
+        """Bring in the executors that are there and not in the group; forget those that are gone."""
+        faults = []
+        joined: dict[str, JoinedExecutor] = {}
+        try:
+            executors, inside = self._finder.find(), set(self._group.pids())
+        except OSError as fault:
+            self._tell(f"cgroups: executors cannot be looked for: {fault}")
+            return
+        for executor_id, pid in executors.items():
+            before = self._joined.get(executor_id)
+            if before is not None and before.pid == pid and pid in inside:
+                joined[executor_id] = before
+                continue
+            try:
+                if self._group.add(pid):
+                    joined[executor_id] = JoinedExecutor(executor_id, pid, self._clock.now())
+            except (AdaptorError, OSError) as fault:
+                faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
+        if self._joined.keys() - joined.keys():
+            self._group.forget_dead()
+        self._joined = joined
+        self._tell("; ".join(faults) or None)
+
+    def _tell(self, fault: str | None) -> None:
+        if fault is not None and fault != self.fault:
+            _log.warning("%s", fault)
+        self.fault = fault
+
+    def _run(self) -> None:
+        while not self._clock.wait(self._interval_seconds, self._stopped):
+            self.look()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executors found in a process table, and brought into the group."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from penstock.adaptors.cgroups.fake import FakeKernel
+from penstock.adaptors.cgroups.group import CpuGroup
+from penstock.adaptors.cgroups.hierarchy import find_hierarchy
+from penstock.adaptors.cgroups.members import ExecutorFinder, MembershipWatcher, executor_of, find_executors
+from penstock.clock import VirtualClock
+
+BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+def executor_command(executor_id: int, application_id: str = "app-1") -> str:
+    """The command line of an executor, as the standalone worker starts it."""
+    return (
+        f"/usr/lib/jvm/bin/java -Xmx600M {BACKEND} --driver-url spark://x@127.0.0.1:1 "
+        f"--executor-id {executor_id} --hostname 127.0.0.1 --cores 1 --app-id {application_id}"
+    )
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> FakeKernel:
+    """A fake kernel."""
+    return FakeKernel(tmp_path, "v1")
+
+
+@pytest.fixture
+def group(kernel: FakeKernel) -> CpuGroup:
+    """A group on the fake kernel."""
+    return CpuGroup.create(find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel), "run", "a")
+
+
+def watcher_of(group: CpuGroup, kernel: FakeKernel, clock: VirtualClock | None = None) -> MembershipWatcher:
+    """A watcher that is not started."""
+    return MembershipWatcher(group, ExecutorFinder("app-1", str(kernel.proc)), clock=clock or VirtualClock(3.0))
+
+
+def test_only_executors_of_the_application_are_found(kernel: FakeKernel) -> None:
+    """Executors are told by class, application and executor id; other programs and applications are not taken."""
+    kernel.spawn(100, command=executor_command(0))
+    kernel.spawn(101, command=executor_command(1, "app-10"))
+    kernel.spawn(102, command="java org.apache.spark.deploy.worker.Worker spark://127.0.0.1:7077")
+    kernel.spawn(103, command=executor_command(7))
+    assert find_executors("app-1", str(kernel.proc)) == {"0": 100, "7": 103}
+
+
+def test_shell_that_starts_an_executor_is_none() -> None:
+    """A shell's one argument may hold the whole command line of an executor."""
+    assert executor_of(["bash", "-c", executor_command(0)], "app-1") is None
+    assert executor_of([], "app-1") is None
+
+
+def test_process_that_becomes_an_executor_is_found(kernel: FakeKernel) -> None:
+    """A process that replaces its program after it was first seen is found at a later look."""
+    finder = ExecutorFinder("app-1", str(kernel.proc))
+    kernel.spawn(100, command="jspawnhelper")
+    assert finder.find() == {}
+    (kernel.proc / "100" / "cmdline").write_bytes(executor_command(4).replace(" ", "\0").encode() + b"\0")
+    assert finder.find() == {"4": 100}
+
+
+def test_long_known_processes_are_read_no_more(kernel: FakeKernel) -> None:
+    """What was no executor for twenty looks is left alone; an executor stays found however long it lives."""
+    finder = ExecutorFinder("app-1", str(kernel.proc))
+    kernel.spawn(100, command="bash")
+    kernel.spawn(101, command=executor_command(1))
+    for _ in range(25):
+        assert finder.find() == {"1": 101}
+    (kernel.proc / "100" / "cmdline").write_bytes(executor_command(4).replace(" ", "\0").encode() + b"\0")
+    assert finder.find() == {"1": 101}
+
+
+def test_processes_that_vanish_while_reading_are_skipped(kernel: FakeKernel) -> None:
+    """A folder in /proc whose files are gone by the time they are read is no fault."""
+    (kernel.proc / "555").mkdir()
+    kernel.spawn(100, command=executor_command(0))
+    assert find_executors("app-1", str(kernel.proc)) == {"0": 100}
+
+
+def test_watcher_joins_new_executors_and_forgets_ended_ones(kernel: FakeKernel, group: CpuGroup) -> None:
+    """Each look brings in what is new, with its time, and forgets what has ended."""
+    clock = VirtualClock(3.0)
+    watcher = watcher_of(group, kernel, clock)
+    kernel.spawn(100, command=executor_command(0))
+    watcher.look()
+    clock.advance(1.0)
+    kernel.spawn(101, command=executor_command(1))
+    watcher.look()
+    assert {key: (joined.pid, joined.at) for key, joined in watcher.joined.items()} == {
+        "0": (100, 3.0),
+        "1": (101, 4.0),
+    }
+    assert group.pids() == [100, 101]
+    kernel.end(100)
+    watcher.look()
+    assert list(watcher.joined) == ["1"]
+    assert list(group.folders.origins) == [101]
+
+
+def test_watcher_brings_back_an_executor_that_somebody_moved_away(kernel: FakeKernel, group: CpuGroup) -> None:
+    """An executor found outside the group is brought in again."""
+    watcher = watcher_of(group, kernel)
+    kernel.spawn(100, command=executor_command(0))
+    watcher.look()
+    kernel.write(str(kernel.root / "cpu" / "cgroup.procs"), "100")
+    watcher.look()
+    assert group.pids() == [100]
+
+
+def test_watcher_tells_a_fault_and_goes_on(kernel: FakeKernel, group: CpuGroup) -> None:
+    """An executor that cannot be moved is named; the others are joined, and the fault goes when it is mended."""
+    watcher = watcher_of(group, kernel)
+    kernel.spawn(100, command=executor_command(0))
+    kernel.forbidden.add(f"{group.folder}/cgroup.procs")
+    watcher.look()
+    assert watcher.fault is not None
+    assert "executor 0 is not held" in watcher.fault
+    kernel.forbidden.clear()
+    watcher.look()
+    assert watcher.fault is None
+    assert list(watcher.joined) == ["0"]
+
+
+def test_watcher_survives_an_unreadable_process_table(group: CpuGroup, tmp_path: Path) -> None:
+    """Without a process table the watcher says so and keeps what it knew."""
+    watcher = MembershipWatcher(group, ExecutorFinder("app-1", str(tmp_path / "absent")), clock=VirtualClock())
+    watcher.look()
+    assert watcher.fault is not None
+    assert "cannot be looked for" in watcher.fault
+
+
+class CountingClock(VirtualClock):
+    """A virtual clock that says when enough waits have passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enough = threading.Event()
+        self.waits = 0
+
+    def wait(self, seconds: float, until: threading.Event) -> bool:
+        """Count the waits; from the third on, wait for the stop."""
+        self.waits += 1
+        if self.waits >= 3:
+            self.enough.set()
+            until.wait(30.0)
+        return super().wait(seconds, until)
+
+
+def test_thread_looks_again_and_again_until_stopped(kernel: FakeKernel, group: CpuGroup) -> None:
+    """The thread repeats the look every half second and ends when it is told to, also twice."""
+    clock = CountingClock()
+    watcher = watcher_of(group, kernel, clock)
+    watcher.start()
+    assert clock.enough.wait(30.0)
+    watcher.stop()
+    watcher.stop()
+    assert clock.now() == 1.0  # two waits of half a second passed before the third was held
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-cgroup-members"]
