@@ -60,10 +60,10 @@ _PYTHON_ONLY = (
     (re.compile(r"\(\?\("), "Java has no conditional groups; write both branches with |"),
     (re.compile(r"\(\?#"), "Java has no comments of this form; leave it out"),
 )
-# Each is put in place by harmless text of the same length, so that positions in messages stay true.
+# Each is replaced by harmless text of the same length, so that positions in messages stay true.
 _JAVA_ONLY = re.compile(
-    r"\\Q.*?(?:\\E|$)|\\[pP](?:\{\w[\w=]*\}|[A-Z])|\\k<\w+>|\(\?<[A-Za-z]\w*>|\\x\{[0-9a-fA-F]+\}"
-    r"|\\[hHvVRXGzeN]|\\\\|\\.",
+    r"\\Q.*?(?:\\E|$)|\\[pP](?:\{\w[\w=]*\}|[A-Z])|\\k<\w+>|\(\?<(?:[=!]|[A-Za-z]\w*>)|\\x\{[0-9a-fA-F]+\}"
+    r"|\(\?(?=[idmsuxU-])[idmsuxU]*(?:-[idmsuxU]+)?[:)]|\\[hHvVRXGzeN]|\\\\|\\.",
     re.DOTALL,
 )
 
@@ -71,8 +71,12 @@ _JAVA_ONLY = re.compile(
 def _masked(regex: str) -> str:
     def mask(found: re.Match[str]) -> str:
         text = found.group()
+        if text in ("(?<=", "(?<!"):  # Java's may vary in length
+            return "(?:n"
         if text.startswith("(?<"):
-            return "(?:" + "n" * (len(text) - 3)
+            return "(" + "n" * (len(text) - 1)
+        if text.startswith("(?"):  # flags, which Java takes in the middle, too
+            return "(?:" + "n" * (len(text) - 4) + (")" if text.endswith(")") else "n")
         if text.startswith((r"\Q", r"\k", r"\x{")):
             return "q" * len(text)
         if text[:2] in (r"\p", r"\P", r"\h", r"\H", r"\v", r"\V", r"\R", r"\X", r"\G", r"\z", r"\e", r"\N"):
