@@ -7,10 +7,8 @@ that is then mapped.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import tempfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from penstock.arrivals.contract import check_range
+from penstock.arrivals.file_cache import cached_file, fingerprint
 from penstock.arrivals.trace_files import Chunk
 from penstock.arrivals.trace_times import Reading, check_times, read_times
 from penstock.errors import ConfigurationError
@@ -113,12 +112,11 @@ def load_trace(
     """
     path, reading = Path(path), Reading(column, unit, kind, origin)
     if cache_dir is not None:
-        npy = _cached_npy(path, reading, cache_dir)
+        identity = (*fingerprint(path, "trace"), reading)
+        npy = cached_file(cache_dir, "trace.npy", identity, partial(_write_npy, path, reading))
         return Trace(np.load(npy, mmap_mode="r", allow_pickle=False), name=str(path), is_checked=True)
     with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
-        offset, count = _write_npy(file, read_times(path, reading))
-        if not count:
-            raise _empty(str(path))
+        offset, count = _convert(path, reading, cast("BinaryIO", file))
         times = np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,))
     return Trace(times, name=str(path), is_checked=True)
 
@@ -127,42 +125,24 @@ def _empty(name: str) -> ConfigurationError:
     return ConfigurationError(f"trace: {name} holds no arrival; give at least one time", field="trace")
 
 
-def _cached_npy(path: Path, reading: Reading, folder: Path) -> Path:
-    """The converted trace in `folder`, made at the first call; a changed file or option is another trace."""
-    try:
-        state = path.stat()
-    except OSError as fault:
-        raise ConfigurationError(f"trace: {path} cannot be read: {fault.strerror}", field="trace") from fault
-    identity = (str(path.resolve()), state.st_mtime_ns, state.st_size, reading)
-    target = folder / f"trace-{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.npy"
-    if target.exists():
-        return target
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _, count = _write_npy(file, read_times(path, reading))
-        if not count:
-            raise _empty(str(path))
-        Path(part).replace(target)  # whole or not at all, also when several processes convert at once
-    finally:
-        Path(part).unlink(missing_ok=True)
-    return target
+def _write_npy(path: Path, reading: Reading, file: BinaryIO) -> None:
+    _convert(path, reading, file)
 
 
-def _write_npy(file: object, chunks: Iterator[FloatArray]) -> tuple[int, int]:
-    """Write chunks as one array; gives the offset of its data and its length."""
-    out = cast("BinaryIO", file)
+def _convert(path: Path, reading: Reading, file: BinaryIO) -> tuple[int, int]:
+    """Write the times of a trace file as one npy array; gives the offset of its data and its length."""
     header = {"descr": "<f8", "fortran_order": False, "shape": (0,)}
-    np.lib.format.write_array_header_1_0(out, header)
-    offset, count = out.tell(), 0
-    for chunk in chunks:
-        out.write(np.ascontiguousarray(chunk, dtype="<f8").data)
-        count += len(chunk)
+    np.lib.format.write_array_header_1_0(file, header)
+    offset, count = file.tell(), 0
+    for times in read_times(path, reading):
+        file.write(np.ascontiguousarray(times, dtype="<f8").data)
+        count += len(times)
+    if not count:
+        raise _empty(str(path))
     # The length is known only now; the format pads headers so that a longer number fits in place.
-    out.seek(0)
-    np.lib.format.write_array_header_1_0(out, header | {"shape": (count,)})
-    if out.tell() != offset:
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, header | {"shape": (count,)})
+    if file.tell() != offset:
         raise AssertionError("the npy header changed its length")
-    out.flush()
+    file.flush()
     return offset, count

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of the replay source, read and checked before anything starts. Needs no Spark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.arrivals import Arrivals, ReplayArrivals, load_trace, parse_shape
+from penstock.arrivals.file_cache import default_cache_dir, fingerprint
+from penstock.arrivals.trace_times import KINDS, ORIGINS
+from penstock.errors import ConfigurationError
+from penstock.units import parse_seconds
+
+PAYLOADS = ("none", "log", "file:PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What is replayed, how fast, and with what text.
+
+    Parameters
+    ----------
+    trace, shape
+        The path of a trace file, or the description of a shape (`penstock.arrivals.parse_shape`); one of the two.
+    unit, column, kind, origin
+        How a trace file is read (`penstock.arrivals.load_trace`).
+    speed
+        How many times faster than real time.
+    partitions
+        Into how many tasks a batch is split.
+    payload
+        The text of each record: ``none``, ``log`` (generated log lines) or ``file:PATH`` (the lines of a file,
+        repeated).
+    malformed
+        The fraction of malformed log lines.
+    seed
+        Of generated log lines, and of sampled shapes that name none.
+    max_rows_per_batch
+        The most records one batch takes; None: all that are due.
+    start_at
+        Time zero of the trace in seconds since the epoch; None: when the query first starts.
+    cache_dir
+        Where converted files are kept on each machine; None: a private folder under the temporary one.
+    """
+
+    trace: str | None = None
+    shape: str | None = None
+    unit: str = "s"
+    column: str | None = None
+    kind: str = "arrivals"
+    origin: str = "zero"
+    speed: float = 1.0
+    partitions: int = 2
+    payload: str = "none"
+    malformed: float = 0.01
+    seed: int = 0
+    max_rows_per_batch: int | None = None
+    start_at: float | None = None
+    cache_dir: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> ReplayOptions:
+        """Read the options of ``spark.readStream``, whose names may be written in any case.
+
+        Raises
+        ------
+        ConfigurationError
+            Every unknown option and wrong value at once. The trace file itself is looked into by `open_arrivals`.
+        """
+        known = {name.lower(): (name, field, read) for name, (field, read) in _OPTIONS.items()}
+        values: dict[str, Any] = {}
+        faults = []
+        for option, value in options.items():
+            if option.lower() not in known:
+                faults.append(f"unknown option {option!r}; known options: {', '.join(_OPTIONS)}")
+                continue
+            name, field, read = known[option.lower()]
+            if field in values:
+                faults.append(f"{name}: {field} is given twice; write it once")
+            try:
+                values[field] = read(value, name)
+            except ConfigurationError as fault:
+                faults.append(str(fault))
+        if not faults:
+            faults += _faults_between(values)
+        if faults:
+            raise ConfigurationError.of_all("replay options", faults)
+        return cls(**values)
+
+    @property
+    def epoch_us(self) -> int | None:
+        """Time zero in microseconds since 1970, where it was given."""
+        return None if self.start_at is None else round(self.start_at * 1e6)
+
+    @property
+    def cache_path(self) -> Path:
+        """Where converted files are kept on this machine."""
+        return Path(self.cache_dir) if self.cache_dir is not None else default_cache_dir()
+
+
+def open_arrivals(options: ReplayOptions) -> Arrivals:
+    """Give the arrivals that the options describe; a trace file is read through once and mapped from then on."""
+    if options.trace is None:
+        return _open_shape(options.shape or "", options.seed)
+    return _open_trace(options, fingerprint(Path(options.trace), "trace"))
+
+
+def replay_arrivals(options: ReplayOptions | Mapping[str, Any]) -> ReplayArrivals:
+    """Give the exact arrival times of a replay with these options, for whoever watches it."""
+    parsed = options if isinstance(options, ReplayOptions) else ReplayOptions.parse(options)
+    return ReplayArrivals(open_arrivals(parsed), parsed.speed, epoch_us=parsed.epoch_us)
+
+
+# Kept per process: Python workers live on between batches, and need not open the same file for each task.
+@lru_cache(maxsize=4)
+def _open_shape(text: str, seed: int) -> Arrivals:
+    return parse_shape(text, seed=seed)
+
+
+@lru_cache(maxsize=4)
+def _open_trace(options: ReplayOptions, state: tuple[str, int, int]) -> Arrivals:
+    return load_trace(
+        state[0],
+        column=options.column,
+        unit=options.unit,
+        kind=options.kind,
+        origin=options.origin,
+        cache_dir=options.cache_path,
+    )
+
+
+def _faults_between(values: Mapping[str, Any]) -> list[str]:
+    if ("trace" in values) == ("shape" in values):
+        return ['give either trace (the path of a file) or shape (such as "constant:rate=500,duration=5m")']
+    if "shape" in values:
+        return [
+            f"{field}: describes a trace file and has no meaning for a shape; leave it out"
+            for field in ("unit", "column", "kind", "origin")
+            if field in values
+        ] + _faults_of_shape(values["shape"], values.get("seed", 0))
+    return []
+
+
+def _faults_of_shape(text: str, seed: int) -> list[str]:
+    try:
+        _open_shape(text, seed)
+    except ConfigurationError as fault:
+        return [str(fault)]
+    return []
+
+
+def _text(value: Any, name: str) -> str:
+    if not str(value).strip():
+        raise ConfigurationError(f"{name}: is empty; give a value or leave it out", field=name)
+    return str(value).strip()
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[Any, str], str]:
+    def read(value: Any, name: str) -> str:
+        if value not in known:
+            raise ConfigurationError(f"{name}: unknown {value!r}; known: {', '.join(known)}", field=name)
+        return str(value)
+
+    return read
+
+
+def _unit(value: Any, name: str) -> str:
+    parse_seconds(f"1{value}", field=name)
+    return str(value)
+
+
+def _number(least: float, most: float, *, above: bool = False) -> Callable[[Any, str], float]:
+    def read(value: Any, name: str) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (math.isfinite(number) and least <= number <= most and (number > least or not above)):
+            word = "above" if above else "from"
+            end = f" to {most:g}" if math.isfinite(most) else ""
+            raise ConfigurationError(f"{name}: {value!r} is not a number {word} {least:g}{end}", field=name)
+        return number
+
+    return read
+
+
+def _whole(least: int) -> Callable[[Any, str], int]:
+    def read(value: Any, name: str) -> int:
+        try:
+            number = int(str(value))
+        except ValueError:
+            number = least - 1
+        if not least <= number < 1 << 63:
+            raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least}", field=name)
+        return number
+
+    return read
+
+
+def _payload(value: Any, name: str) -> str:
+    text = str(value).strip()
+    if text not in PAYLOADS[:2] and not (text.startswith("file:") and text != "file:"):
+        raise ConfigurationError(f"{name}: unknown {value!r}; known: {', '.join(PAYLOADS)}", field=name)
+    return text
+
+
+# Each option as Spark's users write it: the field it sets and what reads its value.
+_OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "trace": ("trace", _text),
+    "path": ("trace", _text),  # what load("trace.txt") sets
+    "shape": ("shape", _text),
+    "unit": ("unit", _unit),
+    "column": ("column", _text),
+    "kind": ("kind", _one_of(KINDS)),
+    "origin": ("origin", _one_of(ORIGINS)),
+    "speed": ("speed", _number(0, math.inf, above=True)),
+    "partitions": ("partitions", _whole(1)),
+    "payload": ("payload", _payload),
+    "malformed": ("malformed", _number(0, 1)),
+    "seed": ("seed", _whole(0)),
+    "maxRowsPerBatch": ("max_rows_per_batch", _whole(1)),
+    "startAt": ("start_at", _number(0, 253402300799)),
+    "cacheDir": ("cache_dir", _text),
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files made once out of others and found again by later calls and other processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from penstock.errors import ConfigurationError
+
+
+def fingerprint(path: Path, field: str) -> tuple[str, int, int]:
+    """Give what changes whenever a file does: where it is, when it was written, how long it is."""
+    try:
+        state = path.stat()
+    except OSError as fault:
+        raise ConfigurationError(f"{field}: {path} cannot be read: {fault.strerror}", field=field) from fault
+    if not path.is_file():
+        raise ConfigurationError(f"{field}: {path} is not a file", field=field)
+    return str(path.resolve()), state.st_mtime_ns, state.st_size
+
+
+def cached_file(folder: Path, name: str, identity: object, write: Callable[[BinaryIO], None]) -> Path:
+    """Give the file that `write` made for this identity, now or at an earlier call.
+
+    It is there whole or not at all, also when several processes make it at once or one dies meanwhile.
+    """
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name, not a path
+    target = folder / f"{stem}-{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}{suffix}"
+    if target.exists():
+        return target
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        Path(part).replace(target)
+    finally:
+        Path(part).unlink(missing_ok=True)
+    return target
+
+
+def default_cache_dir() -> Path:
+    """Give the folder for converted files where none is named: under the system's temporary folder, private."""
+    folder = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = folder.lstat()
+    # Others may write into the temporary folder: never read what somebody else may have put there.
+    if not folder.is_dir() or folder.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise ConfigurationError(
+            f"cacheDir: {folder} is not a private folder of this user; remove it, or name another cacheDir",
+            field="cacheDir",
+        )
+    return folder
