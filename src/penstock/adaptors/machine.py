@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine has and lacks for Penstock, each lack with the command that mends it (`penstock doctor`)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+
+from penstock.adaptors.loopback import reserve_port
+from penstock.adaptors.process.leftovers import find_leftovers
+from penstock.adaptors.spark import java as java_search
+from penstock.adaptors.spark.installation import INSTALL_COMMAND
+from penstock.errors import ConfigurationError
+
+_GIB = 1 << 30
+NEEDED_MEMORY_BYTES = 2 * _GIB
+"""Master, worker, one driver and one executor at their smallest heaps."""
+NEEDED_DISK_BYTES = 1 * _GIB
+WANTED_CORES = 2
+OLDEST_PYTHON = (3, 11)
+
+
+class Severity(StrEnum):
+    """What a lack means: nothing runs, or something is missing from what runs."""
+
+    NEEDED = "needed"
+    OPTIONAL = "optional"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `mend` is the command that mends it; empty where nothing is amiss."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+    severity: Severity = Severity.NEEDED
+
+
+def check_machine(temporary: Path | None = None) -> list[Check]:
+    """Look at everything once; nothing is started or changed. `temporary` is searched for folders of dead runs."""
+    folder = temporary or Path(tempfile.gettempdir())
+    return [
+        check_python(),
+        check_java(),
+        check_package("pyspark", oldest="4.2", below="4.4"),
+        check_package("pandas", oldest="2.2", below="3"),
+        check_package("pyarrow", oldest="18"),
+        check_memory(),
+        check_cores(),
+        check_cpu_shares(),
+        check_loopback_ports(),
+        check_disk(folder),
+        check_leftovers(folder),
+    ]
+
+
+def is_fit(checks: list[Check]) -> bool:
+    """Whether all that is needed is there."""
+    return all(check.ok for check in checks if check.severity is Severity.NEEDED)
+
+
+def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Check:
+    """Python is new enough."""
+    shown = ".".join(map(str, version))
+    if version[:2] >= OLDEST_PYTHON:
+        return Check("python", True, f"Python {shown}")
+    return Check("python", False, f"Python {shown} is older than 3.11", "sudo apt-get install python3.11-venv")
+
+
+def check_java(environment: Mapping[str, str] = os.environ, installed: Path = Path("/usr/lib/jvm")) -> Check:
+    """A Java is there that runs Spark."""
+    try:
+        java = java_search.find_java(environment, installed)
+    except ConfigurationError as fault:
+        mend = java_search.INSTALL_COMMAND
+        if fault.field == "JAVA_HOME":  # an installed one would be hidden by it
+            mend = f"unset JAVA_HOME; {mend}"
+        return Check("java", False, str(fault), mend)
+    return Check("java", True, f"Java {java.version} with {java_search.NEEDED_MODULE} in {java.home}")
+
+
+def check_package(
+    name: str,
+    *,
+    oldest: str,
+    below: str | None = None,
+    version_of: Callable[[str], str] = importlib.metadata.version,
+) -> Check:
+    """A Python package is there in a version that was tried; it is not imported, which would take seconds."""
+    try:
+        version = version_of(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Check(name, False, f"{name} is not installed", INSTALL_COMMAND)
+    wanted = f"{name}>={oldest}" if below is None else f"{name}>={oldest},<{below}"
+    if _numbers(version) < _numbers(oldest) or (below is not None and _numbers(version) >= _numbers(below)):
+        return Check(name, False, f"{name} {version} is installed, {wanted} is needed", f"pip install '{wanted}'")
+    return Check(name, True, f"{name} {version}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    parts = []
+    for part in version.split("."):
+        if not part.isdigit():  # 4.3.0.dev1 counts as 4.3.0
+            break
+        parts.append(int(part))
+    return tuple(parts)
+
+
+def check_memory(available_bytes: int | None = None, cgroup: Path = Path("/sys/fs/cgroup")) -> Check:
+    """Enough memory is free, in the machine and under this container's limit."""
+    free = psutil.virtual_memory().available if available_bytes is None else available_bytes
+    room = _cgroup_memory_room(cgroup)
+    if room is not None:
+        free = min(free, room)
+    detail = f"{free / _GIB:.1f} GiB of memory free"
+    if free >= NEEDED_MEMORY_BYTES:
+        return Check("memory", True, detail)
+    detail += f"; at least {NEEDED_MEMORY_BYTES // _GIB} GiB are needed"
+    return Check("memory", False, detail, "ps aux --sort=-rss | head   # then end what is not needed")
+
+
+def _cgroup_memory_room(root: Path) -> int | None:
+    """How much memory the container's limit leaves; None: no limit."""
+    for limit_file, used_file in (
+        (root / "memory.max", root / "memory.current"),
+        (root / "memory" / "memory.limit_in_bytes", root / "memory" / "memory.usage_in_bytes"),
+    ):
+        try:
+            limit, used = limit_file.read_text().strip(), used_file.read_text().strip()
+        except OSError:  # the other version of cgroups, or none
+            continue
+        if limit.isdigit() and used.isdigit():
+            return max(0, int(limit) - int(used))
+    return None
+
+
+def check_cores(cores: int | None = None) -> Check:
+    """There is a core for the pipeline beside the one the driver and the controller use."""
+    usable = len(os.sched_getaffinity(0)) if cores is None else cores
+    if usable >= WANTED_CORES:
+        return Check("cores", True, f"{usable} cores", severity=Severity.OPTIONAL)
+    return Check(
+        "cores", False, f"{usable} core: driver and executors will wait for each other",
+        "nproc   # give the machine or container at least 2", Severity.OPTIONAL,
+    )  # fmt: skip
+
+
+def check_cpu_shares(root: Path = Path("/sys/fs/cgroup")) -> Check:
+    """The kernel's CPU controller can be written, in cgroup version 1 or 2; read only, nothing is made."""
+    version_1 = root / "cpu"
+    if (version_1 / "cpu.cfs_quota_us").exists() or (version_1 / "cgroup.procs").exists():
+        version, folder = 1, version_1
+    elif "cpu" in _controllers(root):
+        version, folder = 2, root
+    else:
+        return Check(
+            "cpu shares", False, f"no CPU controller in {root}: executors alone are scaled",
+            f"sudo mkdir -p {version_1} && sudo mount -t cgroup -o cpu cgroup {version_1}", Severity.OPTIONAL,
+        )  # fmt: skip
+    if os.access(folder, os.W_OK):
+        return Check("cpu shares", True, f"cgroup version {version} in {folder}", severity=Severity.OPTIONAL)
+    return Check(
+        "cpu shares", False, f"no right to write to {folder}: executors alone are scaled",
+        "sudo penstock run ...   # as root, CPU shares are scaled too", Severity.OPTIONAL,
+    )  # fmt: skip
+
+
+def _controllers(root: Path) -> list[str]:
+    try:
+        return (root / "cgroup.controllers").read_text().split()
+    except OSError:  # not a version 2 tree
+        return []
+
+
+def check_loopback_ports(host: str = "127.0.0.1") -> Check:
+    """Ports on the loopback can be taken."""
+    try:
+        with reserve_port(host, 0, "loopback") as reserved:
+            port = reserved.getsockname()[1]
+    except ConfigurationError as fault:
+        return Check("loopback", False, str(fault), "sudo ip link set lo up")
+    return Check("loopback", True, f"free ports on {host}, such as {port}")
+
+
+def check_disk(folder: Path, free_bytes: int | None = None) -> Check:
+    """The temporary folder has room for logs, shuffles and checkpoints."""
+    free = shutil.disk_usage(folder).free if free_bytes is None else free_bytes
+    detail = f"{free / _GIB:.1f} GiB free in {folder}"
+    if free >= NEEDED_DISK_BYTES and os.access(folder, os.W_OK):
+        return Check("disk", True, detail)
+    return Check("disk", False, f"{detail}; 1 GiB that can be written is needed", "export TMPDIR=/a/larger/folder")
+
+
+def check_leftovers(folder: Path) -> Check:
+    """Nothing of a dead run is left, neither process nor folder."""
+    found = find_leftovers(folder)
+    if not found:
+        return Check("leftovers", True, "none of dead runs", severity=Severity.OPTIONAL)
+    commands = []
+    if found.processes:
+        commands.append("kill -9 " + shlex.join(map(str, found.processes)))
+    if found.folders:
+        commands.append("rm -rf " + shlex.join(map(str, found.folders)))
+    detail = f"{len(found.processes)} processes and {len(found.folders)} folders of dead runs"
+    return Check("leftovers", False, detail, " && ".join(commands), Severity.OPTIONAL)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded cluster before it starts: wrong settings are refused, and nothing is started or written."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.adaptors.spark.cluster_files import write_cluster_folders
+from penstock.adaptors.spark.installation import MASTER_CLASS, SparkInstallation, without_spark_variables
+from penstock.adaptors.spark.java import Java
+from penstock.errors import ClusterError, ConfigurationError
+
+JAVA = Java(Path("/jdk"), "17.0.1", frozenset({"jdk.incubator.vector"}))
+SPARK = SparkInstallation(Path("/spark"), "2.13", JAVA)
+
+
+class FakeWarden(Warden):
+    """A warden that must not be asked for anything."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def start(self, name: str, argv: Any, **rest: Any) -> Any:
+        """Note that a child was asked for."""
+        self.asked.append(name)
+        raise AssertionError("nothing may be started")
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkInstallation, "find", classmethod(lambda cls: SPARK))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("workers", 0, "at least 1"),
+        ("cores_per_worker", -1, "at least 1"),
+        ("memory_per_worker", "100m", "at least 512m"),
+        ("memory_per_worker", "much", "cannot read"),
+        ("host", "0.0.0.0", "not a loopback address"),
+        ("host", "example.org", "not a loopback address"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_name(tmp_path: Path, setting: str, value: Any, words: str) -> None:
+    """Each wrong setting names its field; nothing is started and nothing written."""
+    warden = FakeWarden()
+    settings: dict[str, Any] = {setting: value}
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        EmbeddedCluster(warden, tmp_path / "c", **settings)
+    assert caught.value.field == f"cluster.{setting}"
+    assert (warden.asked, (tmp_path / "c").exists()) == ([], False)
+
+
+@pytest.mark.parametrize("setting", ["port", "ui_port"])
+def test_a_port_that_is_taken_is_refused_before_the_start(tmp_path: Path, setting: str) -> None:
+    """A fixed port somebody listens on is named with the way out."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings: dict[str, Any] = {setting: taken.getsockname()[1]}
+        with pytest.raises(ConfigurationError, match=r"cannot be used .*choose another") as caught:
+            EmbeddedCluster(FakeWarden(), tmp_path, **settings)
+    assert caught.value.field == f"cluster.{setting}"
+
+
+def test_a_cluster_that_does_not_run_has_no_address(tmp_path: Path) -> None:
+    """Before the start there is no address to give: an error, not a guess; and stopping is harmless."""
+    cluster = EmbeddedCluster(FakeWarden(), tmp_path)
+    with pytest.raises(ClusterError, match="not running"):
+        _ = cluster.master_url
+    with pytest.raises(ClusterError, match="not running"):
+        cluster.state()
+    cluster.stop()
+    assert cluster.worker_pids == []
+
+
+def test_the_drivers_environment_names_spark_java_python_and_the_folder(tmp_path: Path) -> None:
+    """A driver is told which Spark, Java and Python to use, to stay on the loopback and inside the folder."""
+    variables = EmbeddedCluster(FakeWarden(), tmp_path).spark_environment()
+    assert (variables["SPARK_HOME"], variables["JAVA_HOME"]) == ("/spark", "/jdk")
+    assert variables["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert variables["SPARK_CONF_DIR"] == str(tmp_path / "conf")
+    assert {"SPARK_LOCAL_DIRS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_SUBMIT_OPTS"} <= set(variables)
+
+
+def test_a_daemon_is_one_java_command(tmp_path: Path) -> None:
+    """The command is Java itself, with small heap, the conf folder first on the classpath, arguments last."""
+    argv = SPARK.daemon_command(
+        MASTER_CLASS,
+        ["--port", "1"],
+        conf=tmp_path,
+        temporary=tmp_path / "t",
+        memory="200m",
+        properties={"a.b": "c"},
+    )
+    assert argv[0] == "/jdk/bin/java"
+    assert argv[-3:] == [MASTER_CLASS, "--port", "1"]
+    assert {"-Xmx200m", "-Da.b=c", f"-Djava.io.tmpdir={tmp_path / 't'}"} <= set(argv)
+    assert argv[argv.index("-cp") + 1] == f"{tmp_path}:/spark/jars/*"
+
+
+def test_variables_of_another_spark_do_not_reach_ours() -> None:
+    """What would steer another Spark is taken out of the environment; the rest stays."""
+    theirs = {"SPARK_MASTER_PORT": "1", "PYSPARK_PYTHON": "python2", "PATH": "/bin"}
+    assert without_spark_variables(theirs) == {"PATH": "/bin"}
+
+
+def test_missing_pyspark_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PySpark the error names it and the command that installs it."""
+    monkeypatch.undo()  # the real search
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pyspark: not installed; mend it: pip install") as caught:
+        SparkInstallation.find()
+    assert caught.value.field == "pyspark"
+
+
+def test_the_folder_gets_quiet_logging_and_loopback_defaults(tmp_path: Path) -> None:
+    """Spark finds its two files; applications stay on the loopback unless they say otherwise."""
+    write_cluster_folders(tmp_path / "c", "127.0.0.1")
+    assert "rootLogger.level = warn" in (tmp_path / "c" / "conf" / "log4j2.properties").read_text()
+    defaults = (tmp_path / "c" / "conf" / "spark-defaults.conf").read_text()
+    assert "spark.driver.bindAddress 127.0.0.1" in defaults
+    assert all((tmp_path / "c" / name).is_dir() for name in ("logs", "work", "local", "tmp"))
