@@ -33,15 +33,18 @@ class PenstockError(Exception):
 class ConfigurationError(PenstockError, ValueError):
     """The user's input is wrong; `field` names where, the message says how to mend it."""
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    def __init__(self, message: str, *, field: str | None = None, faults: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.field = field
+        self.faults = tuple(faults) or (message,)
 
     @classmethod
     def of_all(cls, where: str, faults: Sequence[str]) -> ConfigurationError:
-        """One error that lists every fault found in `where`."""
-        noun = "mistake" if len(faults) == 1 else "mistakes"
-        return cls(f"{where}: {len(faults)} {noun}\n" + "\n".join(f"  - {fault}" for fault in faults), field=where)
+        """One error that lists every fault found in `where`; `faults` keeps them apart."""
+        if len(faults) == 1:
+            return cls(f"{where}: {faults[0]}", field=where, faults=faults)
+        lines = "\n".join(f"  - {fault}" for fault in faults)
+        return cls(f"{where}: {len(faults)} mistakes\n{lines}", field=where, faults=faults)
 
 
 class UnknownMetricError(ConfigurationError):

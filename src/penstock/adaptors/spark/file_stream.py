@@ -73,6 +73,10 @@ class FileStreamArrivals:
         """Records in the files the upstream query has committed up to `at`; None where that cannot be told."""
         return None if self._sink is None else self._sink.rows_by(at)
 
+    def done_index(self, source: SourceProgress) -> int | None:  # noqa: ARG002 - the port's signature
+        """None: file offsets number log entries, not records; the rows of the batches are counted instead."""
+        return None
+
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
         """Ids of the upstream batches whose records a batch carried, rising; None where one is not known.
 

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator's process: the driver of one query, with the agent that lets a controller see and size it.
+
+``python -m penstock._operator JOB.json`` runs it; `OperatorJob` says what it does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock._wiring import hold_query
+from penstock.errors import ClusterError, ConfigurationError
+from penstock.records import Limits, Mode, decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_LOG = logging.getLogger(__name__)
+_SCHEMA_FILE = "schema.json"
+_UPSTREAM_PATIENCE_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorJob:
+    """One operator to run. Exactly one of `replay` and `input_folder` says where its records come from."""
+
+    name: str
+    app: str
+    master: str
+    limits: Limits
+    mode: Mode
+    folder: str
+    """Its own folder: output and checkpoint."""
+    socket_path: str
+    """Where its agent listens; short, for the kernel allows about 100 bytes."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    replay: Mapping[str, str] | None = None
+    """Options of the `penstock_replay` source."""
+    input_folder: str | None = None
+    """Output folder of the operator it reads."""
+    trigger_seconds: float | None = None
+    lease_seconds: float = 5.0
+
+    @property
+    def output_folder(self) -> str:
+        """Where its result goes."""
+        return str(Path(self.folder) / "output")
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Where Spark keeps its progress."""
+        return str(Path(self.folder) / "checkpoint")
+
+
+def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | DataStreamWriter]:
+    """The function named ``module:function``; ConfigurationError where there is none."""
+    module_name, _, function_name = path.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except ImportError as fault:
+        raise ConfigurationError(
+            f"app: module {module_name!r} cannot be imported: {fault}; is it on PYTHONPATH?", field="app"
+        ) from fault
+    except AttributeError as fault:
+        raise ConfigurationError(f"app: {module_name} has no {function_name!r}", field="app") from fault
+    if not callable(function):
+        raise ConfigurationError(f"app: {path} is no function", field="app")
+    return function  # type: ignore[no-any-return]
+
+
+def run_operator(job: OperatorJob) -> int:
+    """Run the operator until it is told to stop or its query ends; gives the process's exit code."""
+    from penstock.adaptors.spark.agent import OperatorAgent
+
+    spark = _session(job)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        query = _start(spark, job)
+        hold = hold_query(query, job.name, job.limits, job.mode)
+        try:
+            agent = OperatorAgent(
+                job.name,
+                hold.probe,
+                hold.actuator,
+                job.socket_path,
+                lease_seconds=job.lease_seconds,
+                on_stop=stop.set,
+            )
+            with agent:
+                _LOG.warning("operator %s is ready", job.name)
+                while not stop.is_set() and query.isActive:
+                    stop.wait(0.5)
+                if not stop.is_set():
+                    # Stay a moment so that the controller hears from the agent that, and why, the query ended.
+                    stop.wait(10.0)
+        finally:
+            hold.close()
+        failure = query.exception()
+        query.stop()
+        if failure is not None:
+            _LOG.error("the query failed: %s", failure)
+        return 0 if failure is None else 1
+    finally:
+        spark.stop()
+
+
+def _session(job: OperatorJob) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(job.name).master(job.master)
+    for key, value in job.spark.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
+    from pyspark.sql import DataFrame
+
+    result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
+    if isinstance(result, DataFrame):
+        _publish_schema(result, Path(job.folder))
+        result = result.writeStream.format("parquet").option("path", job.output_folder)
+    writer = result.queryName(job.name).option("checkpointLocation", job.checkpoint_folder)
+    if job.trigger_seconds is not None:
+        writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
+    return writer.start()
+
+
+def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
+    if job.replay is not None:
+        from penstock.adaptors.spark.replay import register
+
+        register(spark)
+        return spark.readStream.format("penstock_replay").options(**job.replay).load()
+    if job.input_folder is None:
+        raise ConfigurationError(f"operator {job.name}: neither replay nor input_folder is given", field="input")
+    folder = Path(job.input_folder)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return spark.readStream.schema(_await_schema(folder.parent)).parquet(str(folder))
+
+
+def _publish_schema(result: DataFrame, folder: Path) -> None:
+    # Whole or not at all: the reader may look at any moment.
+    draft = folder / (_SCHEMA_FILE + ".draft")
+    draft.write_text(result.schema.json(), encoding="utf-8")
+    draft.replace(folder / _SCHEMA_FILE)
+
+
+def _await_schema(folder: Path) -> Any:
+    import json
+
+    from pyspark.sql.types import StructType
+
+    path, deadline = folder / _SCHEMA_FILE, time.monotonic() + _UPSTREAM_PATIENCE_SECONDS
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the operator above did not start: {path} did not appear", target=str(folder))
+        time.sleep(0.2)
+    return StructType.fromJson(json.loads(path.read_text(encoding="utf-8")))
+
+
+def main() -> int:
+    """Run the job in the file named on the command line."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    job = decode(OperatorJob, Path(sys.argv[1]).read_bytes())
+    return run_operator(job)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a pipeline and scales it: cluster, operators and the loop, started in order and ended in order."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock._operator import OperatorJob, load_app
+from penstock._wiring import LoopSettings, fitting_limits, make_cycle, policy_of, why_no_cpu_shares
+from penstock.clock import SystemClock
+from penstock.errors import ActuationError, ClusterError, ConfigurationError
+from penstock.knowledge.sqlite import SqliteStore
+from penstock.loop import Cycle, CycleReport, Runner
+from penstock.loop.account import OperatorAccount, RunSummary
+from penstock.ports import ArrivalTimes
+from penstock.records import Mode, Quality, encode
+from penstock.settings import OperatorSettings, RunSettings
+from penstock.units import parse_bytes
+
+if TYPE_CHECKING:
+    from penstock.adaptors.process.children import Child, Warden
+    from penstock.adaptors.spark.cluster import EmbeddedCluster
+    from penstock.adaptors.spark.remote import RemoteOperator
+    from penstock.arrivals.due import ReplayArrivals
+
+_LOG = logging.getLogger(__name__)
+_START_SECONDS = 180.0
+_HEAL_EVERY_SECONDS = 3.0
+
+
+class RunListener(Protocol):
+    """Who wants to see a run go by."""
+
+    def phase(self, text: str, fraction: float | None = None) -> None:
+        """What is being done now, and how far it is."""
+        ...
+
+    def report(self, report: CycleReport) -> None:
+        """One operator's pass."""
+        ...
+
+    def fault(self, operator: str, text: str) -> None:
+        """A pass that failed, or something the user should know."""
+        ...
+
+
+def check_run(settings: RunSettings) -> None:
+    """Raise ConfigurationError with every fault that can be known without starting anything."""
+    from penstock.adaptors.spark.java import find_java
+    from penstock.adaptors.spark.master_address import MasterAddress
+    from penstock.adaptors.spark.replay_options import replay_arrivals
+
+    faults: list[str] = []
+
+    def attempt(where: str, check: Any) -> None:
+        try:
+            check()
+        except ConfigurationError as fault:
+            faults.extend(f"{where}{text}" for text in fault.faults)
+
+    attempt("", lambda: MasterAddress.parse(settings.cluster.master))
+    attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
+    attempt("policy.", lambda: policy_of(settings.policy))
+    for i, operator in enumerate(settings.operators):
+        attempt(f"operators.{i}.", lambda o=operator: _check_app(o))
+    attempt("", find_java)
+    if faults:
+        raise ConfigurationError.of_all(settings.name, faults)
+
+
+def run_pipeline(
+    settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event
+) -> RunSummary:
+    """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
+
+    `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
+    """
+    check_run(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
+    with _Run(settings, folder.absolute(), listener, stop) as run:
+        return run.run()
+
+
+@dataclass(slots=True)
+class _Member:
+    """One operator of the run, as the controller knows it."""
+
+    settings: OperatorSettings
+    job: OperatorJob
+    child: Child
+    remote: RemoteOperator
+    account: OperatorAccount = field(default_factory=OperatorAccount)
+    last: CycleReport | None = None
+
+
+class _Run:
+    def __init__(self, settings: RunSettings, folder: Path, listener: RunListener, stop: threading.Event) -> None:
+        from penstock.adaptors.process.children import Warden
+        from penstock.adaptors.spark.replay_options import replay_arrivals
+
+        self._settings = settings
+        self._folder = folder
+        self._listener = listener
+        self._stop = stop
+        self._clock = SystemClock()
+        self._objective = settings.objective_record()
+        self._replay: ReplayArrivals = replay_arrivals(settings.arrivals.replay_options())
+        self._store = SqliteStore(folder / "knowledge.sqlite")
+        self._store.set_fact("settings", settings.model_dump_json())
+        self._warden: Warden = Warden()
+        self._cluster: EmbeddedCluster | None = None
+        self._members: dict[str, _Member] = {}
+        self._cycles: dict[str, Cycle] = {}
+        self._runner: Runner | None = None
+        self._failure: ClusterError | None = None
+        self._next_heal = 0.0
+        self._drain_deadline: float | None = None
+
+    def __enter__(self) -> _Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self._members.values():
+            member.remote.close()
+        self._warden.close()
+        self._store.close()
+
+    def run(self) -> RunSummary:
+        started_at = self._clock.now()
+        sockets = self._warden.temporary_folder()
+        master, environment = self._start_cluster()
+        for operator in self._settings.operators:
+            self._start_operator(operator, master, environment, sockets)
+        for member in self._members.values():
+            self._await_ready(member)
+        self._control()
+        self._listener.phase("stopping the operators")
+        for member in reversed(self._members.values()):
+            self._end(member)
+        summary = self._summary(started_at)
+        self._store.set_fact("summary", json.dumps(summary.to_json()))
+        if self._failure is not None:
+            raise self._failure
+        return summary
+
+    # --- starting ---
+
+    def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
+        from penstock.adaptors.spark.cluster import EmbeddedCluster
+        from penstock.adaptors.spark.installation import SparkInstallation
+
+        wanted = self._settings.cluster
+        if wanted.master != "embedded":
+            return wanted.master, SparkInstallation.find().environment()
+        self._listener.phase("starting the Spark cluster")
+        operators = self._settings.operators
+        cores = sum(o.executors[1] * o.executor_cores for o in operators)
+        # Spark adds max(384 MiB, 10 %) to every executor's heap; the worker only keeps count of it.
+        heap = sum(o.executors[1] * (parse_bytes(o.executor_memory) * 1.1 + (400 << 20)) for o in operators)
+        self._cluster = EmbeddedCluster(
+            self._warden,
+            self._folder / "cluster",
+            workers=wanted.workers,
+            cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
+            memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
+        )
+        self._cluster.start()
+        return self._cluster.master_url, self._cluster.spark_environment()
+
+    def _start_operator(
+        self, operator: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
+    ) -> None:
+        from penstock.adaptors.spark.remote import RemoteOperator
+
+        self._listener.phase(f"starting operator {operator.name}")
+        own = self._folder / "operators" / operator.name
+        own.mkdir(parents=True, exist_ok=True)
+        upstream = self._members.get(operator.input)
+        is_local = self._cluster is not None or master.startswith(("local", "spark://127.", "spark://localhost"))
+        job = OperatorJob(
+            name=operator.name,
+            app=operator.app,
+            master=master,
+            limits=operator.limits(),
+            mode=Mode(self._settings.mode),
+            folder=str(own),
+            socket_path=str(sockets / f"{operator.name}.sock"),
+            options=operator.options,
+            spark=_spark_configuration(operator, is_local),
+            replay=self._settings.arrivals.replay_options() if upstream is None else None,
+            input_folder=None if upstream is None else upstream.job.output_folder,
+            trigger_seconds=operator.trigger,
+        )
+        path = own / "job.json"
+        path.write_text(encode(job), encoding="utf-8")
+        log = self._folder / "logs" / f"{operator.name}.log"
+        log.parent.mkdir(exist_ok=True)
+        argv = [sys.executable, "-m", "penstock._operator", str(path)]
+        child = self._warden.start(operator.name, argv, log=log, env={**os.environ, **environment}, cwd=own)
+        self._members[operator.name] = _Member(operator, job, child, RemoteOperator(Path(job.socket_path)))
+
+    def _await_ready(self, member: _Member) -> None:
+        self._listener.phase(f"waiting for the query of {member.settings.name}")
+        deadline = self._clock.now() + _START_SECONDS
+        while not self._stop.is_set():
+            member.child.raise_if_ended()
+            try:
+                member.remote.beat()
+            except ActuationError:
+                if self._clock.now() > deadline:
+                    raise ClusterError(
+                        f"operator {member.settings.name} did not start within {_START_SECONDS:.0f} s; "
+                        f"the end of {member.child.log}:\n{member.child.tail()}",
+                        target=member.settings.name,
+                    ) from None
+                self._clock.wait(0.2, self._stop)
+                continue
+            wants_shares = self._settings.mode == "act" and member.settings.cpu_shares != (1.0,)
+            if wants_shares and not member.remote.can_set_cpu_share:
+                self._listener.fault(member.settings.name, why_no_cpu_shares())
+            self._cycles[member.settings.name] = self._cycle(member)
+            return
+
+    def _cycle(self, member: _Member) -> Cycle:
+        operator = member.settings
+        return make_cycle(
+            operator.name,
+            LoopSettings(
+                limits=fitting_limits(operator.limits(), member.remote.can_set_cpu_share),
+                objective=self._objective,
+                mode=Mode(self._settings.mode),
+                policy=self._settings.policy,
+                guards=self._settings.guards,
+                window_seconds=self._settings.window,
+                warm_up_seconds=self._settings.warm_up,
+                cores_per_executor=operator.executor_cores,
+            ),
+            source=member.remote,
+            actuator=member.remote,
+            arrival_times=self._arrival_times(member),
+            store=self._store,
+        )
+
+    def _arrival_times(self, member: _Member) -> ArrivalTimes:
+        from penstock.adaptors.spark.file_stream import FileStreamArrivals
+
+        if member.job.input_folder is None:
+            return self._replay
+        return FileStreamArrivals(member.job.checkpoint_folder, folder=member.job.input_folder)
+
+    # --- running ---
+
+    def _control(self) -> None:
+        self._runner = Runner(
+            list(self._cycles.values()),
+            self._clock,
+            interval_seconds=self._settings.interval,
+            on_report=self._take,
+            on_fault=self._on_fault,
+        )
+        self._listener.phase("running", 0.0)
+        if not self._stop.is_set():
+            watcher = threading.Thread(target=self._stop_with, args=(self._runner,), daemon=True)
+            watcher.start()
+            self._runner.run()
+
+    def _stop_with(self, runner: Runner) -> None:
+        self._stop.wait()
+        runner.stop()
+
+    def _take(self, report: CycleReport) -> None:
+        assert self._runner is not None
+        member = self._members[report.observation.operator]
+        member.last = report
+        member.account.add(report)
+        self._listener.report(report)
+        now = report.observation.at
+        self._heal_cluster(now)
+        if report.observation.quality is Quality.STOPPED or member.child.poll() is not None:
+            self._fail(member, "; ".join(report.observation.missing))
+        elif member is list(self._members.values())[-1]:
+            self._progress(now)
+
+    def _on_fault(self, operator: str, text: str) -> None:
+        self._listener.fault(operator, text)
+        if self._members[operator].child.poll() is not None:
+            self._fail(self._members[operator], text)
+
+    def _fail(self, member: _Member, text: str) -> None:
+        assert self._runner is not None
+        self._failure = ClusterError(
+            f"operator {member.settings.name} stopped: {text}; "
+            f"the end of {member.child.log}:\n{member.child.tail()}",
+            target=member.settings.name,
+        )
+        self._runner.stop()
+
+    def _heal_cluster(self, now: float) -> None:
+        if self._cluster is not None and now >= self._next_heal:
+            self._next_heal = now + _HEAL_EVERY_SECONDS
+            for worker in self._cluster.replace_lost_workers():
+                self._listener.fault("cluster", f"{worker} was lost; a new one was started")
+
+    def _progress(self, now: float) -> None:
+        """Tell how far the run is, and end it when every record that arrived is done."""
+        assert self._runner is not None
+        if self._replay.epoch_us is None:
+            return
+        end = self._replay.epoch_us / 1e6 + self._replay.arrivals.duration_seconds / self._replay.speed
+        if now < end:
+            start = self._replay.epoch_us / 1e6
+            self._listener.phase("running", (now - start) / max(1e-9, end - start))
+            return
+        if self._drain_deadline is None:
+            self._drain_deadline = now + self._settings.drain
+        if self._all_done():
+            self._runner.stop()
+        elif now >= self._drain_deadline:
+            self._listener.fault(
+                "run", f"not all records were done {self._settings.drain:.0f} s after the last arrival"
+            )
+            self._runner.stop()
+        else:
+            self._listener.phase("finishing the records still under way", None)
+
+    def _all_done(self) -> bool:
+        for member in self._members.values():
+            seen = None if member.last is None else member.last.observation
+            if seen is None or seen.backlog_records != 0:
+                return False
+            if member.job.replay is not None and seen.records_done != self._replay.arrivals.total:
+                return False
+        return True
+
+    # --- ending ---
+
+    def _end(self, member: _Member) -> None:
+        try:
+            member.remote.stop()
+        except ActuationError as fault:
+            _LOG.info("%s cannot be told to stop: %s", member.settings.name, fault)
+        if member.child.wait(30.0) is None:
+            self._warden.stop(member.child)
+
+    def _summary(self, started_at: float) -> RunSummary:
+        ended_at = self._clock.now()
+        accounts = {name: m.account for name, m in self._members.items()}
+        first = next(iter(self._members.values()))
+        last_seen = None if first.last is None else first.last.observation
+        executor_seconds = sum(a.executor_seconds for a in accounts.values())
+        capacity = sum(a.share_seconds for a in accounts.values())
+        static = sum(
+            a.observed_seconds * self._members[n].settings.limits().top.capacity for n, a in accounts.items()
+        )
+        decisions = sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)
+        latencies = {n: self._cycles[n].monitor.latency_of_run() for n in self._cycles}
+        return RunSummary(
+            name=self._settings.name,
+            folder=str(self._folder),
+            mode=self._settings.mode,
+            started_at=started_at,
+            ended_at=ended_at,
+            objective=self._objective,
+            records_due=self._replay.arrived_by(ended_at),
+            records_read=_records_read(Path(first.job.checkpoint_folder)),
+            records_done=None if last_seen is None else last_seen.records_done,
+            latency=latencies.get(first.settings.name),
+            cpu_share_mean=capacity / executor_seconds if executor_seconds > 0 else None,
+            executor_seconds=executor_seconds,
+            capacity_seconds=capacity,
+            static_capacity_seconds=static,
+            decisions=tuple(decisions),
+            faults=0 if self._runner is None else self._runner.faults,
+            operators={
+                name: {
+                    "executor_seconds": account.executor_seconds,
+                    "cpu_share_mean": account.cpu_share_mean,
+                    "latency_p95": None if (lat := latencies.get(name)) is None else lat.p95_seconds,
+                    "records_done": None
+                    if (m := self._members[name].last) is None
+                    else m.observation.records_done,
+                }
+                for name, account in accounts.items()
+            },
+        )
+
+
+def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str, str]:
+    """What an operator needs so that it can be sized alone; the user's own configuration wins."""
+    most = operator.executors[1]
+    configuration = {
+        "spark.executor.cores": str(operator.executor_cores),
+        "spark.executor.memory": operator.executor_memory,
+        "spark.driver.memory": operator.driver_memory,
+        "spark.cores.max": str(most * operator.executor_cores),
+        "spark.executor.instances": str(most),
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.sql.shuffle.partitions": str(max(2, most * operator.executor_cores)),
+    }
+    if is_local:
+        configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return configuration | operator.spark
+
+
+def _check_app(operator: OperatorSettings) -> None:
+    load_app(operator.app)
+    module_name, _, function_name = operator.app.partition(":")
+    # A module may say what is wrong with its options before anything starts.
+    check = getattr(importlib.import_module(module_name), "check_options", None)
+    if check is not None:
+        check(function_name, {**operator.options, "output": "output"})
+
+
+def _records_read(checkpoint: Path) -> int | None:
+    """How many records the query has taken in, batch under way included: the end of its newest planned batch."""
+    from penstock.arrivals.due import ReplayOffset
+
+    numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
+    if not numbers:
+        return None
+    lines = (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
+    offset = ReplayOffset.parse(lines[-1])
+    return None if offset is None else offset.index

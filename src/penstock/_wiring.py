@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts that every wiring shares: a cycle out of settings, and the near side of a running query."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.execute import Reconciler
+from penstock.loop import Cycle
+from penstock.monitor import Monitor
+from penstock.plan.guards import default_guards
+from penstock.plan.registry import make_policy
+from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
+from penstock.records import Limits, Mode, Objective
+from penstock.settings import GuardSettings, PolicySettings
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.adaptors.spark.actuator import SparkActuator
+    from penstock.adaptors.spark.query_probe import QueryProbe
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """What the loop of one operator needs to know."""
+
+    limits: Limits
+    objective: Objective
+    mode: Mode
+    policy: PolicySettings
+    guards: GuardSettings
+    window_seconds: float = 15.0
+    warm_up_seconds: float = 15.0
+    cores_per_executor: int = 1
+
+
+def policy_of(settings: PolicySettings) -> Policy:
+    """The policy as set; ConfigurationError for an unknown name or option."""
+    return make_policy(settings.name, **settings.options)
+
+
+def make_cycle(
+    operator: str,
+    settings: LoopSettings,
+    *,
+    source: MetricSource,
+    actuator: Actuator,
+    arrival_times: ArrivalTimes | None,
+    store: KnowledgeStore,
+) -> Cycle:
+    """Wire one operator's cycle."""
+    guards = settings.guards
+    return Cycle(
+        source=source,
+        monitor=Monitor(
+            operator,
+            arrival_times,
+            window_seconds=settings.window_seconds,
+            warm_up_seconds=settings.warm_up_seconds,
+        ),
+        policy=policy_of(settings.policy),
+        guards=default_guards(
+            up_seconds=guards.cooldown_up,
+            down_seconds=guards.cooldown_down,
+            opposite_seconds=guards.opposite,
+            settle_seconds=guards.settle,
+            backlog_seconds=guards.drain,
+        ),
+        reconciler=Reconciler(operator, actuator, settings.limits, cores_per_executor=settings.cores_per_executor),
+        store=store,
+        limits=settings.limits,
+        objective=settings.objective,
+        mode=settings.mode,
+    )
+
+
+def fitting_limits(limits: Limits, can_set_cpu_share: bool) -> Limits:
+    """The limits that can be acted on: without CPU shares only executors are scaled."""
+    if can_set_cpu_share or limits.cpu_shares == (1.0,):
+        return limits
+    return Limits(limits.min_executors, limits.max_executors, (1.0,))
+
+
+@dataclass(slots=True)
+class QueryHold:
+    """The near side of a query in this process: its measurements, and the means to size it.
+
+    `notes` are for the user, one line each; `close` puts everything back and leaves the query running.
+    """
+
+    probe: QueryProbe
+    actuator: SparkActuator
+    cores_per_executor: int
+    notes: tuple[str, ...]
+    _release_shares: Callable[[], None]
+
+    def close(self) -> None:
+        """Let go of the query: nothing listens, nothing is capped."""
+        self.probe.close()
+        self._release_shares()
+
+
+def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
+    """Take hold of a query that runs in this process; it is not touched until the first request."""
+    from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares, find_hierarchy, sweep_stale
+    from penstock.adaptors.spark.actuator import SparkActuator
+    from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
+    from penstock.adaptors.spark.scaling import ExecutorScaler
+
+    context = query_context(query)
+    executors = executors_of_this_driver()
+    cores = int(context.getConf().get("spark.executor.cores", "1") or "1")
+    notes: list[str] = []
+    shares: CpuShares | None = None
+    if mode is Mode.ACT and limits.cpu_shares != (1.0,):
+        try:
+            hierarchy = find_hierarchy()
+            removed = sweep_stale(hierarchy)
+            if removed:
+                notes.append(f"removed {len(removed)} CPU groups that a dead run left behind")
+            shares = CpuShares(operator, context.applicationId, limits.top, cores, hierarchy)
+            shares.start()
+        except CgroupsUnavailableError as fault:
+            shares = None
+            notes.append(_without_cpu_shares(fault.reason))
+    for note in notes:
+        _LOG.warning("%s: %s", operator, note)
+    scaler = ExecutorScaler.of(context, executors)
+    actuator = SparkActuator(scaler, shares)
+
+    def faults() -> tuple[str, ...]:
+        return (*actuator.take_faults(), *(shares.faults if shares is not None else ()))
+
+    probe = QueryProbe(
+        query,
+        operator,
+        shares.read if shares is not None else None,
+        read_executors=executors,
+        draining=lambda: scaler.draining,
+        other_faults=faults,
+    )
+    return QueryHold(probe, actuator, cores, tuple(notes), shares.release if shares is not None else lambda: None)
+
+
+def query_context(query: StreamingQuery) -> SparkContext:
+    """The SparkContext a query of this process runs on."""
+    from pyspark import SparkContext
+
+    from penstock.errors import ConfigurationError
+
+    context = SparkContext._active_spark_context
+    if context is None or not hasattr(query, "_jsq"):
+        raise ConfigurationError(
+            "query: it has no driver in this process; attach inside the driver, "
+            "with a session that was not made by remote()",
+            field="query",
+        )
+    return context
+
+
+def why_no_cpu_shares() -> str:
+    """Why CPU shares cannot be set on this host, in one line."""
+    from penstock.adaptors.cgroups import CgroupsUnavailableError, find_hierarchy
+
+    try:
+        find_hierarchy()
+    except CgroupsUnavailableError as fault:
+        return _without_cpu_shares(fault.reason)
+    return _without_cpu_shares("the operator could not make its control group; see its log")
+
+
+def _without_cpu_shares(reason: str) -> str:
+    return f"CPU shares are not used, executors alone are scaled: {reason}"
