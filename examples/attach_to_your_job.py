@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plain PySpark streaming job with Penstock attached: the three lines are marked.
 
-Run it against any master: ``spark-submit --master spark://host:7077 examples/attach_to_your_job.py`` or, to try it on
-this machine alone, ``python examples/attach_to_your_job.py`` (executors cannot be scaled on ``local[2]``, so it then
-only recommends).
+Run it against any master: ``spark-submit --master spark://host:7077 examples/attach_to_your_job.py --mode act``.
+On this machine alone, ``python examples/attach_to_your_job.py``, it only recommends: the executors of a local master
+cannot be scaled.
 """
 
 import argparse

@@ -10,7 +10,7 @@ The data's way, one folder each::
     knowledge everything is remembered: in memory, or in SQLite
     loop      one pass of all that, repeated on time; adaptors/ alone touch Spark, sockets and the kernel
 
-In a PySpark job: ``with penstock.attach(query, objective=penstock.latency(p95="2s"), executors=(1, 8)) as scaler:``
+In a PySpark job: ``with penstock.attach(query, objective=penstock.latency(p95="2s"), executors=(1, 8)): ...``
 """
 
 from __future__ import annotations

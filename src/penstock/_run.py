@@ -21,8 +21,9 @@ from penstock.errors import ActuationError, ClusterError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
 from penstock.loop.account import OperatorAccount, RunSummary
+from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes
-from penstock.records import Mode, Quality, encode
+from penstock.records import LatencySummary, Mode, Quality, encode
 from penstock.settings import OperatorSettings, RunSettings
 from penstock.units import parse_bytes
 
@@ -101,6 +102,8 @@ class _Member:
     job: OperatorJob
     child: Child
     remote: RemoteOperator
+    arrivals: ArrivalTimes
+    path: PathMonitor
     account: OperatorAccount = field(default_factory=OperatorAccount)
     last: CycleReport | None = None
 
@@ -182,6 +185,7 @@ class _Run:
     def _start_operator(
         self, operator: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
     ) -> None:
+        from penstock.adaptors.spark.file_stream import FileStreamArrivals
         from penstock.adaptors.spark.remote import RemoteOperator
 
         self._listener.phase(f"starting operator {operator.name}")
@@ -209,7 +213,14 @@ class _Run:
         log.parent.mkdir(exist_ok=True)
         argv = [sys.executable, "-m", "penstock._operator", str(path)]
         child = self._warden.start(operator.name, argv, log=log, env={**os.environ, **environment}, cwd=own)
-        self._members[operator.name] = _Member(operator, job, child, RemoteOperator(Path(job.socket_path)))
+        arrivals = self._arrival_times(job)
+        if upstream is None:
+            path_monitor = PathMonitor(self._replay, window_seconds=self._settings.window)
+        else:
+            assert isinstance(arrivals, FileStreamArrivals)
+            path_monitor = PathMonitor(above=upstream.path, lineage=arrivals, window_seconds=self._settings.window)
+        remote = RemoteOperator(job.socket_path)
+        self._members[operator.name] = _Member(operator, job, child, remote, arrivals, path_monitor)
 
     def _await_ready(self, member: _Member) -> None:
         self._listener.phase(f"waiting for the query of {member.settings.name}")
@@ -249,16 +260,16 @@ class _Run:
             ),
             source=member.remote,
             actuator=member.remote,
-            arrival_times=self._arrival_times(member),
+            arrival_times=member.arrivals,
             store=self._store,
         )
 
-    def _arrival_times(self, member: _Member) -> ArrivalTimes:
+    def _arrival_times(self, job: OperatorJob) -> ArrivalTimes:
         from penstock.adaptors.spark.file_stream import FileStreamArrivals
 
-        if member.job.input_folder is None:
+        if job.input_folder is None:
             return self._replay
-        return FileStreamArrivals(member.job.checkpoint_folder, folder=member.job.input_folder)
+        return FileStreamArrivals(job.checkpoint_folder, folder=job.input_folder)
 
     # --- running ---
 
@@ -284,6 +295,8 @@ class _Run:
         assert self._runner is not None
         member = self._members[report.observation.operator]
         member.last = report
+        for batch in report.batches:
+            member.path.add(batch)
         member.account.add(report)
         self._listener.report(report)
         now = report.observation.at
@@ -365,7 +378,7 @@ class _Run:
             a.observed_seconds * self._members[n].settings.limits().top.capacity for n, a in accounts.items()
         )
         decisions = sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)
-        latencies = {n: self._cycles[n].monitor.latency_of_run() for n in self._cycles}
+        paths = {name: m.path.latency_of_run() for name, m in self._members.items()}
         return RunSummary(
             name=self._settings.name,
             folder=str(self._folder),
@@ -376,7 +389,7 @@ class _Run:
             records_due=self._replay.arrived_by(ended_at),
             records_read=_records_read(Path(first.job.checkpoint_folder)),
             records_done=None if last_seen is None else last_seen.records_done,
-            latency=latencies.get(first.settings.name),
+            latency=self._worst(paths),
             cpu_share_mean=capacity / executor_seconds if executor_seconds > 0 else None,
             executor_seconds=executor_seconds,
             capacity_seconds=capacity,
@@ -387,7 +400,7 @@ class _Run:
                 name: {
                     "executor_seconds": account.executor_seconds,
                     "cpu_share_mean": account.cpu_share_mean,
-                    "latency_p95": None if (lat := latencies.get(name)) is None else lat.p95_seconds,
+                    "path_latency_p95": None if (path := paths[name]) is None else path.p95_seconds,
                     "records_done": None
                     if (m := self._members[name].last) is None
                     else m.observation.records_done,
@@ -395,6 +408,13 @@ class _Run:
                 for name, account in accounts.items()
             },
         )
+
+    def _worst(self, paths: Mapping[str, LatencySummary | None]) -> LatencySummary | None:
+        """The latency of the slowest path to an operator that nobody reads from."""
+        inputs = {m.settings.input for m in self._members.values()}
+        ends = [latency for name, latency in paths.items() if name not in inputs and latency is not None]
+        statistic = self._objective.statistic or "p95"
+        return max(ends, key=lambda latency: latency.statistic(statistic), default=None)
 
 
 def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str, str]:

@@ -78,6 +78,14 @@ class ArrivalTimes(Protocol):
         ...
 
 
+class BatchLineage(Protocol):
+    """Which batches of the operator above a batch took its records from."""
+
+    def upstream_batches(self, source: SourceProgress) -> list[int] | None:
+        """Ids of the batches above, rising; None where that cannot be told."""
+        ...
+
+
 class Policy(Protocol):
     """A pure function from a request to a decision: same request, same decision, no side effect."""
 
@@ -182,6 +190,7 @@ __all__ = [
     "Actuator",
     "Allocation",
     "ArrivalTimes",
+    "BatchLineage",
     "FloatArray",
     "Guard",
     "KnowledgeStore",

@@ -155,7 +155,8 @@ class PolicySettings(_Part):
 
     name: str = Field(default="threshold", description="`threshold` or `fixed`")
     options: dict[str, Any] = Field(
-        default_factory=dict, description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`"
+        default_factory=dict,
+        description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`",
     )
 
 

@@ -48,7 +48,7 @@ class OperatorAccount:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """How a run went. Latencies are of the whole pipeline's first operator unless the pipeline has just one."""
+    """How a run went. `latency` is that of the slowest path, from first arrival to the last operator's end."""
 
     name: str
     folder: str

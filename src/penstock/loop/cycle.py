@@ -14,6 +14,7 @@ from penstock.plan.guards import apply_guards
 from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy
 from penstock.records import (
     Action,
+    BatchProgress,
     Decision,
     Limits,
     Mode,
@@ -36,6 +37,7 @@ class CycleReport:
     action: Action | None = None
     outcomes: list[Outcome] = field(default_factory=list)
     stage_times: list[StageTime] = field(default_factory=list)
+    batches: tuple[BatchProgress, ...] = ()
 
 
 class Cycle:
@@ -81,7 +83,7 @@ class Cycle:
             outcomes = self._reconciler.sync(telemetry, now)
             self.monitor.ingest(telemetry)
             observation = self.monitor.observe(now, self._reconciler.state)
-        report = CycleReport(observation, outcomes=outcomes, stage_times=times)
+        report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
             report.decision = self._plan(observation, now)
         with _timed("act", now, times):

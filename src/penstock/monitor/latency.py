@@ -103,10 +103,15 @@ class LatencyTracker:
         """Count the records of a finished batch."""
         arrivals = self._arrivals(batch)
         self._previous = batch
-        if arrivals is None or len(arrivals) == 0:
+        if arrivals is not None:
+            self.count(batch.ended_at, arrivals)
+
+    def count(self, ended_at: float, arrivals: FloatArray) -> None:
+        """Count records that arrived at `arrivals` and were done at `ended_at`."""
+        if len(arrivals) == 0:
             return
-        part = HistogramPart.of(batch.ended_at - arrivals)
-        self._window.append((batch.ended_at, part))
+        part = HistogramPart.of(ended_at - arrivals)
+        self._window.append((ended_at, part))
         self._recent.add(part)
         self._whole.add(part)
 

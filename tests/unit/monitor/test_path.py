@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency from the first arrival to the end of the last operator."""
+
+import pytest
+from tests.unit.monitor.test_latency import FakeArrivals, a_batch
+
+from penstock.monitor.path import PathMonitor
+from penstock.records import SourceProgress
+
+
+class FakeLineage:
+    """Batch n takes batches 2n and 2n + 1 of the operator above."""
+
+    def upstream_batches(self, source: SourceProgress) -> list[int] | None:
+        """Two batches per batch, by the end offset."""
+        if source.end_offset is None:
+            return None
+        n = int(source.end_offset) // 20 - 1
+        return [2 * n, 2 * n + 1]
+
+
+def test_latency_of_a_path_runs_from_the_first_arrival() -> None:
+    """Records that arrived at 0.0 .. 1.9 and left the second operator at 5.0."""
+    first = PathMonitor(FakeArrivals())
+    second = PathMonitor(above=first, lineage=FakeLineage())
+    first.add(a_batch(0, 0, 10, 1.0, 2.0))
+    first.add(a_batch(1, 10, 20, 2.0, 3.0))
+    second.add(a_batch(0, 0, 20, 3.0, 5.0))
+    summary = second.latency_of_run()
+    assert summary is not None
+    assert summary.records == 20
+    assert summary.mean_seconds == pytest.approx(5.0 - 0.95)  # mean arrival of 0.0 .. 1.9
+    of_first = first.latency_of_run()
+    assert of_first is not None
+    assert of_first.mean_seconds == pytest.approx(1.55)  # both batches end 1.1 .. 2.0 after their arrivals
+
+
+def test_a_forgotten_batch_is_counted_as_unknown() -> None:
+    """What is no longer remembered gives no latency, and no zero."""
+    first = PathMonitor(FakeArrivals(), batches_kept=1)
+    second = PathMonitor(above=first, lineage=FakeLineage())
+    for n in range(4):
+        first.add(a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0))
+    second.add(a_batch(0, 0, 20, 4.0, 5.0))
+    assert second.latency_of_run() is None
+    assert second.unknown_batches == 1
+
+
+def test_a_monitor_needs_one_kind_of_source() -> None:
+    """Arrivals and an operator above exclude each other."""
+    with pytest.raises(ValueError, match="either"):
+        PathMonitor()
+    with pytest.raises(ValueError, match="either"):
+        PathMonitor(FakeArrivals(), above=PathMonitor(FakeArrivals()), lineage=FakeLineage())
