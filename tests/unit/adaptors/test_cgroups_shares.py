@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adaptors.cgroups.fake import LAYOUTS, FakeKernel
+from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.adaptors.cgroups.lease import Lease
@@ -24,7 +25,7 @@ TOP = Allocation(4, 1.0)
 EXECUTOR = "java org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 0 --app-id app-1"
 
 
-@pytest.fixture(params=list(LAYOUTS))
+@pytest.fixture(params=["v1", "v2"])
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> FakeKernel:
     """A fake kernel."""
     return FakeKernel(tmp_path, request.param)
@@ -110,6 +111,16 @@ def test_guard_that_cannot_start_leaves_nothing(
     """Without a guard nothing is capped, and the group that was made is removed again."""
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(ActuationError, match="guard process cannot be started"):
+        shares.apply(Allocation(1, 0.4))
+    assert sorted(kernel.root.rglob("penstock*")) == []
+
+
+def test_guard_that_does_not_come_up_leaves_nothing(
+    kernel: FakeKernel, shares: CpuShares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guard that ends before it is ready counts as none."""
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    with pytest.raises(ActuationError, match="did not come up"):
         shares.apply(Allocation(1, 0.4))
     assert sorted(kernel.root.rglob("penstock*")) == []
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from penstock.errors import ActuationError, AdaptorError
 _log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 5.0
+_START_SECONDS = 30.0
 _END_SECONDS = 5.0
 
 
@@ -146,7 +148,7 @@ class Lease:
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, told],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 close_fds=True,
                 start_new_session=True,
@@ -157,9 +159,23 @@ class Lease:
                 f"cgroups: the guard process cannot be started: {fault}", target="guard"
             ) from fault
         assert self._guard.stdin is not None
+        self._wait_until_ready(self._guard)
         os.set_blocking(self._guard.stdin.fileno(), False)
         for pid, origin in list(group.folders.origins.items()):
             self._write(json.dumps({"pid": pid, "origin": origin}))
+
+    def _wait_until_ready(self, started: subprocess.Popen[bytes]) -> None:
+        assert started.stdout is not None
+        with started.stdout as said:
+            ready, _, _ = select.select([said], [], [], _START_SECONDS)
+            if not ready or said.read(1) != b"\n":
+                self._kill_guard()
+                raise ActuationError(
+                    f"cgroups: the guard process did not come up within {_START_SECONDS:g} s; "
+                    f"see what it says: {sys.executable} -I -S {guard.__file__} '{{}}'",
+                    target="guard",
+                    retryable=True,
+                )
 
     def _kill_guard(self) -> None:
         """Make sure that no former guard is left; killed, it changes nothing in the group."""

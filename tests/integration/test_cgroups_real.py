@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU shares on the real kernel: busy processes are throttled, and everything is given back whoever is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.adaptors.cgroups import (
+    CgroupsUnavailableError,
+    CpuGroup,
+    CpuShares,
+    Hierarchy,
+    find_hierarchy,
+    sweep_stale,
+)
+from penstock.adaptors.cgroups.guard import FOLDER
+from penstock.records import Allocation
+
+pytestmark = pytest.mark.cgroups
+
+SPIN = "while True: pass"
+FORK_AND_SPIN = "import os\nchild = os.fork()\nif child: print(child, flush=True)\nwhile True: pass"
+# The last arguments make a busy process look like an executor of a Spark application.
+EXECUTOR_WORDS = ["org.apache.spark.executor.CoarseGrainedExecutorBackend", "--executor-id", "0", "--app-id"]
+HOLDER = """
+import json, sys, time
+from penstock.adaptors.cgroups import CpuShares, find_hierarchy
+from penstock.records import Allocation
+
+shares = CpuShares("held", sys.argv[1], Allocation(4), 1, find_hierarchy(), run="test", lease_seconds=2.0)
+shares.apply(Allocation(1, 0.2))
+print(json.dumps({"folder": shares.folder, "guard": shares.guard_pid, "joined": list(shares.joined)}), flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def hierarchy() -> Hierarchy:
+    """This machine's hierarchy; skips where there is none."""
+    try:
+        return find_hierarchy()
+    except CgroupsUnavailableError as fault:
+        pytest.skip(fault.reason)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts Python programs that end with the test, each in a process group of its own."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(program: str, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+
+
+def wait_until(claim: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Poll until a claim holds."""
+    deadline = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain: {what}"
+        time.sleep(0.05)
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """The first line a program prints."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def cgroups_of(pid: int) -> str:
+    """All cgroups of a process, as the kernel tells them."""
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def penstock_folders(hierarchy: Hierarchy) -> list[str]:
+    """Groups of ours that exist, in each hierarchy."""
+    return [str(path) for base in hierarchy.bases for path in Path(base, FOLDER).glob("test-*")]
+
+
+def quota_in(hierarchy: Hierarchy, folder: str) -> str:
+    """The text of the quota file."""
+    return Path(folder, "cpu.cfs_quota_us" if hierarchy.version == 1 else "cpu.max").read_text().split()[0]
+
+
+def open_text(hierarchy: Hierarchy) -> str:
+    """How the kernel writes that there is no quota."""
+    return "-1" if hierarchy.version == 1 else "max"
+
+
+@pytest.fixture
+def application() -> str:
+    """An application id that no other test has."""
+    return f"app-test-{os.getpid()}-{time.monotonic_ns()}"
+
+
+def test_capped_process_is_throttled_and_released_to_where_it_was(
+    hierarchy: Hierarchy, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """A busy process capped to 0.05 cores is throttled; released, it is back and the folders are gone."""
+    spinner = start(SPIN)
+    before = cgroups_of(spinner.pid)
+    group = CpuGroup.create(hierarchy, "test", "throttle")
+    try:
+        group.set_quota(0.05)
+        assert group.add(spinner.pid)
+        assert cgroups_of(spinner.pid) != before
+        first = group.read()
+        assert first.quota_cores == 0.05
+        wait_until(lambda: group.read().throttled_seconds > first.throttled_seconds + 0.5, "throttling")
+        last = group.read()
+        # 0.05 cores, with room for one period's burst at each end; what is missing was withheld, not unused.
+        assert last.used_seconds - first.used_seconds < 0.05 * (last.at - first.at) + 0.1
+        assert last.used_seconds > first.used_seconds
+    finally:
+        group.release()
+    assert cgroups_of(spinner.pid) == before
+    assert spinner.poll() is None
+    assert penstock_folders(hierarchy) == []
+
+
+def test_children_forked_before_and_after_joining_are_held_and_given_back(
+    hierarchy: Hierarchy, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """A child that was there already and one forked in the group are both held, and both come back."""
+    early = start(FORK_AND_SPIN)
+    early_child = int(first_line(early))
+    before = cgroups_of(early_child)
+    parent = start("input()\n" + FORK_AND_SPIN)
+    group = CpuGroup.create(hierarchy, "test", "fork")
+    try:
+        group.set_quota(0.1)
+        assert group.add(early.pid)
+        assert group.add(parent.pid)
+        assert parent.stdin is not None
+        print(file=parent.stdin, flush=True)
+        late_child = int(first_line(parent))
+        assert set(group.pids()) == {early.pid, early_child, parent.pid, late_child}
+        assert group.read().processes == 4
+    finally:
+        group.release()
+    assert cgroups_of(early_child) == before
+    assert cgroups_of(late_child) == before
+    assert penstock_folders(hierarchy) == []
+
+
+def test_executor_started_later_is_joined(
+    hierarchy: Hierarchy, start: Callable[..., subprocess.Popen[str]], application: str
+) -> None:
+    """A process with an executor's command line is found and held without being told of."""
+    with CpuShares("join", application, Allocation(4), 1, hierarchy, run="test") as shares:
+        shares.apply(Allocation(1, 0.5))
+        executor = start(SPIN, *EXECUTOR_WORDS, application)
+        wait_until(lambda: list(shares.joined) == ["0"], "the executor joins")
+        assert shares.joined["0"].pid == executor.pid
+        assert shares.read().processes == 1
+    assert FOLDER not in cgroups_of(executor.pid)
+    assert penstock_folders(hierarchy) == []
+
+
+@pytest.fixture
+def held(
+    hierarchy: Hierarchy, start: Callable[..., subprocess.Popen[str]], application: str
+) -> Iterator[tuple[subprocess.Popen[str], int, str, int]]:
+    """A holder process that caps a busy executor; whatever a test leaves behind is swept at the end."""
+    executor = start(SPIN, *EXECUTOR_WORDS, application)
+    # The command line is seen only once the program has started.
+    wait_until(lambda: application in Path(f"/proc/{executor.pid}/cmdline").read_text(), "the executor starts")
+    holder = start(HOLDER, application)
+    told = json.loads(first_line(holder))
+    assert told["joined"] == ["0"]
+    assert FOLDER in cgroups_of(executor.pid)
+    assert quota_in(hierarchy, told["folder"]) == "20000"
+    yield holder, executor.pid, told["folder"], told["guard"]
+    holder.kill()
+    holder.wait(timeout=30)
+    wait_until(lambda: not Path(f"/proc/{told['guard']}").exists(), "the guard ends")
+    sweep_stale(hierarchy)
+
+
+@pytest.mark.kill
+def test_killed_holder_is_cleaned_up_by_its_guard(
+    hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]
+) -> None:
+    """When the holder is killed with -9, its guard opens the quota, gives back and removes."""
+    holder, executor, folder, guard = held
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(guard, number)  # neither Ctrl-C nor a service manager takes the guard away
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(folder).exists(), "the group is removed")
+    wait_until(lambda: not Path(f"/proc/{guard}").exists(), "the guard ends")
+    assert FOLDER not in cgroups_of(executor)
+    assert penstock_folders(hierarchy) == []
+
+
+@pytest.mark.kill
+def test_group_of_killed_holder_and_guard_is_swept(
+    hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]
+) -> None:
+    """When holder and guard are both killed the group stays, until the next start sweeps it; not before."""
+    holder, executor, folder, guard = held
+    os.kill(holder.pid, signal.SIGSTOP)  # so that it cannot start another guard
+    os.kill(guard, signal.SIGKILL)
+    assert sweep_stale(hierarchy) == ()  # stopped is not dead
+    assert Path(folder).exists()
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait(timeout=30)
+    assert folder in sweep_stale(hierarchy)
+    assert FOLDER not in cgroups_of(executor)
+    assert penstock_folders(hierarchy) == []
+
+
+@pytest.mark.kill
+def test_hung_holder_loses_its_lease_and_takes_it_up_again(
+    hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]
+) -> None:
+    """A stopped holder's quota is opened while the group stays; continued, it sets the quota again."""
+    holder, executor, folder, _ = held
+    os.kill(holder.pid, signal.SIGSTOP)
+    wait_until(lambda: quota_in(hierarchy, folder) == open_text(hierarchy), "the quota is opened")
+    assert FOLDER in cgroups_of(executor)
+    os.kill(holder.pid, signal.SIGCONT)
+    wait_until(lambda: quota_in(hierarchy, folder) == "20000", "the quota is set again")
+
+
+@pytest.mark.kill
+def test_killed_guard_is_replaced(hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]) -> None:
+    """A holder whose guard was killed starts another, which cleans up when the holder dies too."""
+    holder, executor, folder, guard = held
+    os.kill(guard, signal.SIGKILL)
+
+    def guards() -> list[int]:
+        children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").parents[1].glob("*/children")
+        return [int(pid) for file in children for pid in file.read_text().split() if int(pid) != guard]
+
+    wait_until(lambda: bool(guards()), "another guard is started")
+    assert quota_in(hierarchy, folder) == "20000"
+    # The new guard may still be coming up: it must do its work nevertheless.
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(folder).exists(), "the group is removed")
+    assert FOLDER not in cgroups_of(executor)
+
+
+def test_guard_is_small_and_alone(hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]) -> None:
+    """The guard holds three descriptors, lives in a session of its own and takes little memory."""
+    holder, _, _, guard = held
+    assert sorted(os.listdir(f"/proc/{guard}/fd")) == ["0", "1", "2"]  # noqa: PTH208 - as the kernel lists them
+    assert os.getsid(guard) == guard != os.getsid(holder.pid)
+    resident = next(line for line in Path(f"/proc/{guard}/status").read_text().splitlines() if "VmRSS" in line)
+    assert int(resident.split()[1]) < 20_000  # kilobytes
