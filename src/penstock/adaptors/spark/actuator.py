@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes the allocation of the application in this process: executors by Spark, CPU shares by the kernel.
+
+A thread of its own does the work, so that a slow driver never holds up the loop. It repeats the last request every
+few seconds, which mends what drifted (an executor that died, one that would not drain).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError, PenstockError
+from penstock.records import Action, Allocation
+
+_log = logging.getLogger(__name__)
+
+_IDS_KEPT = 1000
+
+
+class CpuShareControl(Protocol):
+    """Where the CPU share of an operator's executors is set. Failures are PenstockErrors or OSErrors."""
+
+    def apply(self, allocation: Allocation) -> None:
+        """Cap the executors at the allocation's share."""
+        ...
+
+    def open(self) -> None:
+        """Lift the cap and stay ready."""
+        ...
+
+    def release(self) -> None:
+        """Lift the cap and leave nothing behind."""
+        ...
+
+
+class ExecutorSizing(Protocol):
+    """What the actuator needs of an `ExecutorScaler`."""
+
+    def ensure_scalable(self) -> None:
+        """Raise ActuationRejectedError where executors cannot be scaled."""
+        ...
+
+    def current_total(self) -> int:
+        """How many executors the application is meant to have."""
+        ...
+
+    def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
+        """Take one step to `target` executors."""
+        ...
+
+    def take_notes(self) -> tuple[str, ...]:
+        """What the user should know of the steps so far."""
+        ...
+
+
+def check_allocation(allocation: Allocation, request_id: str | None = None) -> None:
+    """Raise ActuationRejectedError for an allocation no operator can have."""
+    share = allocation.cpu_share
+    if allocation.executors < 1 or not math.isfinite(share) or not 0.0 < share <= 1.0:
+        raise ActuationRejectedError(
+            f"{allocation.executors} executors with a CPU share of {share}: "
+            "at least 1 executor and a share above 0 and up to 1 are needed",
+            target="spark",
+            request_id=request_id,
+        )
+
+
+class SparkActuator:
+    """An Actuator for the application of this process.
+
+    Parameters
+    ----------
+    scaler
+        Sets the number of executors.
+    shares
+        Sets the CPU share; None: it cannot be set here, and only executors are scaled.
+    reconcile_every_seconds
+        How often the last request is repeated.
+    """
+
+    def __init__(
+        self,
+        scaler: ExecutorSizing,
+        shares: CpuShareControl | None = None,
+        *,
+        reconcile_every_seconds: float = 2.0,
+        release_within_seconds: float = 20.0,
+    ) -> None:
+        self._scaler = scaler
+        self._shares = shares
+        self._every_seconds = reconcile_every_seconds
+        self._release_within_seconds = release_within_seconds
+        self._wake = threading.Condition()
+        self._worker: threading.Thread | None = None
+        self._is_stopping = False
+        self._action: Action | None = None
+        self._is_new = False
+        self._known_ids: deque[str] = deque(maxlen=_IDS_KEPT)
+        self._shares_lock = threading.Lock()
+        self._are_shares_open = False
+        self._is_share_due = False
+        self._executors_before: int | None = None
+        self._put_back_error: Exception | None = None
+        self._last_error: ActuationError | None = None
+        self._is_error_told = True
+
+    @property
+    def can_set_cpu_share(self) -> bool:
+        """Whether CPU shares can be set here."""
+        return self._shares is not None
+
+    @property
+    def last_error(self) -> ActuationError | None:
+        """Why the last request, or its latest repetition, failed; None: it did not."""
+        return self._last_error
+
+    def request(self, action: Action) -> None:
+        """Ask for an allocation and return at once; a later request replaces it.
+
+        Raises
+        ------
+        ActuationRejectedError
+            When the allocation cannot be had here at all; nothing changes.
+        ActuationError
+            When an earlier request (`request_id` names it) failed and nobody was told yet. The new one is taken on
+            all the same.
+        """
+        check_allocation(action.target, action.request_id)
+        self._scaler.ensure_scalable()
+        with self._wake:
+            if self._is_wanted(action):
+                self._known_ids.append(action.request_id)
+                self._action, self._is_new, self._are_shares_open = action, True, False
+            self._is_stopping = False
+            self._ensure_worker()
+            self._wake.notify_all()
+            error = None if self._is_error_told else self._last_error
+            self._is_error_told = True
+        if error is not None:
+            raise error
+
+    def take_faults(self) -> tuple[str, ...]:
+        """Give the failures and remarks nobody was told of yet, for `Telemetry.faults`."""
+        with self._wake:
+            error = None if self._is_error_told else self._last_error
+            self._is_error_told = True
+        notes = self._scaler.take_notes()
+        return notes if error is None else (f"scaling failed: {error}", *notes)
+
+    def open_shares(self) -> None:
+        """Lift the CPU cap and leave the executors as they are; the next request sets it again."""
+        with self._wake:
+            self._are_shares_open = True
+        if self._shares is not None:
+            with self._shares_lock:
+                self._shares.open()
+
+    def release(self) -> None:
+        """Put executors and CPU shares back as they were before the first request.
+
+        Raises
+        ------
+        ActuationError
+            When something could not be put back; the rest was.
+        """
+        with self._wake:
+            self._is_stopping = True
+            self._action, self._is_new = None, False
+            if self._executors_before is not None or self._worker is not None:
+                self._ensure_worker()
+            worker = self._worker
+            self._wake.notify_all()
+        errors: list[Exception] = []
+        if worker is not None:
+            # The driver may hang; the user's program must not hang with it.
+            worker.join(self._release_within_seconds)
+            if worker.is_alive():
+                errors.append(self._too_late())
+            elif self._put_back_error is not None:
+                errors.append(self._put_back_error)
+        if self._shares is not None:
+            with self._shares_lock:
+                errors += _attempt(self._shares.release)
+        if errors:
+            raise _as_actuation_error(errors, None)
+
+    def _too_late(self) -> ActuationTimeoutError:
+        return ActuationTimeoutError(
+            f"the driver did not answer within {self._release_within_seconds:g} s; "
+            "executors are put back when it does",
+            target="spark",
+            retryable=True,
+        )
+
+    def _ensure_worker(self) -> None:
+        if self._worker is None or not self._worker.is_alive():
+            self._worker = threading.Thread(target=self._work, name="penstock-actuator", daemon=True)
+            self._worker.start()
+
+    def _is_wanted(self, action: Action) -> bool:
+        """Whether a request is new; after shares were opened, the last one may be asked for again."""
+        if action.request_id not in self._known_ids:
+            return True
+        is_last = self._action is not None and self._action.request_id == action.request_id
+        return is_last and self._are_shares_open
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                if not self._is_new and not self._is_stopping:
+                    self._wake.wait(self._every_seconds)
+                action, is_new, is_stopping = self._action, self._is_new, self._is_stopping
+                self._is_new = False
+            if is_stopping:
+                self._put_back()
+                with self._wake:
+                    if self._is_stopping:
+                        self._worker = None
+                        return
+            elif action is not None:
+                self._carry_out(action, is_new)
+
+    def _put_back(self) -> None:
+        before = self._executors_before
+        self._put_back_error = None
+        if before is None:
+            return
+        # Nobody will be there to take back a total that was raised for the draining ones.
+        for error in _attempt(lambda: self._scaler.reconcile(before, beside_draining=False)):
+            self._put_back_error = error
+            return
+        self._executors_before = None
+
+    def _carry_out(self, action: Action, is_new: bool) -> None:
+        # The share caps the whole group, whatever the number of executors: applied first or last, the capacity on
+        # the way is never below the smaller of the old and the new one.
+        errors = [*_attempt(lambda: self._set_share(action, is_new)), *_attempt(lambda: self._scale(action))]
+        error = _as_actuation_error(errors, action.request_id) if errors else None
+        with self._wake:
+            if error is None:
+                self._is_error_told = True
+            elif is_new or str(error) != str(self._last_error):
+                # Told once, not at every repetition of the same failure.
+                self._is_error_told = False
+                _log.error("%s", error)
+            self._last_error = error
+
+    def _set_share(self, action: Action, is_new: bool) -> None:
+        if self._shares is None:
+            return
+        with self._shares_lock:
+            self._is_share_due |= is_new
+            if self._is_share_due and not self._are_shares_open and not self._is_stopping:
+                self._shares.apply(action.target)
+                self._is_share_due = False
+
+    def _scale(self, action: Action) -> None:
+        if self._executors_before is None:
+            self._executors_before = max(1, self._scaler.current_total())
+        self._scaler.reconcile(action.target.executors)
+
+
+def _attempt(call: Callable[[], None]) -> list[Exception]:
+    """Give the error of a call as a list, so that the next part of the work goes on without it."""
+    try:
+        call()
+    except Exception as fault:  # kept and told to the controller: a fault of ours must never end the thread
+        return [fault]
+    return []
+
+
+def _as_actuation_error(errors: list[Exception], request_id: str | None) -> ActuationError:
+    """Give one error for several; a single ActuationError keeps its kind."""
+    kind = type(errors[0]) if len(errors) == 1 and isinstance(errors[0], ActuationError) else ActuationError
+    error = kind(
+        "; ".join(str(e) if isinstance(e, PenstockError) else f"{type(e).__name__}: {e}" for e in errors),
+        target="spark",
+        request_id=request_id,
+        retryable=all(getattr(e, "retryable", True) for e in errors),
+    )
+    error.__cause__ = errors[0]
+    return error

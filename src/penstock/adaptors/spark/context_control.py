@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls on a running SparkContext that add, drain and kill executors, through Py4J (Spark 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.adaptors.spark.scaling import Census
+from penstock.errors import ActuationError, ActuationRejectedError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+
+
+class ContextControl:
+    """Implements `ExecutorControl` for the SparkContext of this process."""
+
+    def __init__(self, spark_context: SparkContext) -> None:
+        self._context = spark_context
+        self._jvm: Any = spark_context._jvm
+        self._scala_context: Any = spark_context._jsc.sc()
+        self._backend: Any = self._scala_context.schedulerBackend()
+
+    def refusal(self) -> str | None:
+        """Why executors cannot be scaled here; None: they can."""
+        return self._refusal
+
+    @cached_property
+    def _refusal(self) -> str | None:
+        from py4j.java_gateway import is_instance_of
+
+        if not is_instance_of(self._context._gateway, self._backend, "org.apache.spark.ExecutorAllocationClient"):
+            return (
+                f"executors cannot be scaled on a local master ({self._context.master}); "
+                "run the application on a standalone, YARN or Kubernetes cluster"
+            )
+        if not self._scala_context.executorAllocationManager().isEmpty():
+            return (
+                "executors cannot be scaled beside Spark's dynamic allocation; "
+                "start the application with spark.dynamicAllocation.enabled=false"
+            )
+        return None
+
+    @cached_property
+    def can_drain(self) -> bool:
+        """Whether the application was started with decommissioning; without it executors are killed."""
+        return self._context.getConf().get("spark.decommission.enabled", "false") == "true"
+
+    def census(self) -> Census:
+        """The registered executors, as the driver's scheduler knows them."""
+
+        def count() -> Census:
+            joined = str(self._backend.getExecutorIds().mkString(","))  # one call, however many there are
+            known = joined.split(",") if joined else []
+            active = [i for i in known if self._backend.isExecutorActive(i)]
+            return Census(tuple(active), tuple(i for i in known if i not in active))
+
+        return self._call("count executors", count)
+
+    def requested_total(self) -> int | None:
+        """The total asked for so far; None: none was."""
+
+        def read() -> int | None:
+            joined = str(self._backend.getRequestedTotalExecutors().values().mkString(","))
+            return sum(map(int, joined.split(","))) if joined else None
+
+        return self._call("read the wanted number of executors", read)
+
+    def request_total(self, total: int) -> None:
+        """Set how many executors are wanted."""
+        nowhere = self._jvm.scala.Predef.Map().empty()
+        self._accepted(
+            f"ask for {total} executors", lambda: self._scala_context.requestTotalExecutors(total, 0, nowhere)
+        )
+
+    def drain(self, executor_id: str, reason: str) -> None:
+        """Decommission an executor. The wanted total is left alone: it was set before."""
+        jvm = self._jvm
+
+        def decommission() -> Any:
+            nobody = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+            info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(reason, nobody)
+            return self._backend.decommissionExecutor(executor_id, info, False, False)
+
+        self._accepted(f"drain executor {executor_id}", decommission)
+
+    def kill(self, executor_ids: Sequence[str]) -> None:
+        """End executors now. The wanted total is left alone: it was set before."""
+        jvm = self._jvm
+
+        def kill() -> Any:
+            ids = jvm.java.util.ArrayList()
+            for executor_id in executor_ids:
+                ids.add(executor_id)
+            return self._scala_context.killExecutors(
+                jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq()
+            )
+
+        self._accepted(f"kill executors {', '.join(executor_ids)}", kill)
+
+    def _accepted(self, what: str, call: Callable[[], Any]) -> None:
+        if not self._call(what, call):
+            raise ActuationRejectedError(f"Spark refused to {what}", target="spark", retryable=True)
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        from py4j.protocol import Py4JError
+
+        try:
+            return call()
+        except (Py4JError, OSError) as fault:
+            raise ActuationError(f"could not {what}: {fault}", target="spark", retryable=True) from fault

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measurements of a query that runs in this very process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.adaptors.spark.executors import ExecutorsByRest
+from penstock.adaptors.spark.listener import ProgressListener
+from penstock.adaptors.spark.progress import is_batch, to_batch_progress
+from penstock.clock import Clock, SystemClock
+from penstock.errors import ConfigurationError, MetricSourceError
+from penstock.records import BatchProgress, CpuReading, ExecutorState, Telemetry
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger(__name__)
+
+CpuReader = Callable[[], CpuReading | None]
+T = TypeVar("T")
+
+
+class QueryProbe:
+    """A MetricSource for a query of this process; listens from its making until it is closed.
+
+    Parameters
+    ----------
+    query
+        The running query.
+    operator
+        The operator's name in all records.
+    cpu_reader
+        Gives the executors' CPU counters; None: they cannot be read here.
+    read_executors
+        Gives the executors; by default the driver's REST interface is asked.
+    draining
+        Gives the ids of executors that are on their way out.
+    other_faults
+        Gives what else the controller should know, such as failed actuations; asked at each `collect`.
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        operator: str,
+        cpu_reader: CpuReader | None = None,
+        *,
+        read_executors: Callable[[], tuple[ExecutorState, ...]] | None = None,
+        draining: Callable[[], frozenset[str]] = frozenset,
+        other_faults: Callable[[], Sequence[str]] = tuple,
+        clock: Clock | None = None,
+        listener: ProgressListener | None = None,
+    ) -> None:
+        if listener is None and not hasattr(query, "_jsq"):
+            raise ConfigurationError(
+                "query: a Spark Connect query has no driver in this process; attach inside the driver, "
+                "with a session that was not made by remote()",
+                field="query",
+            )
+        self._query = query
+        self._operator = operator
+        self._cpu_reader = cpu_reader
+        self._read_executors = read_executors or executors_of_this_driver()
+        self._draining = draining
+        self._other_faults = other_faults
+        self._clock = clock or SystemClock()
+        self._last_batch: tuple[str, int] | None = None
+        self._listener = listener or ProgressListener.attached_to(query)
+
+    def collect(self) -> Telemetry:
+        """Give what is new since the last call.
+
+        Raises
+        ------
+        MetricSourceError
+            When the driver's JVM no longer answers.
+        """
+        faults: list[str] = []
+        is_running = self._is_running(faults)
+        batches = self._batches(faults)
+        executors = self._attempt("executors", self._read_executors, faults)
+        if executors is not None:
+            draining = self._draining()
+            executors = tuple(replace(e, is_draining=True) if e.executor_id in draining else e for e in executors)
+        cpu = None if self._cpu_reader is None else self._attempt("CPU counters", self._cpu_reader, faults)
+        faults += self._attempt("faults of actuation", self._other_faults, faults) or ()
+        return Telemetry(
+            operator=self._operator,
+            at=self._clock.now(),
+            batches=batches,
+            executors=executors,
+            cpu=cpu,
+            is_running=is_running,
+            faults=tuple(faults),
+        )
+
+    def close(self) -> None:
+        """Stop listening; the query is not touched. May be called twice."""
+        self._listener.detach()
+
+    def __enter__(self) -> QueryProbe:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _is_running(self, faults: list[str]) -> bool:
+        from py4j.protocol import Py4JError
+
+        if self._listener.is_terminated:
+            if self._listener.exception is not None:
+                faults.append(f"the query failed: {self._listener.exception.splitlines()[0]}")
+            return False
+        try:
+            return bool(self._query.isActive)
+        except (Py4JError, OSError) as fault:
+            raise MetricSourceError(
+                f"the driver of {self._operator} does not answer: {fault}", target=self._operator
+            ) from fault
+
+    def _batches(self, faults: list[str]) -> tuple[BatchProgress, ...]:
+        heard = self._listener.drain()
+        if heard.lost:
+            faults.append(f"{heard.lost} progress reports were lost: they were not collected in time")
+        batches = []
+        for report in heard.reports:
+            if not is_batch(report):
+                continue
+            batch = self._attempt("a progress report", lambda r=report: self._translate(r), faults)  # type: ignore[misc]
+            if batch is None or self._is_known(batch):
+                continue
+            self._last_batch = (batch.run_id, batch.batch_id)
+            batches.append(batch)
+        return tuple(batches)
+
+    def _translate(self, report: Mapping[str, Any]) -> BatchProgress:
+        return to_batch_progress(self._operator, report)
+
+    def _is_known(self, batch: BatchProgress) -> bool:
+        """Whether the batch was given already; a restarted query (a new run) may well repeat its last batch."""
+        if self._last_batch is None:
+            return False
+        run_id, batch_id = self._last_batch
+        return batch.run_id == run_id and batch.batch_id <= batch_id
+
+    def _attempt(self, what: str, read: Callable[[], T], faults: list[str]) -> T | None:
+        try:
+            return read()
+        except MetricSourceError as fault:
+            faults.append(str(fault))
+        except Exception as fault:  # the query must not suffer from a measurement, whatever went wrong with it
+            _log.exception("reading %s of %s failed", what, self._operator)
+            faults.append(f"{what} could not be read: {type(fault).__name__}: {fault}")
+        return None
+
+
+def executors_of_this_driver() -> ExecutorsByRest:
+    """Give the reader of the executors of this process's SparkContext."""
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    return ExecutorsByRest(context.uiWebUrl, context.applicationId)

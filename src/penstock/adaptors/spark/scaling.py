@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More and fewer executors for a running application, without stopping its query.
+
+What the cluster manager promises (seen on standalone, Spark 4.3; YARN and Kubernetes have the same calls but were
+not tried):
+
+- The wanted total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
+- An executor that dies is replaced while fewer run than the total; one that goes after it was lowered is not.
+- A draining (decommissioned) executor takes no new tasks at once but counts as running for the cluster manager
+  until it has ended. So while it drains, the total must be one higher for a new executor to be started beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.adaptors.spark.executors import choose_to_remove
+from penstock.errors import ActuationRejectedError, MetricSourceError
+from penstock.records import ExecutorState
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_log = logging.getLogger(__name__)
+
+ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
+
+
+class ExecutorControl(Protocol):
+    """The few calls on a running application that scaling needs. Failures are ActuationError."""
+
+    def refusal(self) -> str | None:
+        """Why executors cannot be scaled here; None: they can."""
+        ...
+
+    @property
+    def can_drain(self) -> bool:
+        """Whether executors can be decommissioned; without it they are killed."""
+        ...
+
+    def census(self) -> Census:
+        """The registered executors."""
+        ...
+
+    def requested_total(self) -> int | None:
+        """The total asked for by an earlier call; None: none was."""
+        ...
+
+    def request_total(self, total: int) -> None:
+        """Set how many executors are wanted."""
+        ...
+
+    def drain(self, executor_id: str, reason: str) -> None:
+        """Take an executor out of scheduling and end it when its blocks have moved."""
+        ...
+
+    def kill(self, executor_ids: Sequence[str]) -> None:
+        """End executors now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The registered executors: those that take tasks, and those on their way out."""
+
+    active: tuple[str, ...]
+    leaving: tuple[str, ...] = ()
+
+
+class ExecutorScaler:
+    """Brings an application to a number of executors, step by step; each step starts from what is true.
+
+    Parameters
+    ----------
+    control
+        The running application.
+    read_executors
+        Tells tasks and ages, for the choice of who goes; without it, or when it fails, the highest ids go.
+    drain_deadline_seconds
+        How long an executor may drain before it is killed.
+    """
+
+    def __init__(
+        self,
+        control: ExecutorControl,
+        read_executors: ReadExecutors | None = None,
+        *,
+        drain_deadline_seconds: float = 60.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._control = control
+        self._read_executors = read_executors
+        self._drain_deadline_seconds = drain_deadline_seconds
+        self._monotonic = monotonic
+        self._lock = threading.RLock()
+        self._draining_since: dict[str, float] = {}
+        self._killed: set[str] = set()
+        self._leaving: frozenset[str] = frozenset()
+        self._total: int | None = None
+        self._notes: list[str] = []
+
+    @classmethod
+    def of(
+        cls,
+        spark_context: SparkContext,
+        read_executors: ReadExecutors | None = None,
+        *,
+        drain_deadline_seconds: float = 60.0,
+    ) -> ExecutorScaler:
+        """Give the scaler of the running context's application."""
+        from penstock.adaptors.spark.context_control import ContextControl
+
+        return cls(ContextControl(spark_context), read_executors, drain_deadline_seconds=drain_deadline_seconds)
+
+    @property
+    def draining(self) -> frozenset[str]:
+        """Executors last seen, or told, to be on their way out; asks nothing of the application."""
+        return self._leaving
+
+    def ensure_scalable(self) -> None:
+        """Raise ActuationRejectedError where executors cannot be scaled, saying why."""
+        reason = self._control.refusal()
+        if reason is not None:
+            raise ActuationRejectedError(reason, target="spark")
+
+    def take_notes(self) -> tuple[str, ...]:
+        """What the user should know of the steps since the last call, such as executors that had to be killed."""
+        with self._lock:
+            notes, self._notes = tuple(self._notes), []
+        return notes
+
+    def current_total(self) -> int:
+        """How many executors the application is meant to have: the total it asked for, or those it has."""
+        requested = self._control.requested_total()
+        return len(self._control.census().active) if requested is None else requested
+
+    def request_total(self, total: int) -> None:
+        """Set how many executors are wanted, those still draining among them."""
+        self.ensure_scalable()
+        self._control.request_total(total)
+        self._total = total
+
+    def remove(self, executor_ids: Sequence[str], *, drain: bool = True) -> None:
+        """Let executors go, drained where that is possible; lower the total first or they are replaced."""
+        self.ensure_scalable()
+        with self._lock:
+            if not (drain and self._control.can_drain):
+                self._kill(executor_ids)
+                return
+            for executor_id in executor_ids:
+                self._control.drain(executor_id, "penstock scales in")
+                self._draining_since[executor_id] = self._monotonic()
+                self._leaving |= {executor_id}
+
+    def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
+        """Take one step from the executors there are to `target`; with none to take it does nothing.
+
+        Asks for what is missing, drains what is too much, and kills what has been draining for too long. Call it
+        again and again: executors come and go seconds after they are asked to. New executors are started beside
+        the draining ones unless `beside_draining` is false: then they come when those have ended.
+        """
+        if target < 1:
+            raise ActuationRejectedError(
+                f"{target} executors were asked for; a running query needs at least 1", target="spark"
+            )
+        self.ensure_scalable()
+        with self._lock:
+            census = self._control.census()
+            self._leaving = frozenset(census.leaving)
+            self._draining_since = {i: t for i, t in self._draining_since.items() if i in self._leaving}
+            self._killed &= self._leaving
+            missing = target - len(census.active)
+            # The leaving ones still count for the cluster manager. The extra is asked for only while executors
+            # are missing: afterwards it would replace the leaving ones. Should one end in between, the executor
+            # started in its place is one too many, and a later step drains it.
+            total = target + len(census.leaving) if missing > 0 and beside_draining else target
+            if missing > 0 or total != self._total:
+                self.request_total(total)
+            if missing < 0:
+                self.remove(choose_to_remove(self._describe(census), -missing, census.leaving))
+            self._kill_overdue()
+
+    def _describe(self, census: Census) -> list[ExecutorState]:
+        described: dict[str, ExecutorState] = {}
+        if self._read_executors is not None:
+            try:
+                described = {e.executor_id: e for e in self._read_executors()}
+            except MetricSourceError as fault:
+                self._notes.append(f"the youngest executors were let go, whatever they ran: {fault}")
+        return [described.get(i) or ExecutorState(i, "", 0, True, 0, 0.0) for i in census.active]
+
+    def _kill_overdue(self) -> None:
+        now = self._monotonic()
+        overdue = [
+            i
+            for i, since in self._draining_since.items()
+            if now - since > self._drain_deadline_seconds and i not in self._killed
+        ]
+        if overdue:
+            self._kill(overdue)
+            note = (
+                f"executors {', '.join(overdue)} were killed: not drained after {self._drain_deadline_seconds:g} s"
+            )
+            _log.warning(note)
+            self._notes.append(note)
+
+    def _kill(self, executor_ids: Sequence[str]) -> None:
+        if executor_ids:
+            self._control.kill(executor_ids)
+            self._killed.update(executor_ids)
+            self._leaving |= set(executor_ids)
+
+
+__all__ = ["Census", "ExecutorControl", "ExecutorScaler", "ReadExecutors"]
