@@ -72,7 +72,7 @@ FORMATS: Mapping[str, LineFormat] = {
             level=None,
             component=2,
             message=3,
-            time_pattern="yyyy MMM ppd HH:mm:ss",
+            time_pattern="yyyy MMM [ ]d HH:mm:ss",
             has_year=False,
         ),
         # [Sun Dec 04 04:47:44 2005] [notice] workerEnv.init() ok; a line about a request has component "client"

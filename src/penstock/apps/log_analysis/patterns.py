@@ -173,7 +173,7 @@ def check_in_java(patterns: Sequence[Pattern], spark: SparkSession) -> None:
     ConfigurationError
         With every pattern Java refuses, the position and Java's own words.
     """
-    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import IllegalArgumentException
 
     jvm = spark.sparkContext._jvm
     assert jvm is not None, "a classic session always has its gateway"
@@ -181,8 +181,8 @@ def check_in_java(patterns: Sequence[Pattern], spark: SparkSession) -> None:
     for pattern in patterns:
         try:
             jvm.java.util.regex.Pattern.compile(pattern.regex)
-        except Py4JJavaError as fault:
-            refusal = fault.java_exception
-            faults.append(_fault(pattern, refusal.getDescription(), refusal.getIndex(), None))
+        except IllegalArgumentException as fault:  # PySpark's name for Java's PatternSyntaxException
+            words, _, place = str(fault).splitlines()[0].partition(" near index ")
+            faults.append(_fault(pattern, words, int(place) if place.isdecimal() else None, None))
     if faults:
         raise ConfigurationError.of_all("patterns", faults)
