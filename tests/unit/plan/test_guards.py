@@ -282,6 +282,12 @@ def test_the_way_into_the_limits_is_always_open(disturb: Callable[[], dict[str, 
         assert apply_guards(a_decision(OUTSIDE, wanted), request, default_guards()).target == Allocation(2, 1.0)
 
 
+def test_a_guard_alone_holds_at_the_edge_of_the_limits() -> None:
+    """Holding an operator that is outside its limits means holding it at their edge, in one amendment."""
+    decision = ask(OnlyGoodData(), LOW, current=OUTSIDE, quality=Quality.STALE)
+    assert [amendment.after for amendment in decision.amended_by] == [Allocation(2, 1.0)]
+
+
 @pytest.mark.parametrize(
     ("make", "field"),
     [
