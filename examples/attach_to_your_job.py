@@ -2,7 +2,7 @@
 """A plain PySpark streaming job with Penstock attached: the three lines are marked.
 
 Run it against any master: ``spark-submit --master spark://host:7077 examples/attach_to_your_job.py --mode act``.
-On this machine alone, ``python examples/attach_to_your_job.py``, it only recommends: the executors of a local master
+On this machine alone, ``python examples/attach_to_your_job.py``, it only recommends: executors of a local master
 cannot be scaled.
 """
 

@@ -66,7 +66,9 @@ class Cycle:
         self._objective = objective
         self._mode = mode
         self._next_plan = float("-inf")
-        self._recent: list[Decision] = []
+        # A restarted controller remembers what the one before did, so that guard times hold across restarts.
+        changes = store.decisions(monitor.operator, changes_only=True, limit=_RECENT_CHANGES)
+        self._recent = [d for d in changes if d.mode is Mode.ACT]
         self._times_of_last_pass: list[StageTime] = []
 
     @property

@@ -36,24 +36,18 @@ class LatencyHistogram:
         self.records += sign * part.records
         self._sum_seconds += sign * part.sum_seconds
 
-    def quantile(self, probability: float) -> float | None:
-        """The latency that a fraction `probability` of the records does not exceed."""
-        if self.records == 0:
-            return None
-        rank = max(1, int(np.ceil(probability * self.records)))
-        index = int(np.searchsorted(np.cumsum(self._counts), rank))
+    def quantiles(self, *probabilities: float) -> list[float]:
+        """For each probability: the latency that this fraction of the records does not exceed."""
+        ranks = [max(1, int(np.ceil(p * self.records))) for p in probabilities]
+        indices = np.searchsorted(np.cumsum(self._counts), ranks)
         # The middle of the bin, on the logarithmic scale.
-        return float(_LOWEST_SECONDS * 2.0 ** ((index + 0.5) / _BINS_PER_OCTAVE))
+        return [float(_LOWEST_SECONDS * 2.0 ** ((i + 0.5) / _BINS_PER_OCTAVE)) for i in indices]
 
     def summary(self, is_exact: bool = True) -> LatencySummary | None:
         """Mean, percentiles and maximum; None without records."""
         if self.records == 0:
             return None
-        p50, p95, p99, top = (self.quantile(p) for p in (0.50, 0.95, 0.99, 1.0))
-        assert p50 is not None
-        assert p95 is not None
-        assert p99 is not None
-        assert top is not None
+        p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0)
         mean = max(0.0, self._sum_seconds / self.records)
         return LatencySummary(self.records, mean, p50, p95, p99, top, is_exact)
 
@@ -114,16 +108,20 @@ class LatencyTracker:
         self._window.append((ended_at, part))
         self._recent.add(part)
         self._whole.add(part)
+        self._forget(ended_at)  # here too: nobody may ever ask for the window
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records done in the last `window_seconds`; None if none were."""
-        while self._window and self._window[0][0] <= now - self._window_seconds:
-            self._recent.add(self._window.popleft()[1], sign=-1)
+        self._forget(now)
         return self._recent.summary(self.is_exact)
 
     def whole(self) -> LatencySummary | None:
         """Latency of all records of the run."""
         return self._whole.summary(self.is_exact)
+
+    def _forget(self, now: float) -> None:
+        while self._window and self._window[0][0] <= now - self._window_seconds:
+            self._recent.add(self._window.popleft()[1], sign=-1)
 
     def _arrivals(self, batch: BatchProgress) -> FloatArray | None:
         if self._arrival_times is not None:

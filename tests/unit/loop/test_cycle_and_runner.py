@@ -120,6 +120,29 @@ def test_every_decision_is_kept_with_evidence_and_reason() -> None:
     assert {t.stage for t in store.stage_times()} == {"collect", "observe", "plan", "act", "remember"}
 
 
+def test_a_restarted_controller_keeps_the_guard_times() -> None:
+    """What the controller before did counts for the one after: no opposite change right away."""
+    clock = VirtualClock(0.0)
+    _, store, runner = a_loop(clock)
+    runner.run(until=25.0)
+    assert len(store.decisions(changes_only=True)) == 1
+    operator = ToyOperator(clock)
+    cycle = Cycle(
+        source=operator,
+        monitor=Monitor("a", None, window_seconds=10.0, warm_up_seconds=0.0),
+        policy=ThresholdPolicy(every_seconds=1.0),
+        guards=default_guards(up_seconds=0.0, down_seconds=60.0, opposite_seconds=0.0),
+        reconciler=Reconciler("a", operator, LIMITS),
+        store=store,
+        limits=LIMITS,
+        objective=Objective(),
+        mode=Mode.ACT,
+    )
+    Runner([cycle], clock).run(until=60.0)
+    assert operator.asked == []
+    assert any("cooldown" in a.guard for d in store.decisions() for a in d.amended_by)
+
+
 def test_recommend_does_all_but_act() -> None:
     """In recommend mode the same decisions come, and nothing is asked for."""
     clock = VirtualClock(0.0)
