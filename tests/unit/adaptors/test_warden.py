@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from penstock.adaptors.process import leftovers
+from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.children import Warden, describe_exit
 from penstock.adaptors.process.warden import MARK, start_tick
 from penstock.errors import ClusterError
@@ -159,7 +160,17 @@ def test_a_mark_names_one_process_for_ever(tmp_path: Path) -> None:
     for name, mark in (("penstock-dead", stale), ("penstock-living", own), ("other-dead", stale)):
         (tmp_path / name).mkdir()
         (tmp_path / name / leftovers.OWNER_FILE).write_text(mark)
+    (tmp_path / "penstock-link").symlink_to(tmp_path / "other-dead")  # a trap: leads elsewhere
     assert leftovers.find_leftovers(tmp_path).folders == (tmp_path / "penstock-dead",)
+
+
+def test_a_warden_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """When the warden's program fails its last words are in the error, and it is not left behind."""
+    program = tmp_path / "broken.py"
+    program.write_text("raise SystemExit('no luck today')")
+    monkeypatch.setattr(warden_program, "__file__", str(program))
+    with pytest.raises(ClusterError, match=r"did not start:\nno luck today"):
+        Warden()
 
 
 @pytest.mark.parametrize(

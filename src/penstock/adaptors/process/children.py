@@ -127,8 +127,11 @@ class Warden:
         atexit.register(self.close)
         with self._changed:
             self._changed.wait_for(lambda: self._mark is not None or self._is_gone, _ANSWER_SECONDS)
-            if self._mark is None:
-                raise self._lost("did not start")
+            is_up = self._mark is not None
+        if not is_up:
+            self._process.kill()
+            self.close()
+            raise self._lost("did not start")
 
     @property
     def pid(self) -> int:

@@ -35,12 +35,14 @@ def find_leftovers(temporary: Path | None = None) -> Leftovers:
     processes = tuple(pid for pid, mark in sorted(marked_processes().items()) if not is_alive(mark))
     folders = []
     for owner in sorted((temporary or Path(tempfile.gettempdir())).glob(f"{FOLDER_PREFIX}*/{OWNER_FILE}")):
-        try:
-            mark = owner.read_text()
-        except OSError:  # removed meanwhile, or another user's
+        folder = owner.parent
+        try:  # a folder of another user's, or a link to elsewhere, is not ours to remove whatever it says
+            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            mark = owner.read_text() if is_ours else None
+        except OSError:  # removed meanwhile
             continue
-        if not is_alive(mark):
-            folders.append(owner.parent)
+        if mark is not None and not is_alive(mark):
+            folders.append(folder)
     return Leftovers(processes, tuple(folders))
 
 
