@@ -124,7 +124,7 @@ def test_a_restarted_controller_keeps_the_guard_times() -> None:
     """What the controller before did counts for the one after: no opposite change right away."""
     clock = VirtualClock(0.0)
     _, store, runner = a_loop(clock)
-    runner.run(until=25.0)
+    runner.run(until=15.0)
     assert len(store.decisions(changes_only=True)) == 1
     operator = ToyOperator(clock)
     cycle = Cycle(
