@@ -12,6 +12,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ _HEIGHTS = (1.5, 1.0, 1.5, 1.1, 0.8, 1.0)
 _LINES_FOR_CHANGES_UP_TO = 80
 _LOG_LATENCY_ABOVE = 25  # times the objective: beyond it a straight axis shows only the worst moment
 _NICE_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
+_NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _STYLE: dict[Any, Any] = {
     "font.size": 9, "font.family": "sans-serif", "axes.titlesize": 9.5, "axes.spines.top": False,
     "axes.spines.right": False, "axes.edgecolor": MUTED, "axes.labelcolor": MUTED, "axes.titlecolor": INK,
@@ -45,28 +47,29 @@ _STYLE: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def png_of(history: RunHistory) -> bytes:
-    """The picture as PNG, on white."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One drawing: as PNG on white, and as an SVG element for a page that defines the colours of `CSS_NAMES`."""
+
+    png: bytes
+    svg: str
+
+
+def picture_of(history: RunHistory) -> Picture:
+    """Draw a run."""
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        buffer = io.BytesIO()
-        draw(history).savefig(buffer, format="png", dpi=150, facecolor="white")
-    return buffer.getvalue()
-
-
-def svg_of(history: RunHistory) -> str:
-    """The picture as an SVG element for a page that defines the colours of `CSS_NAMES`; no background."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(_STYLE):
-        buffer = io.StringIO()
-        draw(history).savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
+        figure = draw(history)
+        png, svg = io.BytesIO(), io.StringIO()
+        figure.savefig(png, format="png", dpi=150, facecolor="white")
+        figure.set_layout_engine("none")  # the parts stay where they are now; finding their places takes long
+        figure.savefig(svg, format="svg", transparent=True, metadata=_NO_METADATA)
+    text = svg.getvalue()
     text = text[text.index("<svg") :]
     for colour, name in CSS_NAMES.items():
         text = text.replace(colour, f"var({name})")
-    return text
+    return Picture(png.getvalue(), text)
 
 
 def draw(history: RunHistory) -> Figure:
@@ -76,9 +79,7 @@ def draw(history: RunHistory) -> Figure:
 
     operators = history.operators or ["no operator"]
     width = 9.0 if len(operators) == 1 else 1.0 + 6.0 * len(operators)
-    figure = Figure(
-        figsize=(width, 1.4 * math.fsum(_HEIGHTS)), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
-    )
+    figure = Figure(figsize=(width, 1.4 * math.fsum(_HEIGHTS)), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
     grid = figure.subplots(
         len(_HEIGHTS), len(operators), sharex=True, squeeze=False, gridspec_kw={"height_ratios": _HEIGHTS}
     )
@@ -155,7 +156,8 @@ class _Column:
         if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=np.float64)).any() for line in axes.lines):
             axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", color=MUTED)
         # Above the panel, where it can hide no data.
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, borderaxespad=0.0, handlelength=1.6)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, borderaxespad=0.0, handlelength=1.6)
 
     def _draw_rates(self, axes: Axes) -> None:
         self._line(axes, lambda o: o.arrival_rate_rows_per_second, BLUE, "arriving")
@@ -204,9 +206,7 @@ class _Column:
         for bound, text in ((upper, "up above"), (lower, "down below")):
             if bound is not None:
                 style = "--" if bound == upper else ":"
-                axes.axhline(
-                    bound, color=MUTED, linestyle=style, linewidth=1.1, label=f"{text} {bound:.0%}".strip()
-                )
+                axes.axhline(bound, color=MUTED, linestyle=style, linewidth=1.1, label=f"{text} {bound:.0%}".strip())
         self._finish(axes, "Utilisation (CPU used of allowed)", lambda value: f"{value:.0%}")
         axes.set_ylim(0, max(1.02, float(np.nanmax(values)) * 1.05 if np.isfinite(values).any() else 0.0))
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -18,6 +18,9 @@ from penstock.evaluation.history import RunHistory, read_history
 from penstock.ports import KnowledgeStore
 from penstock.records import STATISTICS, Decision, Mode, OutcomeStatus
 from penstock.units import format_seconds
+
+if TYPE_CHECKING:
+    from penstock.evaluation.pictures import Picture
 
 _DECISIONS_SHOWN = 500
 _NOTES_SHOWN = 40
@@ -50,12 +53,14 @@ def write_report(store: KnowledgeStore, folder: Path) -> Report:
     ConfigurationError
         The folder cannot be written to, or the packages for pictures are not installed.
     """
+    if not folder.is_dir():
+        raise ConfigurationError(f"folder: {folder} is no folder; make it first, or give another", field="folder")
     history = read_history(store)
     try:
-        from penstock.evaluation.pictures import png_of
+        from penstock.evaluation.pictures import picture_of
 
-        png = png_of(history)
-        page = render_page(history, png)
+        picture = picture_of(history)
+        page = render_page(history, picture)
     except ModuleNotFoundError as fault:
         raise ConfigurationError(
             f"report: the package {fault.name} is missing; install it with: pip install 'penstock[report]'",
@@ -63,7 +68,7 @@ def write_report(store: KnowledgeStore, folder: Path) -> Report:
         ) from fault
     report = Report(folder / "report.html", folder / "report.png")
     try:
-        _write_whole(report.png, png)
+        _write_whole(report.png, picture.png)
         _write_whole(report.html, page.encode())
     except OSError as fault:
         raise ConfigurationError(
@@ -72,12 +77,10 @@ def write_report(store: KnowledgeStore, folder: Path) -> Report:
     return report
 
 
-def render_page(history: RunHistory, png: bytes) -> str:
+def render_page(history: RunHistory, picture: Picture) -> str:
     """The page as text; whatever came from users or machines is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-
-    from penstock.evaluation.pictures import svg_of
 
     environment = Environment(
         loader=PackageLoader("penstock.evaluation", "."),
@@ -93,8 +96,8 @@ def render_page(history: RunHistory, png: bytes) -> str:
         history=history,
         cards=cards(history),
         # Markup: our own drawing, whose texts matplotlib has turned into shapes.
-        svg=Markup(svg_of(history)) if count <= _SVG_UP_TO else None,
-        png=base64.b64encode(png).decode(),
+        svg=Markup(picture.svg) if count <= _SVG_UP_TO else None,
+        png=base64.b64encode(picture.png).decode(),
         changes=history.changes[-_DECISIONS_SHOWN:],
         changes_left_out=max(0, len(history.changes) - _DECISIONS_SHOWN),
         held_back=held_back[-_DECISIONS_SHOWN:],
@@ -114,11 +117,7 @@ def cards(history: RunHistory) -> list[Card]:
     objective, latency = s.get("objective") or {}, s.get("latency")
     if latency is not None:
         statistic, bound, met = objective.get("statistic") or "p95", objective.get("seconds"), objective.get("met")
-        aim = (
-            "no bound was set"
-            if bound is None
-            else f"{'met' if met else 'not met'}: bound {format_seconds(bound)}"
-        )
+        aim = "no bound was set" if bound is None else f"{'met' if met else 'not met'}: bound {format_seconds(bound)}"
         others = ", ".join(f"{n} {format_seconds(latency.get(n))}" for n in STATISTICS if n != statistic)
         verdict = "" if met is None else "good" if met else "bad"
         value = format_seconds(latency.get(statistic))
@@ -127,21 +126,15 @@ def cards(history: RunHistory) -> list[Card]:
         above = history.time_above_objective(operator)
         if above is not None:
             suffix = f" ({operator})" if len(history.operators) > 1 else ""
-            result.append(
-                Card(f"Time above the objective{suffix}", f"{above:.0%}", "of the time with known latency")
-            )
+            result.append(Card(f"Time above the objective{suffix}", f"{above:.0%}", "of the time with known latency"))
     due, done = s.get("records_due"), s.get("records_done")
-    result.append(
-        Card("Records done", whole(done), f"of {whole(due)} due", _all_done(due, done, history.is_ended))
-    )
+    result.append(Card("Records done", whole(done), f"of {whole(due)} due", _all_done(due, done, history.is_ended)))
     saved = saved_fraction(s)
     if saved is not None:
         result.append(Card("Capacity saved", f"{saved:.0%}", "against the top allocation all the time"))
     share = s.get("cpu_share_mean")
     if share is not None:
-        result.append(
-            Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds")
-        )
+        result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
     ups = sum(d.verb == "scale up" for d in history.changes)
     note = f"{ups} up, {len(history.changes) - ups} down; {len(history.decisions)} decisions in all"
     result.append(Card("Changes", str(len(history.changes)), note))

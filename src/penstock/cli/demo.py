@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock demo`: a real streaming query on a real Spark, scaled before your eyes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.errors import debug_option, json_option
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.settings import RunSettings
+
+DEFAULT_MINUTES = 4.0
+_DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
+
+
+@click.command(short_help="A real pipeline on a real Spark, scaled before your eyes.")
+@click.option("--minutes", type=float, metavar="M", help=f"How long records arrive.  [default: {DEFAULT_MINUTES:g}]")
+@click.option("--objective", metavar="STAT=TIME", help="Latency bound: mean, p50, p95 or p99.  [default: p95=3s]")
+@click.option("--policy", type=click.Choice(["threshold", "fixed"]), help="Who decides; fixed never scales.")
+@click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and tell, but do not act.")
+@click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2]")
+@click.option("--cpu-shares", metavar="S,S,...", help="CPU shares allowed.  [default: 0.4,0.55,0.7,0.85,1.0]")
+@click.option("--shape", metavar="SHAPE", help="Another load, such as steps:60s@2000,60s@9000")
+@click.option("--trace", type=click.Path(path_type=Path), help="Replay the arrival times in a file instead.")
+@click.option("--patterns", type=click.Path(path_type=Path), help="File of patterns to look for, `name: regex` lines.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Run folder.  [default: runs/demo-TIME]")
+@click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
+@json_option
+@debug_option
+@click.pass_context
+def demo(ctx: click.Context, /, *, folder: Path | None, no_view: bool, as_json: bool, **options: Any) -> None:
+    """Watch a real streaming query on a real Spark being given and denied CPU and executors.
+
+    Starts a Spark cluster on this machine, replays a load with peaks into a log-analysis query (log lines are
+    parsed, counted by component and searched for patterns) and keeps the query's latency inside an objective.
+    The view shows load, latency and size as they change, and the reason of every change. When the load is over,
+    cluster and processes are gone, and the run folder holds a report.
+
+    \b
+    Examples:
+      penstock demo                                 four minutes, with the live view
+      penstock demo --minutes 2 --objective p95=2s
+      penstock demo --policy fixed --executors 2:2 --cpu-shares 1.0     to compare with
+      penstock demo --shape constant:rate=4000,duration=3m --mode recommend
+      penstock demo --minutes 2 --no-view --json | tail -1
+
+    With --shape, --minutes sets its duration; with --trace, the trace is played so fast that it takes M minutes
+    (without --minutes: as long as it says). With --json the last line holds records_due, records_read,
+    records_done, objective, latency (seconds), cpu_share_mean, executor_seconds, decisions (each with reason).
+    Afterwards: penstock explain, penstock report.
+    """
+    from penstock.cli.run import carry_out
+
+    ctx.exit(carry_out(demo_settings(**options), folder, is_live=not no_view, as_json=as_json))
+
+
+def demo_settings(
+    *,
+    minutes: float | None = None,
+    objective: str | None = None,
+    policy: str | None = None,
+    mode: str | None = None,
+    executors: str | None = None,
+    cpu_shares: str | None = None,
+    shape: str | None = None,
+    trace: Path | None = None,
+    patterns: Path | None = None,
+) -> RunSettings:
+    """The settings of the demo with what the user asked for; every mistake is told at once."""
+    import yaml
+
+    from penstock.settings import parse_settings
+
+    data = yaml.safe_load(Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8"))
+    operator, faults = data["operators"][0], []
+
+    def put(target: dict[str, Any], key: str, read: Any, *given: Any) -> None:
+        if given[0] is not None:
+            try:
+                target[key] = read(*given)
+            except ConfigurationError as fault:
+                faults.append(str(fault))
+
+    put(data, "objective", read_objective, objective)
+    put(operator, "executors", read_executors, executors)
+    put(operator, "cpu_shares", read_cpu_shares, cpu_shares)
+    put(operator.setdefault("options", {}), "patterns", lambda path: str(path.resolve()), patterns)
+    put(data, "mode", str, mode)
+    if policy is not None and policy != data["policy"]["name"]:
+        data["policy"] = {"name": policy}
+    try:
+        data["arrivals"] = arrivals(data["arrivals"], minutes, shape, trace)
+    except ConfigurationError as fault:
+        faults.append(str(fault))
+    try:
+        settings = parse_settings(data, "demo")
+    except ConfigurationError as fault:
+        if not faults:
+            raise
+        # Both kinds of mistakes in one list: those of the texts, and those of what they say.
+        raise ConfigurationError.of_all("demo", [*faults, *fault.faults]) from fault
+    if faults:
+        raise ConfigurationError.of_all("demo", faults)
+    return settings
+
+
+def arrivals(base: dict[str, Any], minutes: float | None, shape: str | None, trace: Path | None) -> dict[str, Any]:
+    """The demo's arrivals: the built-in shape or another, or a trace, over so many minutes."""
+    if minutes is not None and not 0 < minutes <= 24 * 60:
+        raise ConfigurationError(
+            f"--minutes: {minutes:g} is not between 0 and {24 * 60}; give minutes, such as 4", field="--minutes"
+        )
+    if shape is not None and trace is not None:
+        raise ConfigurationError("--trace: give either a trace or a shape", field="--trace")
+    options = dict(base["options"])
+    if trace is not None:
+        if minutes is not None:
+            from penstock.arrivals import load_trace
+
+            options["speed"] = load_trace(trace).duration_seconds / (60 * minutes)
+        return {"trace": str(trace.resolve()), "options": options}
+    text = shape if shape is not None else base["shape"]
+    return {"shape": lasting(text, minutes), "options": options}
+
+
+def lasting(shape: str, minutes: float | None) -> str:
+    """The shape's text with its duration set to `minutes`; None: as it says itself, or the default.
+
+    Examples
+    --------
+    >>> lasting("constant:rate=5,duration=9s", 2), lasting("constant:rate=5,duration=9s", None)
+    ('constant:rate=5,duration=120s', 'constant:rate=5,duration=9s')
+    """
+    says_itself = _DURATION.search(shape) is not None
+    is_steps = shape.removeprefix("sampled:").startswith("steps:")
+    if minutes is None and (says_itself or is_steps):
+        return shape
+    seconds = f"duration={60 * (DEFAULT_MINUTES if minutes is None else minutes):g}s"
+    return _DURATION.sub(seconds, shape) if says_itself else f"{shape},{seconds}"
+
+
+def read_objective(text: str) -> dict[str, float]:
+    """Read ``p95=3s``."""
+    from penstock.settings import make_objective
+
+    statistic, equals, bound = (part.strip() for part in text.partition("="))
+    if not equals or not bound:
+        raise ConfigurationError(f"--objective: cannot read {text!r}; write it like p95=3s", field="--objective")
+    try:
+        objective = make_objective({statistic: bound})
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"--{fault}", field="--objective") from fault
+    assert objective.seconds is not None  # a bound was given
+    return {statistic: objective.seconds}
+
+
+def read_executors(text: str) -> tuple[int, int]:
+    """Read ``1:4``, or ``2`` for always two."""
+    from penstock.records import Limits
+
+    low, colon, high = text.partition(":")
+    try:
+        least = int(low)
+        most = int(high) if colon else least
+    except ValueError:
+        raise ConfigurationError(
+            f"--executors: cannot read {text!r}; write MIN:MAX, such as 1:4", field="--executors"
+        ) from None
+    try:
+        Limits(least, most)
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"--{fault}", field="--executors") from fault
+    return least, most
+
+
+def read_cpu_shares(text: str) -> tuple[float, ...]:
+    """Read ``0.4,0.7,1.0``."""
+    from penstock.records import Limits
+
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigurationError(
+            f"--cpu-shares: cannot read {text!r}; write fractions, such as 0.4,0.7,1.0", field="--cpu-shares"
+        ) from None
+    try:
+        Limits(cpu_shares=shares)
+    except ConfigurationError as fault:
+        text = str(fault).replace("cpu_shares", "--cpu-shares", 1)
+        raise ConfigurationError(text, field="--cpu-shares") from fault
+    return shares

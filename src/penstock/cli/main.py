@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command group. Commands import what they need when they run, so that `penstock --help` shows at once."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli.demo import demo
+from penstock.cli.doctor import doctor
+from penstock.cli.errors import PlainErrorsGroup
+from penstock.cli.explain import explain
+from penstock.cli.report import report
+from penstock.cli.run import run
+
+
+@click.group(
+    name="penstock",
+    cls=PlainErrorsGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong input (nothing was started), 130 stopped by Ctrl-C.",
+)
+@click.version_option(package_name="penstock", prog_name="penstock")
+def main() -> None:
+    """Keeps streaming pipelines on Apache Spark inside their latency objective with the least resources.
+
+    \b
+    Start here:
+      penstock doctor          what this machine lacks, and the command that mends it
+      penstock demo            a real pipeline on a real Spark, scaled before your eyes
+      penstock explain         why it did what it did
+      penstock report          how it went, with pictures
+      penstock run FILE        run and scale a pipeline of your own
+    """
+
+
+for _command in (demo, run, explain, report, doctor):
+    main.add_command(_command)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a command's words and results go: results as JSON on the last line of stdout, words beside them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def words_console(as_json: bool) -> Console:
+    """The console for people: stdout, or stderr where stdout is for JSON."""
+    from rich.console import Console
+
+    return Console(stderr=as_json, highlight=False)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print one JSON object on one line; numbers JSON does not know become null."""
+    click.echo(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the live view shows of one operator: its newest figures, a short history, the last decision and why."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.sparkline import BLOCKS, sparkline
+from penstock.evaluation.report import clock
+from penstock.loop.cycle import CycleReport
+from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Quality
+from penstock.units import format_count, format_seconds
+
+HISTORY = 600
+"""Cycles remembered: memory stays bounded however long the run."""
+_LABEL_WIDTH, _VALUE_WIDTH = 9, 32
+
+
+def _history() -> deque[float | None]:
+    return deque(maxlen=HISTORY)
+
+
+@dataclass(slots=True)
+class OperatorView:
+    """The live picture of one operator."""
+
+    name: str
+    objective: Objective
+    seen: Observation | None = None
+    decision: Decision | None = None
+    """The last decision of any kind."""
+    change: Decision | None = None
+    """The last that changed something."""
+    outcome: Outcome | None = None
+    _change_request: str | None = None
+    rates: deque[float | None] = field(default_factory=_history)
+    latencies: deque[float | None] = field(default_factory=_history)
+    backlogs: deque[float | None] = field(default_factory=_history)
+    utilisations: deque[float | None] = field(default_factory=_history)
+    capacities: deque[float | None] = field(default_factory=_history)
+
+    @property
+    def statistic(self) -> str:
+        """The latency statistic that is watched."""
+        return self.objective.statistic or "p95"
+
+    def take(self, report: CycleReport) -> None:
+        """Take in one cycle."""
+        seen = self.seen = report.observation
+        observed = seen.cluster.observed
+        self.rates.append(seen.arrival_rate_rows_per_second)
+        self.backlogs.append(seen.backlog_records)
+        self.latencies.append(None if seen.latency is None else seen.latency.statistic(self.statistic))
+        self.utilisations.append(seen.utilisation)
+        self.capacities.append(None if observed is None else observed.capacity)
+        if report.decision is not None:
+            self.decision = report.decision
+            if report.decision.is_change:
+                self.change, self.outcome = report.decision, None
+                self._change_request = None if report.action is None else report.action.request_id
+        for outcome in report.outcomes:
+            if outcome.request_id == self._change_request:
+                self.outcome = outcome
+
+    def render(self, width: int, now: float, *, blocks: str = BLOCKS, is_short: bool = False) -> Table:
+        """The picture as a table `width` columns wide; short: without what needs no attention."""
+        table = Table.grid(padding=(0, 1))
+        table.add_column(style="dim", width=_LABEL_WIDTH, no_wrap=True)
+        table.add_column(width=_VALUE_WIDTH)
+        table.add_column(no_wrap=True)
+        room = max(0, width - _LABEL_WIDTH - _VALUE_WIDTH - 4)
+        seen = self.seen
+        if seen is None:
+            table.add_row("data", Text("waiting for the first look", style="dim"), "")
+            return table
+        bound = self.objective.seconds
+
+        def line(values: deque[float | None], **look: object) -> Text:
+            return sparkline(list(values), room, blocks=blocks, **look)  # type: ignore[arg-type]
+
+        table.add_row("arriving", _per_second(seen.arrival_rate_rows_per_second), line(self.rates))
+        table.add_row("backlog", _records(seen.backlog_records), line(self.backlogs, style="magenta"))
+        table.add_row("latency", self._latency_text(seen), line(self.latencies, style="green", above=bound))
+        table.add_row("CPU used", _utilisation(seen), line(self.utilisations, style="blue", top=1.0))
+        table.add_row("capacity", _size(seen), line(self.capacities, style="yellow"))
+        wide = Table.grid(padding=(0, 1))
+        wide.add_column(style="dim", width=_LABEL_WIDTH, no_wrap=True)
+        wide.add_column(width=max(20, width - _LABEL_WIDTH - 2))
+        if not is_short or seen.quality is not Quality.GOOD or seen.missing:
+            wide.add_row("data", _data(seen))
+        for label, text in self._decision_rows(now):
+            wide.add_row(label, text)
+        both = Table.grid()
+        both.add_row(table)
+        both.add_row(wide)
+        return both
+
+    def _latency_text(self, seen: Observation) -> Text:
+        if seen.latency is None:
+            return Text("not measured", style="dim")
+        text = Text()
+        if self.statistic != "p50":
+            text.append(f"p50 {format_seconds(seen.latency.p50_seconds)}  ")
+        value, is_met = seen.latency.statistic(self.statistic), self.objective.is_met_by(seen.latency)
+        style = "" if is_met is None else "green" if is_met else "bold red"
+        text.append(f"{self.statistic} {format_seconds(value)}", style=style)
+        if is_met is not None:
+            text.append(f" {'<=' if is_met else '>'} {format_seconds(self.objective.seconds)}", style=style)
+        return text
+
+    def _decision_rows(self, now: float) -> list[tuple[str, Text]]:
+        if self.decision is None:
+            return [("decision", Text("none yet", style="dim"))]
+        rows: list[tuple[str, Text]] = []
+        if self.change is not None:
+            what = Text(f"{self.change.verb}: {self.change.current} -> {self.change.target}", style="bold")
+            rows.append(("change", what))
+            rows.append(("", Text(f"because {_reason(self.change)}")))
+            rows.append(("", self._outcome_text().append(f"  ({clock(max(0.0, now - self.change.at))} ago)", "dim")))
+        if self.decision is not self.change:
+            hold = Text(f"hold: {_reason(self.decision)}")
+            rows.append(("now", hold))
+        return rows
+
+    def _outcome_text(self) -> Text:
+        if self.change is not None and self.change.mode == "recommend":
+            return Text("recommended only, not carried out", style="dim")
+        outcome = self.outcome
+        if outcome is None or outcome.status is OutcomeStatus.PENDING:
+            return Text("under way", style="yellow")
+        after = format_seconds(outcome.after_seconds)
+        if outcome.status is OutcomeStatus.DONE:
+            return Text(f"done after {after}", style="green")
+        return Text(f"{outcome.status} after {after}{': ' if outcome.detail else ''}{outcome.detail}", style="red")
+
+    def plain(self) -> str:
+        """The picture as one line of text."""
+        seen = self.seen
+        if seen is None:
+            return f"{self.name}: no look yet"
+        latency = "latency not measured" if seen.latency is None else self._latency_text(seen).plain
+        parts = [
+            f"{_per_second(seen.arrival_rate_rows_per_second).plain} arriving",
+            f"backlog {format_count(seen.backlog_records)}",
+            latency,
+            f"CPU {_utilisation(seen).plain}",
+            _size(seen).plain.replace("\n", " "),
+        ]
+        if seen.quality is not Quality.GOOD:
+            parts.append(f"data {seen.quality}")
+        return f"{self.name}: " + ", ".join(parts)
+
+
+def _reason(decision: Decision) -> str:
+    guards = "".join(f"; {a.guard}: {a.reason}" for a in decision.amended_by)
+    return f"{decision.reason} ({decision.policy}){guards}"
+
+
+def _per_second(rate: float | None) -> Text:
+    return Text("not measured", style="dim") if rate is None else Text(f"{format_count(rate)}/s")
+
+
+def _records(count: int | None) -> Text:
+    return Text("not measured", style="dim") if count is None else Text(f"{format_count(count)} records")
+
+
+def _utilisation(seen: Observation) -> Text:
+    if seen.utilisation is None:
+        return Text("not measured", style="dim")
+    return Text(f"{seen.utilisation:.0%} of what is allowed")
+
+
+def _size(seen: Observation) -> Text:
+    observed, planned = seen.cluster.observed, seen.cluster.planned
+    text = Text("not seen yet", style="dim") if observed is None else Text(str(observed))
+    if planned is not None and planned != observed:
+        text.append(f"\nplanned {planned}", style="yellow")
+    return text
+
+
+def _data(seen: Observation) -> Text:
+    good = seen.quality is Quality.GOOD
+    text = Text(str(seen.quality), style="green" if good else "yellow")
+    if seen.missing:
+        text.append("; missing: " + "; ".join(seen.missing[:3]), style="yellow")
+        if len(seen.missing) > 3:
+            text.append(f"; and {len(seen.missing) - 3} more", style="yellow")
+    if not good:
+        text.append(" (no decision is made on this)", style="dim")
+    return text

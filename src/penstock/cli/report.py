@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock report`: how a run went, as a page and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.errors import debug_option, json_option
+
+
+@click.command(short_help="How a run went: a summary, a page and a picture.")
+@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to write it.  [default: the run's folder]")
+@json_option
+@debug_option
+def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
+    """Write report.html and report.png of RUN, and show its summary.
+
+    RUN is a run's folder or its knowledge.sqlite; without it the newest under runs/ is taken. A run that is still
+    going gets a report of what there is so far. The page needs nothing beside itself: send it, keep it.
+
+    \b
+    Examples:
+      penstock report
+      penstock report runs/demo-20260101-120000 --folder /tmp
+      penstock report --json | jq .latency.p95
+    """
+    from penstock.cli.output import print_json, words_console
+    from penstock.cli.runs import find_run, opened
+    from penstock.cli.summary import summary_panel
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation import read_history, write_report
+
+    found = find_run(run)
+    if folder is not None and not folder.is_dir():
+        raise ConfigurationError(f"--folder: {folder} is no folder; make it first", field="--folder")
+    with opened(found) as store:
+        history = read_history(store)
+        written = write_report(store, folder or found.folder)
+    console = words_console(as_json)
+    if found.was_chosen:
+        console.print(f"{found.folder} (the newest run)", markup=False)
+    console.print(summary_panel(history.summary, written.html, is_ended=history.is_ended))
+    if as_json:
+        files = {"html": str(written.html), "png": str(written.png)}
+        print_json({**history.summary, "run": str(found.folder), "is_ended": history.is_ended, "report": files})

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock run`: run and scale a pipeline; also what `demo` shares with it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.errors import INTERRUPTED, Interrupted, as_failure, debug_option, json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.settings import RunSettings
+
+
+@click.command(short_help="Run and scale a pipeline of your own.")
+@click.argument("settings_file", metavar="SETTINGS.yaml", type=click.Path(path_type=Path))
+@click.option("--mode", type=click.Choice(["act", "recommend"]), help="Overrides the file; recommend does all but act.")
+@click.option("--check", "only_check", is_flag=True, help="Only look through the settings and say what would run.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Run folder.  [default: runs/NAME-TIME]")
+@click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
+@json_option
+@debug_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    *,
+    settings_file: Path,
+    mode: str | None,
+    only_check: bool,
+    folder: Path | None,
+    no_view: bool,
+    as_json: bool,
+) -> None:
+    """Run the pipeline described in SETTINGS.yaml, and keep it inside its objective.
+
+    The pipeline's Spark applications are started (on an embedded cluster, or on the master the file names), its
+    arrivals replayed, and every operator is given executors and CPU as its load asks. At the end everything that
+    was started is gone, and the run folder holds knowledge.sqlite, report.html, report.png and logs/.
+
+    \b
+    Examples:
+      penstock run --check pipeline.yaml          all mistakes of the file at once; starts nothing
+      penstock run pipeline.yaml                  with the live view
+      penstock run pipeline.yaml --mode recommend --no-view --json > result.json
+
+    \b
+    A file that runs:
+      name: words
+      arrivals: {shape: "constant:rate=500,duration=2m", options: {payload: log}}
+      operators:
+        - {name: analysis, app: "penstock.apps.log_analysis:log_analysis", executors: [1, 2]}
+      objective: {p95: 2s}
+
+    With --json the last line holds: records_due, records_read, records_done, objective (with met), latency
+    (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
+    Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
+    """
+    from penstock.settings import load_settings
+
+    settings = load_settings(settings_file)
+    if mode is not None:
+        settings = changed(settings, {"mode": mode}, str(settings_file))
+    if only_check:
+        show_check(settings, as_json)
+        return
+    ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json))
+
+
+def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:
+    """The settings with some of their fields replaced, looked through again."""
+    from penstock.settings import parse_settings
+
+    return parse_settings({**settings.model_dump(mode="json"), **changes}, where)
+
+
+def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool) -> int:
+    """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
+    from penstock._run import check_run, run_pipeline
+    from penstock.cli.output import print_json, words_console
+    from penstock.cli.runs import make_run_folder
+    from penstock.cli.signals import stopping_on_signals
+    from penstock.cli.summary import summary_panel
+    from penstock.cli.view import make_view
+    from penstock.errors import PenstockError
+
+    check_run(settings)
+    run_folder = make_run_folder(settings.name, folder)
+    console = words_console(as_json)
+    stop = threading.Event()
+    view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
+    with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping):
+        try:
+            with view:
+                summary = run_pipeline(settings, run_folder, listener=view, stop=stop)
+        except PenstockError as fault:
+            kind = Interrupted if stop.is_set() else type(as_failure(fault))
+            hint = f"The logs are in {run_folder / 'logs'}; `penstock report {run_folder}` shows the run up to there."
+            raise kind(f"{fault}\n{hint}") from fault
+    html = write_report_of(run_folder, console)
+    result = {**summary.to_json(), "report": None if html is None else str(html)}
+    console.print(summary_panel(result, html))
+    if as_json:
+        print_json(result)
+    return INTERRUPTED if stop.is_set() else 0
+
+
+def load_seconds(settings: RunSettings) -> float:
+    """How long records arrive, in seconds of the wall clock."""
+    from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+
+    options = ReplayOptions.parse(settings.arrivals.replay_options())
+    return open_arrivals(options).duration_seconds / options.speed
+
+
+def write_report_of(folder: Path, console: Console) -> Path | None:
+    """Write the report of an ended run; where that is not possible say why: the run itself went well."""
+    from penstock.cli.runs import find_run, opened
+    from penstock.errors import PenstockError
+    from penstock.evaluation import write_report
+
+    try:
+        with opened(find_run(folder)) as store:
+            return write_report(store, folder).html
+    except PenstockError as fault:
+        console.print(f"no report was written: {fault}", style="yellow", markup=False)
+        return None
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Write Penstock's own log to a file instead of across the view."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logger, handler = logging.getLogger("penstock"), logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+def show_check(settings: RunSettings, as_json: bool) -> None:
+    """Look through the settings and say what would run; nothing is started."""
+    from rich.table import Table
+
+    from penstock._run import check_run
+    from penstock.cli.output import print_json, words_console
+    from penstock.evaluation.report import clock
+
+    check_run(settings)
+    console = words_console(as_json)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    arrivals = settings.arrivals
+    table.add_row("pipeline", settings.name)
+    table.add_row("arrivals", f"{arrivals.trace or arrivals.shape} for {clock(load_seconds(settings))} (min:s)")
+    for operator in settings.operators:
+        low, high = operator.executors
+        shares = ", ".join(f"{share:.0%}" for share in operator.cpu_shares)
+        each = f"{operator.executor_cores} cores and {operator.executor_memory}"
+        size = f"{low} to {high} executors of {each}; CPU shares {shares}"
+        table.add_row(f"operator {operator.name}", f"{operator.app} on {operator.input}\n{size}")
+    table.add_row("objective", str(settings.objective_record()))
+    table.add_row("policy", f"{settings.policy.name} {settings.policy.options or ''}".strip())
+    table.add_row("mode", settings.mode)
+    table.add_row("cluster", settings.cluster.master)
+    console.print(table)
+    console.print("The settings are in order; nothing was started.")
+    if as_json:
+        print_json({"ok": True, "settings": settings.model_dump(mode="json")})

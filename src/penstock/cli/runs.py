@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run folders: where a new one goes, which is the newest, how its knowledge is opened."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.knowledge import SqliteStore
+
+RUNS = Path("runs")
+KNOWLEDGE = "knowledge.sqlite"
+_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run on disk; `was_chosen`: the user named none, and this is the newest."""
+
+    folder: Path
+    knowledge: Path
+    was_chosen: bool = False
+
+
+def make_run_folder(name: str, folder: Path | None = None) -> Path:
+    """Make the folder of a new run: the given one, or ``runs/<name>-<time>``.
+
+    Raises
+    ------
+    ConfigurationError
+        It holds a run already, or cannot be made.
+    """
+    if folder is None:
+        folder = _free(RUNS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    elif (folder / KNOWLEDGE).exists():
+        raise ConfigurationError(
+            f"--folder: {folder} holds a run already; give a new folder, or move that one away", field="--folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".penstock-may-write"
+        probe.touch()
+        probe.unlink()
+    except OSError as fault:
+        raise ConfigurationError(
+            f"--folder: {folder} cannot be used: {fault.strerror}; give a folder that may be written to",
+            field="--folder",
+        ) from fault
+    return folder
+
+
+def find_run(run: Path | None, runs: Path = RUNS) -> Run:
+    """The run a user names by folder or knowledge file, or the newest under `runs`.
+
+    Raises
+    ------
+    ConfigurationError
+        There is none.
+    """
+    if run is not None:
+        if run.is_dir():
+            if not (run / KNOWLEDGE).is_file():
+                raise ConfigurationError(f"RUN: {run} holds no {KNOWLEDGE}; give the folder of a run", field="RUN")
+            return Run(run, run / KNOWLEDGE)
+        if not run.exists():
+            raise ConfigurationError(f"RUN: {run} is not there; give the folder of a run", field="RUN")
+        return Run(run.parent, run)
+    found = [path.parent for path in runs.glob(f"*/{KNOWLEDGE}")]
+    if not found:
+        raise ConfigurationError(
+            f"RUN: there is no run under {runs}/ here; give the folder of one, or make one with: penstock demo",
+            field="RUN",
+        )
+    newest = max(found, key=_started)
+    return Run(newest, newest / KNOWLEDGE, was_chosen=True)
+
+
+@contextmanager
+def opened(run: Run) -> Iterator[SqliteStore]:
+    """The run's knowledge, to be read; the run itself may be going on meanwhile."""
+    from penstock.knowledge import SqliteStore
+
+    store = SqliteStore.open_readonly(run.knowledge)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _started(folder: Path) -> tuple[float, int]:
+    # The time in the name before that of the file: reading an old run may touch its files.
+    stamp = _STAMP.search(folder.name)
+    if stamp is not None:
+        try:
+            started = time.mktime(time.strptime(stamp[1], "%Y%m%d-%H%M%S"))
+        except ValueError:
+            pass  # digits that are no date: a name of the user's own
+        else:
+            return started, int(stamp[2] or 1)
+    return (folder / KNOWLEDGE).stat().st_mtime, 1
+
+
+def _free(folder: Path) -> Path:
+    number, candidate = 1, folder
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run went, in a few lines: what the commands show at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from penstock.evaluation.report import saved_fraction, whole
+from penstock.records import STATISTICS
+from penstock.units import format_seconds
+
+
+def summary_panel(summary: Mapping[str, Any], report: Path | None = None, *, is_ended: bool = True) -> Panel:
+    """The summary of a run (as `RunSummary.to_json` gives it) for people."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in _rows(summary):
+        table.add_row(label, text)
+    if report is not None:
+        table.add_row("report", Text(str(report)))
+    state = "" if is_ended else "  (still going, or cut off)"
+    return Panel(table, title=Text(f"{summary.get('name', 'run')}{state}", style="bold"), title_align="left",
+                 expand=False, border_style="dim")  # fmt: skip
+
+
+def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
+    due, read, done = (s.get(f"records_{word}") for word in ("due", "read", "done"))
+    complete = due is not None and due == done
+    rows = [
+        ("ran for", Text(f"{format_seconds(s.get('seconds'))}, mode {s.get('mode', '-')}")),
+        ("records", Text(f"{whole(due)} due, {whole(read)} read, {whole(done)} done",
+                         style="green" if complete else "yellow" if done is not None else "")),
+        ("latency", _latency(s.get("latency"))),
+        ("objective", _objective(s)),
+    ]  # fmt: skip
+    share = s.get("cpu_share_mean")
+    cost = f"{s.get('executor_seconds', 0.0):,.0f} executor-seconds"
+    rows.append(("capacity", Text(cost + ("" if share is None else f" at {share:.0%} mean CPU share"))))
+    saved = saved_fraction(s)
+    if saved is not None:
+        paid, top = s["capacity_seconds"], s["static_capacity_seconds"]
+        rows.append(("saved", Text(f"{saved:.0%} of the top allocation ({paid:,.0f} of {top:,.0f} capacity-seconds)")))
+    decisions = s.get("decisions") or []
+    ups = sum(1 for d in decisions if d.get("verb") == "scale up")
+    rows.append(("changes", Text(f"{len(decisions)} ({ups} up, {len(decisions) - ups} down)")))
+    if s.get("faults"):
+        rows.append(("faults", Text(f"{s['faults']} cycles could not reach an operator", style="red")))
+    return rows
+
+
+def _latency(latency: Mapping[str, Any] | None) -> Text:
+    if latency is None:
+        return Text("not known over the whole run", style="dim")
+    text = ", ".join(f"{name} {format_seconds(latency.get(name))}" for name in STATISTICS)
+    return Text(text if latency.get("is_exact", True) else f"{text} (interpolated)")
+
+
+def _objective(s: Mapping[str, Any]) -> Text:
+    objective = s.get("objective") or {}
+    if objective.get("statistic") is None:
+        return Text("keep up")
+    aim = f"{objective['statistic']} <= {format_seconds(objective.get('seconds'))}"
+    met = objective.get("met")
+    if met is None:
+        return Text(f"{aim}: cannot be told", style="dim")
+    return Text(f"{aim}: met", style="green") if met else Text(f"{aim}: not met", style="bold red")

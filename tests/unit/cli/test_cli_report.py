@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock report`: page, picture and summary of a run on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.knowledge import SqliteStore
+from penstock.testing.synthetic_run import fill_store
+
+
+def test_page_and_picture_land_in_the_run_folder(invoke: Callable[..., Any], run_here: Path) -> None:
+    """Without RUN the newest is reported on, into its own folder, with the summary shown."""
+    result = invoke("report")
+    assert result.exit_code == 0, result.output
+    assert f"runs/{run_here.name} (the newest run)" in result.stdout
+    assert "p95 <= 3.00 s: met" in result.stdout
+    assert "380 executor-seconds at 70% mean CPU share" in result.stdout
+    assert sorted(p.name for p in run_here.iterdir()) == ["knowledge.sqlite", "report.html", "report.png"]
+
+
+def test_json_holds_figures_and_paths(invoke: Callable[..., Any], run_here: Path, tmp_path: Path) -> None:
+    """--json gives the run's summary and where the files are; --folder puts them elsewhere."""
+    other = tmp_path / "other"
+    other.mkdir()
+    found = json.loads(invoke("report", str(run_here), "--json", "--folder", str(other)).stdout)
+    assert found["latency"]["p95"] == 2.5
+    assert found["is_ended"] is True
+    assert Path(found["report"]["html"]).parent == other
+    assert Path(found["report"]["png"]).stat().st_size > 10_000
+    assert [p.name for p in run_here.iterdir()] == ["knowledge.sqlite"]
+
+
+def test_a_run_that_goes_on_gets_what_there_is(invoke: Callable[..., Any], here: Path) -> None:
+    """A run without a summary is reported up to its newest record; latency over the run stays unknown."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    try:
+        fill_store(store, "log-analysis", seconds=60)
+        result = invoke("report", str(here))
+    finally:
+        store.close()
+    assert result.exit_code == 0, result.output
+    assert "still going, or cut off" in result.stdout
+    assert "not known over the whole run" in result.stdout
+    assert "still going, or was cut off" in (here / "report.html").read_text()
+
+
+def test_an_empty_run_can_be_reported(invoke: Callable[..., Any], here: Path) -> None:
+    """A run that was stopped before its first look has a page that says so, not an error."""
+    SqliteStore(here / "knowledge.sqlite").close()
+    result = invoke("report", str(here))
+    assert result.exit_code == 0, result.output
+    assert "Nothing was changed." in (here / "report.html").read_text()
+
+
+def test_a_missing_target_folder_is_named(invoke: Callable[..., Any], run_here: Path) -> None:
+    """--folder must be there."""
+    result = invoke("report", "--folder", "nowhere")
+    assert result.exit_code == 2
+    assert "--folder: nowhere is no folder" in result.stderr

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock run`: settings files, the run's course, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ClusterError, ConfigurationError
+
+GOOD = """
+name: words
+arrivals: {shape: "constant:rate=500,duration=2m"}
+operators:
+  - {name: analysis, app: "penstock.apps.log_analysis:log_analysis", executors: [1, 2]}
+objective: {p95: 2s}
+"""
+BAD = """
+name: Words!
+arrivals: {shape: "constant:rate=500,duration=2m", trace: x.txt}
+operators:
+  - {name: analysis, app: nowhere, executors: [3, 1]}
+  - {name: more, app: "a:b", input: nobody}
+objectiv: {p95: 2s}
+"""
+
+
+@pytest.fixture
+def settings_file(here: Path) -> Path:
+    """A settings file that is in order."""
+    file = here / "pipeline.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+def test_a_bad_file_shows_all_its_mistakes(invoke: Callable[..., Any], here: Path) -> None:
+    """Every mistake is named by its path in one message; nothing is made."""
+    (here / "bad.yaml").write_text(BAD)
+    result = invoke("run", "bad.yaml")
+    assert result.exit_code == 2
+    for words in (
+        "name: use up to 40 small letters", "give either `trace` or `shape`", "operators.0.app",
+        "operators.0.executors", "operators.1.input: 'nobody'",
+        "objectiv: is not a setting; did you mean `objective`",
+    ):  # fmt: skip
+        assert words in result.stderr
+    assert [path.name for path in here.iterdir()] == ["bad.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"a: [", "is not YAML"),
+        (b"- 1", "needs `name:`"),
+        (b"\xff\xfe\x00", "is not a text"),
+    ],
+)
+def test_unreadable_files(invoke: Callable[..., Any], here: Path, content: bytes | None, words: str) -> None:
+    """A file that is missing, no YAML or no text is named."""
+    if content is not None:
+        (here / "odd.yaml").write_bytes(content)
+    result = invoke("run", "odd.yaml")
+    assert result.exit_code == 2
+    assert "odd.yaml" in result.stderr
+    assert words in result.stderr
+
+
+def test_check_says_what_would_run(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:
+    """--check names the pipeline's parts, starts nothing and makes no folder."""
+    result = invoke("run", "--check", str(settings_file))
+    assert result.exit_code == 0
+    for words in (
+        "words",
+        "2:00",
+        "operator analysis",
+        "1 to 2 executors",
+        "p95 <= 2.00 s",
+        "nothing was started",
+    ):
+        assert words in result.stdout
+    assert not (settings_file.parent / "runs").exists()
+
+
+def test_check_as_json(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:
+    """--check --json gives the settings with all defaults, and the mode that was asked for."""
+    found = json.loads(invoke("run", "--check", "--json", "--mode", "recommend", str(settings_file)).stdout)
+    assert found["ok"] is True
+    assert found["settings"]["mode"] == "recommend"
+    assert found["settings"]["interval"] == 1.0
+
+
+def test_a_run_in_plain_lines(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:
+    """Without a terminal the run goes by in plain lines, and ends with its summary and where the report is."""
+    result = invoke("run", str(settings_file), "--folder", "here")
+    assert result.exit_code == 0, result.output
+    for words in (
+        "starting the Spark cluster", "log-analysis: scale up: 1 executor x 40% CPU -> 1 executor x 55% CPU",
+        "the operator did not answer", "1,000 due, 1,000 read, 1,000 done", "p95 <= 3.00 s: met",
+        "46% of the top allocation", "here/report.html",
+    ):  # fmt: skip
+        assert words in result.stdout
+    assert (settings_file.parent / "here" / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_penstocks_log_goes_to_the_run_folder(
+    invoke: Callable[..., Any], settings_file: Path, pipeline: Any, no_pictures: None
+) -> None:
+    """What Penstock logs lands in a file of the run, not across the view; afterwards logging is as it was."""
+    pipeline.before_end = lambda: logging.getLogger("penstock.loop").warning("a word for the log")
+    result = invoke("run", str(settings_file), "--folder", "here")
+    assert "a word for the log" not in result.output
+    assert "a word for the log" in (settings_file.parent / "here/logs/controller.log").read_text()
+    assert logging.getLogger("penstock").handlers == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(ClusterError("the worker died"), 1), (ConfigurationError("port: 80 is taken"), 2)]
+)
+def test_a_failed_run_names_its_logs(
+    invoke: Callable[..., Any], settings_file: Path, pipeline: Any, fault: Exception, code: int
+) -> None:
+    """A run that fails says why and where to look, and gives no result."""
+    pipeline.fault = fault
+    result = invoke("run", str(settings_file), "--json", "--folder", "here")
+    assert result.exit_code == code
+    assert str(fault) in result.stderr
+    assert "here/logs" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_in_good_order(
+    invoke: Callable[..., Any],
+    settings_file: Path,
+    pipeline: Any,
+    number: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C and SIGTERM let the run end itself: summary and result come, then exit code 130."""
+
+    def twice() -> None:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+
+    pipeline.before_end = twice
+    before = signal.getsignal(number)
+    result = invoke("run", str(settings_file), "--json", "--folder", "here")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)["records_done"] == 1000
+    told = capfd.readouterr().err
+    assert told.index("stopping in good order") < told.index("already stopping")
+    assert signal.getsignal(number) is before
+
+
+def test_a_folder_with_a_run_is_not_used_again(
+    invoke: Callable[..., Any], settings_file: Path, pipeline: Any, run_here: Path
+) -> None:
+    """A run never writes over another."""
+    result = invoke("run", str(settings_file), "--folder", str(run_here))
+    assert result.exit_code == 2
+    assert "--folder" in result.stderr
+    assert "holds a run already" in result.stderr
+
+
+def test_a_file_is_no_folder(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:
+    """A run folder that cannot be made is told by its option."""
+    result = invoke("run", str(settings_file), "--folder", str(settings_file))
+    assert result.exit_code == 2
+    assert "--folder" in result.stderr
+
+
+def test_a_run_without_pictures_still_gives_its_result(
+    invoke: Callable[..., Any], settings_file: Path, pipeline: Any, no_pictures: None
+) -> None:
+    """Where the packages for reports are missing, the run's result comes all the same, with the cause told."""
+    result = invoke("run", str(settings_file), "--json", "--folder", "here")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["report"] is None
+    assert "pip install 'penstock[report]'" in result.stderr

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view and the plain lines, rendered from made-up reports."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from penstock.cli.panels import HISTORY, OperatorView
+from penstock.cli.sparkline import ASCII, sparkline
+from penstock.cli.view import LiveView, PlainView, make_view
+from penstock.loop.cycle import CycleReport
+from penstock.records import Objective, Quality
+from penstock.settings import RunSettings, parse_settings
+from penstock.testing.synthetic_run import START, synthetic_reports, synthetic_settings
+
+
+class _Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _settings(*operators: str) -> RunSettings:
+    return parse_settings(synthetic_settings(*operators or ("log-analysis",)))
+
+
+def _screen(view: LiveView, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    view._console = console
+    console.print(view.render())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in text.splitlines())
+    return str(text)
+
+
+def _played(seconds: int, *operators: str) -> tuple[LiveView, _Time]:
+    time = _Time()
+    view = LiveView(
+        _settings(*operators), Console(file=io.StringIO()), 240.0, clock_now=lambda: START + time(), monotonic=time
+    )
+    for operator in operators or ("log-analysis",):
+        for second, report in enumerate(synthetic_reports(seconds, operator=operator)):
+            time.now = float(second)
+            view.phase("running", second / 240)
+            view.report(report)
+    return view, time
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_all_figures_fit_the_screen(width: int) -> None:
+    """At 80 columns and up every figure is there, and no line is longer than the screen."""
+    text = _screen(_played(131)[0], width)
+    for words in (
+        "objective p95 <= 3.00 s", "running", "2:10 elapsed, 1:50 left", "600/s", "360 records", "p50",
+        "<= 3.00 s", "% of what is allowed", "2 executors x 100% CPU", "good",
+        "scale up: 2 executors x 85% CPU -> 2 executors x",
+        "because utilisation 0.97 is above 0.7", "done after 1.00 s", "hold: utilisation", "█", "mode act",
+    ):  # fmt: skip
+        assert words in text, words
+
+
+def test_missing_data_are_told_in_words() -> None:
+    """What is not measured is named with its cause, and never shown as zero."""
+    text = _screen(_played(156)[0])
+    assert "CPU used  not measured" in text
+    assert "incomplete; missing: utilisation: the CPU counters could not be" in text
+    assert "no decision is made on this" in text
+    assert "0%" not in text.replace("100%", "").replace("70%", "").replace("40%", "")
+
+
+def test_start_up_shows_the_phase() -> None:
+    """Before the first report the phase and its progress are all there is."""
+    time = _Time()
+    view = LiveView(_settings(), Console(file=io.StringIO()), 240.0, monotonic=time)
+    time.now = 12.0
+    view.phase("starting operator log-analysis", None)
+    text = _screen(view)
+    assert "starting operator log-analysis" in text
+    assert "0:12 elapsed" in text
+    assert "left" not in text
+    assert "arriving" not in text
+
+
+def test_several_operators_have_sections() -> None:
+    """Each operator of a pipeline has its own figures under its name."""
+    text = _screen(_played(60, "parser", "matcher")[0])
+    assert text.count("arriving") == 2
+    assert text.index("parser") < text.index("matcher")
+
+
+def test_notes_and_stopping_are_shown() -> None:
+    """Faults are shown with their count, and a second Ctrl-C is answered."""
+    view, _ = _played(20)
+    view.fault("log-analysis", "did not answer")
+    view.fault("log-analysis", "did not answer again")
+    view.stopping(again=False)
+    text = _screen(view)
+    assert "log-analysis: did not answer again (and 1 before)" in text
+    assert "stopping in good order" in text
+    view.stopping(again=True)
+    assert "already stopping" in _screen(view)
+
+
+def test_a_breach_of_the_objective_is_marked() -> None:
+    """Latency above the objective is written with its bound, not only coloured."""
+    assert "> 3.00 s" in _screen(_played(80)[0])
+
+
+def test_planned_and_observed_are_kept_apart() -> None:
+    """Where the cluster is late, what is planned stands beside what is seen."""
+    report = list(synthetic_reports(36))[-1]
+    seen = report.observation
+    assert report.decision is not None
+    late = replace(seen, cluster=replace(seen.cluster, planned=report.decision.target))
+    view = OperatorView("log-analysis", Objective())
+    view.take(CycleReport(late))
+    assert "1 executor x 40% CPU planned 1 executor x 55% CPU" in view.plain()
+
+
+def test_memory_is_bounded() -> None:
+    """However many cycles go by, the history keeps its length."""
+    view = OperatorView("log-analysis", Objective("p95", 3.0))
+    (report,) = synthetic_reports(1)
+    for _ in range(3 * HISTORY):
+        view.take(report)
+    assert len(view.rates) == len(view.capacities) == HISTORY
+
+
+def test_terminals_without_unicode_get_plain_signs() -> None:
+    """A terminal that knows only ASCII gets ASCII."""
+    assert sparkline([0.0, 4.0, 8.0], 10, blocks=ASCII).plain == "_+#"
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "expected"),
+    [
+        ([], 10, ""),
+        ([None, 4.0, None, 8.0], 10, " ▅ █"),
+        ([0.0, 0.0], 10, "▁▁"),
+        ([1.0, 8.0, None, None], 2, "█ "),
+        ([1.0], 0, ""),
+    ],
+)
+def test_sparklines_have_gaps(values: list[float | None], width: int, expected: str) -> None:
+    """What is not known is a gap, and a column shows the highest of its share."""
+    assert sparkline(values, width).plain == expected
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    """The plain view tells of changes at once, of the state every ten seconds, of a repeated fault once."""
+    out, time = io.StringIO(), _Time()
+    view = PlainView(_settings(), Console(file=out, width=80), monotonic=time)
+    view.phase("running", 0.0)
+    view.phase("running", 0.1)
+    for second, report in enumerate(synthetic_reports(40)):
+        time.now = float(second)
+        view.report(report)
+    view.fault("log-analysis", "gone")
+    view.fault("log-analysis", "gone")
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "  0:00  running"
+    assert sum(" arriving, " in line for line in lines) == 4  # at 0, 10, 20 and 30 s
+    assert sum("scale up: 1 executor x 40% CPU" in line for line in lines) == 1
+    assert sum("gone" in line for line in lines) == 1
+    assert "data warming up" in lines[1]
+    assert "latency not measured" in lines[1]
+
+
+def test_the_view_fits_the_console() -> None:
+    """A terminal gets the live view unless it is not wanted; anything else gets lines."""
+    terminal, pipe = Console(file=io.StringIO(), force_terminal=True), Console(file=io.StringIO())
+    assert isinstance(make_view(_settings(), terminal), LiveView)
+    assert isinstance(make_view(_settings(), terminal, is_live=False), PlainView)
+    assert isinstance(make_view(_settings(), pipe), PlainView)
+
+
+def test_stopped_queries_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """An observation of a stopped query says so in the plain line."""
+    (report,) = synthetic_reports(1)
+    view = OperatorView("log-analysis", Objective())
+    view.take(CycleReport(replace(report.observation, quality=Quality.STOPPED)))
+    assert view.plain().endswith("data stopped")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a run: self-contained, escaped, complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation import read_history, report, write_report
+from penstock.evaluation.pictures import Picture
+from penstock.evaluation.report import cards, render_page
+from penstock.knowledge import MemoryStore
+from penstock.records import Allocation, Decision
+from penstock.testing.synthetic_run import START, fill_store
+
+EVIL = "<script>alert('x')</script>"
+NO_PICTURE = Picture(b"png", "<svg></svg>")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A run of one operator."""
+    store = MemoryStore()
+    fill_store(store, "log-analysis")
+    return store
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+def test_everything_is_escaped(store: MemoryStore) -> None:
+    """Names, reasons, notes and settings that look like HTML stay text."""
+    decision = Decision(EVIL, START + 5, EVIL, Allocation(1), Allocation(2), EVIL)
+    store.add_decision(decision.amended(EVIL, Allocation(3), EVIL))
+    store.add_observation(replace(store.observations()[-1], operator=EVIL, missing=(EVIL,)))
+    store.set_fact("settings", json.dumps({"name": EVIL, "policy": {"name": EVIL}, "mode": EVIL}))
+    page = render_page(read_history(store), NO_PICTURE)
+    tags = _Tags()
+    tags.feed(page)
+    assert "script" not in tags.names
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 8
+
+
+def test_the_page_needs_nothing_beside_itself(store: MemoryStore, tmp_path: Path) -> None:
+    """No script, no link to another resource, and a policy that forbids both; the picture is inside."""
+    written = write_report(store, tmp_path)
+    page = written.html.read_text()
+    tags = _Tags()
+    tags.feed(page)
+    assert "script" not in tags.names
+    assert all(link.startswith(("data:", "#")) for link in tags.links)
+    assert "default-src 'none'" in page
+    assert "<svg" in page
+    assert "prefers-color-scheme: dark" in page
+    assert written.png.read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.png"]
+
+
+def test_decisions_guards_outcomes_and_times_are_there(store: MemoryStore) -> None:
+    """The page tells what was changed and why, what guards held back, outcomes, stage times and notes."""
+    page = render_page(read_history(store), NO_PICTURE)
+    for words in (
+        "utilisation 0.7171 is above 0.7: one level up", "done after 1.00 s", "25 changes that a guard held back",
+        "cooldown changed 1 executor x 70% CPU to 1 executor x 55% CPU", "utilisation: the CPU counters could not",
+        "incomplete 5 %", "collect", "executors:", "still going, or was cut off",
+    ):  # fmt: skip
+        assert words in page, words
+
+
+def test_cards_tell_the_verdict(store: MemoryStore) -> None:
+    """The objective, whether all records were done, and what was saved are told first."""
+    store.set_fact("summary", json.dumps({
+        "name": "x", "mode": "act", "records_due": 10, "records_done": 9, "faults": 2,
+        "objective": {"statistic": "p95", "seconds": 3.0, "met": True},
+        "latency": {"mean": 1.0, "p50": 0.9, "p95": 2.5, "p99": 4.0}, "cpu_share_mean": 0.7,
+        "executor_seconds": 380.0, "capacity_seconds": 120.0, "static_capacity_seconds": 480.0,
+    }))  # fmt: skip
+    found = {card.title: card for card in cards(read_history(store))}
+    assert (found["Latency p95"].value, found["Latency p95"].verdict) == ("2.50 s", "good")
+    assert (found["Records done"].value, found["Records done"].verdict) == ("9", "bad")
+    assert found["Capacity saved"].value == "75%"  # 1 - 120/480
+    assert found["Failed looks"].value == "2"
+
+
+def test_unknown_figures_are_dashes(store: MemoryStore) -> None:
+    """What a summary does not know is a dash or left out, never zero."""
+    store.set_fact("summary", json.dumps({
+        "name": "x", "mode": "act", "records_due": None, "records_done": None, "objective": {}, "latency": None,
+        "cpu_share_mean": None, "executor_seconds": 0.0, "capacity_seconds": 0.0, "static_capacity_seconds": 0.0,
+    }))  # fmt: skip
+    found = {card.title: card for card in cards(read_history(store))}
+    assert (found["Records done"].value, found["Records done"].note) == ("-", "of - due")
+    assert not {"Capacity saved", "Mean CPU share", "Latency p95"} & set(found)
+
+
+def test_long_runs_carry_a_png(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With very many observations the page holds the PNG, not an SVG of megabytes."""
+    monkeypatch.setattr(report, "_SVG_UP_TO", 100)
+    page = render_page(read_history(store), NO_PICTURE)
+    assert re.search(r'<img alt="" src="data:image/png;base64,\w+', page)
+    assert "<svg" not in page
+
+
+def test_long_lists_say_what_they_leave_out(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where older decisions are not listed, the page says how many."""
+    monkeypatch.setattr(report, "_DECISIONS_SHOWN", 5)
+    page = render_page(read_history(store), NO_PICTURE)
+    assert "7 older changes are left out here" in page
+    assert "The newest 5 are listed" in page
+
+
+def test_a_folder_that_is_not_there_is_named(store: MemoryStore, tmp_path: Path) -> None:
+    """Where the files cannot be written, the folder is named."""
+    with pytest.raises(ConfigurationError, match=r"folder: .*nowhere is no folder"):
+        write_report(store, tmp_path / "nowhere")
