@@ -122,6 +122,7 @@ class OperatorAgent:
         if listening is None:
             return
         self._path.unlink(missing_ok=True)
+        listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
         with self._lock:
             channels = list(self._channels)
         for channel in channels:
@@ -172,6 +173,8 @@ class OperatorAgent:
             except TimeoutError:
                 continue
             except OSError as fault:
+                if self._is_closing.is_set():
+                    return
                 # Out of file numbers, say: the lease must still be watched, and the next try may succeed.
                 _log.error("%s could not accept a connection: %s", self._operator, fault)
                 self._is_closing.wait(_LOOK_EVERY_SECONDS)
