@@ -14,6 +14,10 @@ import numpy as np
 
 from penstock.ports import FloatArray
 
+# In records. A count that passes the end of a piece by less is at its end: the sums of areas round, and a record
+# must not wait through a silence for the last digit.
+_ROUNDING = 1e-6
+
 
 class RateProfile:
     """A rate that runs through straight pieces and starts again when they end.
@@ -48,9 +52,9 @@ class RateProfile:
     def inverse(self, counts: FloatArray) -> FloatArray:
         """The earliest times at which the cumulative count reaches each of `counts`, in seconds."""
         # ceil - 1, not floor: a count that ends a period belongs to that period, before any silence at its end.
-        periods = np.maximum(np.ceil(counts / self.records_per_period) - 1.0, 0.0)
+        periods = np.maximum(np.ceil((counts - _ROUNDING) / self.records_per_period) - 1.0, 0.0)
         rest = np.clip(counts - periods * self.records_per_period, 0.0, self.records_per_period)
-        piece = np.clip(np.searchsorted(self._counts, rest, side="left") - 1, 0, len(self._first) - 1)
+        piece = np.clip(np.searchsorted(self._counts, rest - _ROUNDING, side="left") - 1, 0, len(self._first) - 1)
         y = rest - self._counts[piece]
         a, s = self._first[piece], self._slope[piece]
         denominator = a + np.sqrt(np.maximum(a * a + 2 * s * y, 0.0))

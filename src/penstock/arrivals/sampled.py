@@ -91,7 +91,7 @@ class Sampled:
     def _edges(self) -> FloatArray:
         """Where the blocks of the unit-rate process start, up to the one that the shape's end falls into."""
         end = self.shape.expected_records
-        draw = np.random.Generator(np.random.Philox(key=[self.seed, 0]))
+        draw = _generator(self.seed, 0)
         edges = np.zeros(1)
         while edges[-1] <= end:
             lengths = draw.standard_gamma(_BLOCK, size=math.ceil((end - edges[-1]) / _BLOCK) + 1)
@@ -99,13 +99,16 @@ class Sampled:
         return edges[: int(np.searchsorted(edges, end, side="right")) + 1]
 
 
+def _generator(seed: int, stream: int) -> np.random.Generator:
+    """A stream of random numbers of its own for each seed and number: Philox counts under a key."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)))
+
+
 @lru_cache(maxsize=8)
 def _block_times(process: Sampled, block: int) -> FloatArray:
     """The arrival times of one block's records, as far as they are before the end."""
     start, end = process._edges[block : block + 2]
-    sums = np.cumsum(
-        np.random.Generator(np.random.Philox(key=[process.seed, block + 1])).standard_exponential(_BLOCK)
-    )
+    sums = np.cumsum(_generator(process.seed, block + 1).standard_exponential(_BLOCK))
     points = np.minimum(start + sums * ((end - start) / sums[-1]), end)
     points = points[points <= process.shape.expected_records]
     # Points closer than the rounding of the inverse could swap; no time may fall.

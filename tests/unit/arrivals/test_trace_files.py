@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace files: every format gives the same trace, every fault names its line."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.arrivals import load_trace
+from penstock.errors import ConfigurationError
+
+TIMES = [0.25, 1.0, 1.0, 3.5]
+
+
+def _write(folder: Path, name: str) -> Path:
+    path = folder / name
+    text = "\ufeff# a comment\n0.25\n\n1.0 # another\r\n1e0\n3.5"
+    table = "kind,at\na,0.25\nb,1.0\n\nc,1.0\nd,3.5\n"
+    if name.endswith(".npy"):
+        np.save(path, np.array(TIMES))
+    elif name.endswith(".parquet"):
+        pq.write_table(pa.table({"kind": list("abcd"), "at": TIMES}), path)
+    else:
+        body = (table if ".csv" in name else text).encode()
+        if path.suffix == ".gz":
+            body = gzip.compress(body)
+        path.write_bytes(lzma.compress(body) if path.suffix == ".xz" else body)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["t.txt", "t", "t.txt.gz", "t.xz", "t.csv", "t.csv.gz", "t.csv.xz", "t.npy", "t.parquet"]
+)
+def test_every_format_gives_the_same_trace(tmp_path: Path, name: str) -> None:
+    """Text, csv, npy and parquet, packed or not, hold the same arrivals."""
+    column = "at" if ".csv" in name or name.endswith(".parquet") else None
+    trace = load_trace(_write(tmp_path, name), column=column)
+    assert trace.times(0, trace.total).tolist() == TIMES
+
+
+def test_csv_columns_by_number_and_without_header(tmp_path: Path) -> None:
+    """A column may be given by its number; a first row of numbers is data; a single column needs no name."""
+    path = tmp_path / "t.csv"
+    path.write_text("5,0.5\n6,1.5\n")
+    assert load_trace(path, column="1").times(0, 2).tolist() == [0.5, 1.5]
+    path.write_text("at\n0.5\n")
+    assert load_trace(path).times(0, 1).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column", "message"),
+    [
+        ("t.txt", "1\nx\n2\ny y\n", None, r"not a number in line 2: 'x', line 4: 'y y'; write one number"),
+        ("t.txt", "1\n", "at", "has no column 'at'"),
+        ("t.csv", "a,b\n1,2\n", None, "column: not given for .*; columns: a, b"),
+        ("t.csv", "a,b\n1,2\n", "c", "no column 'c' for .*; columns: a, b"),
+        ("t.csv", "1,2\n1,2\n", "7", "no column '7' for .*; columns: 0 to 1"),
+        ("t.csv", "a,b\n1,2\n1\n", "b", "not a number in line 3: ''"),
+        ("t.csv", "a,b\n1,2\n\n3,1\n", "b", "line 4: 1.0: smaller than the one before"),
+        ("t.txt", "5\n# gap\n\n4\n", None, "line 4: 4.0: smaller than the one before"),
+        ("t.csv", "", None, "holds no arrival"),
+        ("t.npy", "nonsense", None, r"t\.npy cannot be read"),
+        ("t.npy.gz", "", None, "only text and csv may be packed"),
+        ("t.gz", "not packed", None, r"t\.gz cannot be read"),
+        ("t.parquet", "nonsense", None, r"t\.parquet cannot be read"),
+    ],
+)
+def test_faults_name_the_place_and_the_fix(
+    tmp_path: Path, name: str, text: str, column: str | None, message: str
+) -> None:
+    """A fault in a file is a configuration error with the line and what to do."""
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        load_trace(path, column=column)
+
+
+def test_arrays_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    """Arrays with two dimensions or without numbers, null rows and text columns are refused."""
+    np.save(tmp_path / "two.npy", np.zeros((2, 2)))
+    np.save(tmp_path / "text.npy", np.array(["a"]))
+    pq.write_table(pa.table({"at": pa.array([1.0, None])}), tmp_path / "null.parquet")
+    pq.write_table(pa.table({"at": ["a"]}), tmp_path / "text.parquet")
+    cases = {
+        "two.npy": "one dimension",
+        "text.npy": "one dimension",
+        "null.parquet": "row 1 of column 'at' is null",
+        "text.parquet": "holds string, not numbers",
+    }
+    for name, message in cases.items():
+        with pytest.raises(ConfigurationError, match=message):
+            load_trace(tmp_path / name)
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    """A path that is no file says so, with and without a cache."""
+    with pytest.raises(ConfigurationError, match="is a folder"):
+        load_trace(tmp_path)
+    with pytest.raises(ConfigurationError, match="is not there"):
+        load_trace(tmp_path / "none.txt")
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        load_trace(tmp_path / "none.txt", cache_dir=tmp_path)
