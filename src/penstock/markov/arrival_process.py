@@ -100,12 +100,7 @@ class MAP:
         >>> MAP.renewal(PH.erlang(2, mean=1)).D1.tolist()
         [[0.0, 0.0], [2.0, 0.0]]
         """
-        entered = intervals.alpha > 0
-        while True:
-            wider = entered | (intervals.T[entered] > 0).any(axis=0)
-            if np.array_equal(wider, entered):
-                break
-            entered = wider
+        entered = ctmc.reachable(intervals.T > 0, intervals.alpha > 0)
         T = intervals.T[np.ix_(entered, entered)]
         return cls(T, np.outer(intervals.exits[entered], intervals.alpha[entered]))
 
@@ -115,9 +110,7 @@ class MAP:
         generator = ctmc.generator(Q)
         values = conditions.as_vector("rates", rates)
         if len(values) != len(generator):
-            raise InvalidProcessError(
-                f"Q has {len(generator)} phases and rates {len(values)} entries: they must agree"
-            )
+            raise InvalidProcessError(f"Q has {len(generator)} phases and rates {len(values)} entries: they must agree")
         wrong = np.flatnonzero(values < 0)
         if wrong.size:
             raise InvalidProcessError(f"rates[{wrong[0]}] = {values[wrong[0]]:g} must not be negative")
@@ -211,12 +204,12 @@ class MAP:
     @cached_property
     def intervals(self) -> PH:
         """Distribution of one inter-arrival time."""
-        return PH(self.pi, self.D0)
+        return PH.of_exits(self.pi, self.D0, self.D1.sum(axis=1), self.M)
 
     @cached_property
     def residual(self) -> PH:
         """Distribution of the time from an arbitrary instant to the next arrival."""
-        return PH(self.theta, self.D0)
+        return PH.of_exits(self.theta, self.D0, self.D1.sum(axis=1), self.M)
 
     def moments(self, count: int) -> FloatArray:
         """Give the first `count` raw moments of the inter-arrival times, k! pi M^k e."""
@@ -303,9 +296,7 @@ class MAP:
         >>> MAP.poisson(2).count_distribution(1.0, largest=2).round(6).tolist()
         [0.135335, 0.270671, 0.270671]
         """
-        return counting.count_distribution(
-            float(t), self.D0, self.D1, self.theta, tolerance=tolerance, largest=largest
-        )
+        return counting.count_distribution(float(t), self.D0, self.D1, self.theta, tolerance=tolerance, largest=largest)
 
     # --- processes made from this one ------------------------------------------------------------------------
 

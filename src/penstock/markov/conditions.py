@@ -9,7 +9,7 @@ rely on that).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from penstock.errors import InvalidProcessError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 TOLERANCE = 1e-9
 """How far, relative to the largest entry of its row, a row sum or a sign may be off by rounding."""
@@ -109,12 +110,10 @@ def frozen(array: FloatArray) -> FloatArray:
 
 def field(document: Any, name: str, what: str) -> Any:
     """Give one entry of a JSON object, or say that it is missing."""
-    if not isinstance(document, dict):
+    if not isinstance(document, Mapping):
         raise InvalidProcessError(f"{what} is an object, this is {type(document).__name__}")
     if name not in document:
-        raise InvalidProcessError(
-            f"{what} needs the entry {name!r}; found: {', '.join(map(str, document)) or 'none'}"
-        )
+        raise InvalidProcessError(f"{what} needs the entry {name!r}; found: {', '.join(map(str, document)) or 'none'}")
     return document[name]
 
 
@@ -130,9 +129,7 @@ def _finite(name: str, values: npt.ArrayLike, dimensions: int, wanted: str) -> F
     except (TypeError, ValueError) as error:
         raise InvalidProcessError(f"{name} must be {wanted}: {error}") from error
     if array.ndim != dimensions or array.size == 0:
-        raise InvalidProcessError(
-            f"{name} must be {wanted}; this has {array.ndim} dimensions and {array.size} entries"
-        )
+        raise InvalidProcessError(f"{name} must be {wanted}; this has {array.ndim} dimensions and {array.size} entries")
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
         index = tuple(int(i) for i in wrong[0])

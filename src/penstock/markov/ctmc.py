@@ -20,13 +20,15 @@ perturbation theory and error analysis for Markov chains", Numerische Mathematik
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
 from penstock.errors import InvalidProcessError
 from penstock.markov import conditions
-from penstock.markov.conditions import TOLERANCE, FloatArray, IntArray, listed
+from penstock.markov.conditions import TOLERANCE, BoolArray, FloatArray, IntArray, listed
 
 
 def generator(values: npt.ArrayLike, name: str = "Q", tolerance: float = TOLERANCE) -> FloatArray:
@@ -77,15 +79,33 @@ def recurrent_classes(rates: FloatArray) -> tuple[list[IntArray], IntArray]:
     count, label = connected_components(rates > 0, directed=True, connection="strong")
     i, j = np.nonzero(rates > 0)
     open_labels = np.unique(label[i[label[i] != label[j]]])
-    closed = [
-        np.flatnonzero(label == c).astype(np.int64) for c in range(count) if c not in set(open_labels.tolist())
-    ]
+    closed = [np.flatnonzero(label == c).astype(np.int64) for c in range(count) if c not in set(open_labels.tolist())]
     closed.sort(key=lambda states: int(states[0]))
     return closed, np.flatnonzero(np.isin(label, open_labels)).astype(np.int64)
 
 
+def reachable(links: BoolArray, start: Sequence[int] | BoolArray) -> BoolArray:
+    """Give, for each state, whether it is in `start` (indices or a mask) or reached from there over `links`.
+
+    Examples
+    --------
+    >>> reachable(np.array([[False, True], [False, False]]), [1]).tolist()
+    [False, True]
+    """
+    reached = np.zeros(len(links), dtype=bool)
+    reached[start] = True
+    while True:
+        wider = reached | links[reached].any(axis=0)
+        if np.array_equal(wider, reached):
+            return wider
+        reached = wider
+
+
 def require_irreducible(rates: FloatArray, what: str) -> None:
     """Refuse a chain in which some state cannot be reached from some other, saying which."""
+    links = rates > 0
+    if reachable(links, [0]).all() and reachable(links.T, [0]).all():
+        return
     closed, transient = recurrent_classes(rates)
     if len(closed) > 1:
         classes = " and ".join(listed(states) for states in closed[:4])
@@ -168,9 +188,7 @@ def fundamental(rates: FloatArray, exits: FloatArray) -> FloatArray:
     for k in range(n):
         pivots[k] = out[k] + A[k, k + 1 :].sum()
         if not pivots[k] > 0:
-            raise InvalidProcessError(
-                f"phase {k} never leads to absorption: give it, or a phase it reaches, an exit"
-            )
+            raise InvalidProcessError(f"phase {k} never leads to absorption: give it, or a phase it reaches, an exit")
         factor = A[k + 1 :, k] / pivots[k]
         A[k + 1 :, k + 1 :] += np.outer(factor, A[k, k + 1 :])
         out[k + 1 :] += factor * out[k]

@@ -35,16 +35,15 @@ _DENSE = 4096
 def as_lags(name: str, values: npt.ArrayLike, least: int = 0) -> IntArray:
     """Give whole lags of at least `least`, or say which is not one."""
     given = np.asarray(values)
-    whole = given.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # what is not a number differs from its whole part, and is refused below
+        whole = given.astype(np.int64)
     wrong = np.asarray((whole != given) | (whole < least))
     if wrong.any():
         raise InvalidProcessError(f"{name} = {given[wrong].flat[0]} must be a whole number of at least {least}")
     return whole
 
 
-def joint_moment(
-    pi: FloatArray, M: FloatArray, P: FloatArray, powers: Sequence[int], gaps: Sequence[int]
-) -> float:
+def joint_moment(pi: FloatArray, M: FloatArray, P: FloatArray, powers: Sequence[int], gaps: Sequence[int]) -> float:
     """Give a! b! ... pi M^a P^i M^b ... e."""
     if not powers or len(gaps) != len(powers) - 1:
         raise InvalidProcessError(

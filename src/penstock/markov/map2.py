@@ -21,10 +21,10 @@ Both canonical forms have D0 = [[-1/x, (1-a)/x], [0, -1/y]], and
 (Bodrog, Heindl, Horvath and Telek, "A Markovian canonical form of second-order matrix-exponential processes",
 European Journal of Operational Research 190, 2008). Matching the transform of the interval, (1 + u s) / ((1 + x
 s)(1 + y s)), gives in the first form A = a y and B = b x as the roots of z^2 - (u (1 - gamma) + gamma (x + y)) z
-+ gamma x y, and in the second b = ((1 - gamma)(x - u) - gamma y) / x. That 0 <= a, b <= 1 bounds gamma:
++ gamma x y, and in the second b = (1 - y - gamma) / x. That 0 <= a, b <= 1 bounds gamma:
 
 * from above by 1 (not reached) if h2 > 0, and by (sqrt(q) - sqrt(-h2))^2 if h2 < 0;
-* from below by -u, or by -(x - u) / (u - y) if u > 1.
+* from below by -u, or by -(1 - y) / (x - 1) if u > 1.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def map2_from_moments(m1: float, m2: float, m3: float, gamma: float) -> MAP:
         raise InvalidProcessError(
             f"gamma = {gamma:.9g} is outside [{gamma_low:.9g}, {gamma_high:.9g}], what these moments allow"
         )
-    return _canonical(m1, *shape, min(max(gamma, gamma_low), gamma_high))
+    return _canonical(m1, shape, min(max(gamma, gamma_low), gamma_high))
 
 
 def nearest_map2(m1: float, m2: float, m3: float, gamma: float) -> Map2Fit:
@@ -166,9 +166,9 @@ def nearest_map2(m1: float, m2: float, m3: float, gamma: float) -> Map2Fit:
     m2 = max(m2, floor)
     low, high = third_moment_bounds(m1, m2, 2)
     if not _in_bounds(m3, low, high):
-        # At m2 = 2 m1^2 and at 1.5 m1^2 both bounds meet; elsewhere the lower one is open for h2 > 0.
+        # At m2 = 2 m1^2 and at 1.5 m1^2 both bounds meet: then there is no inside to step into.
         step = min(_INSIDE * low, 0.5 * (high - low))
-        target = low + step if m3 < low else high - step
+        target = low + step if m3 <= low * (1.0 + _SLACK) else high - step
         moved.append(f"m3: {m3:.9g} moved to {target:.9g}")
         m3 = target
     shape = _shape(m1, m2, min(max(m3, low), high))
@@ -180,48 +180,54 @@ def nearest_map2(m1: float, m2: float, m3: float, gamma: float) -> Map2Fit:
     nearest = min(max(gamma, gamma_low), gamma_high if gamma_high < 1.0 else 1.0 - _INSIDE)
     if abs(nearest - gamma) > _SLACK:
         moved.append(f"gamma: {gamma:.9g} moved to {nearest:.9g}")
-    return Map2Fit(_canonical(m1, *shape, nearest), tuple(moved))
+    return Map2Fit(_canonical(m1, shape, nearest), tuple(moved))
 
 
 def _in_bounds(m3: float, low: float, high: float) -> bool:
-    return low * (1.0 - _SLACK) <= m3 <= high * (1.0 + _SLACK)
+    # For h2 > 0 (no upper bound) the lower one is a limit that is not reached: there y would be 0.
+    edge = 1.0 + _SLACK if math.isinf(high) else 1.0 - _SLACK
+    return low * edge <= m3 <= high * (1.0 + _SLACK)
 
 
-def _shape(m1: float, m2: float, m3: float) -> tuple[float, float] | None:
-    """Give the mean stays x >= y of the two phases in units of m1, or ``None`` for exponential intervals."""
-    h2 = m2 / (2.0 * m1 * m1) - 1.0
+def _shape(m1: float, m2: float, m3: float) -> tuple[float, float, float] | None:
+    """Give the mean stays x >= y in units of m1, and 1 - y; or ``None`` for exponential intervals."""
+    half = m2 / (2.0 * m1 * m1)
+    h2 = half - 1.0
     if abs(h2) <= EXPONENTIAL_MARGIN:
         return None
-    half = m2 / (2.0 * m1 * m1)
     h3 = m3 / (6.0 * m1 * m1 * m1) - half * half
     q = max(h3 / h2, 0.0)
     s = 1.0 + h2 + q
-    root = math.sqrt(max(s * s - 4.0 * q, 0.0))
-    x = 0.5 * (s + root)
-    return x, q / x
+    x = 0.5 * (s + math.sqrt(max(s * s - 4.0 * q, 0.0)))
+    y = q / x
+    # (1 - y)(x - 1) = h2: for large x the difference 1 - y would have lost its digits.
+    return x, y, h2 / (x - 1.0) if x > 1.0 else 1.0 - y
 
 
-def _gamma_bounds(x: float, y: float) -> tuple[float, float]:
-    u = max(x + y - 1.0, 0.0)
-    # h2 = (x - u)(u - y) = (1 - y)(x - 1).
-    less_variable = max(math.sqrt(x * y) - math.sqrt(max((1.0 - x) * (1.0 - y), 0.0)), 0.0) ** 2
+def _gamma_bounds(x: float, y: float, rest: float) -> tuple[float, float]:
+    u = max(x - rest, 0.0)
+    less_variable = max(math.sqrt(x * y) - math.sqrt(max((1.0 - x) * rest, 0.0)), 0.0) ** 2
     high = 1.0 if x > 1.0 else less_variable
-    low = -u if u <= 1.0 else -max(1.0 - y, 0.0) / (x - 1.0)
+    low = -u if u <= 1.0 else -max(rest, 0.0) / (x - 1.0)
     return low, high
 
 
-def _canonical(m1: float, x: float, y: float, gamma: float) -> MAP:
-    u = max(x + y - 1.0, 0.0)
+def _canonical(m1: float, shape: tuple[float, float, float], gamma: float) -> MAP:
+    # `not_a` and `not_b` are 1 - a and 1 - b from formulas of their own: b may differ from 1 by less than rounding.
+    x, y, rest = shape
     if gamma >= 0.0:
-        total = u * (1.0 - gamma) + gamma * (x + y)
-        product = gamma * x * y
-        larger = 0.5 * (total + math.sqrt(max(total * total - 4.0 * product, 0.0)))
-        A = product / larger if larger > 0.0 else 0.0
-        a, b = min(A / y, 1.0), min(larger / x, 1.0)
-        D1 = np.array([[a / x, 0.0], [(1.0 - b) / y, b / y]])
+        # w = x - B solves w^2 - (x + (1 - y)(1 - gamma) - gamma y) w + x (1 - gamma)(1 - y) = 0.
+        total = x + rest * (1.0 - gamma) - gamma * y
+        product = x * (1.0 - gamma) * rest
+        w = 2.0 * product / (total + math.sqrt(max(total * total - 4.0 * product, 0.0)))
+        b, not_b = max(1.0 - w / x, 0.0), min(w / x, 1.0)
+        a = min(gamma / b, 1.0) if b > 0.0 else 0.0
+        not_a = 1.0 - a
+        D1 = np.array([[a / x, 0.0], [not_b / y, b / y]])
     else:
-        b = min(max(((1.0 - gamma) * (x - u) - gamma * y) / x, 0.0), 1.0)
+        b = min(max((rest - gamma) / x, 0.0), 1.0)
         a = min(-gamma / b, 1.0)
+        not_a = max(rest + gamma * (x - 1.0), 0.0) / (x * b)
         D1 = np.array([[0.0, a / x], [b / y, (1.0 - b) / y]])
-    D0 = np.array([[-1.0 / x, (1.0 - a) / x], [0.0, -1.0 / y]])
+    D0 = np.array([[-(a + not_a) / x, not_a / x], [0.0, -D1[1].sum()]])
     return MAP(D0 / m1, D1 / m1)

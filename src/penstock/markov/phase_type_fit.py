@@ -192,9 +192,7 @@ def _balanced_means(mean: float, c2: float) -> PH:
 
 def _coxian(mean: float, c2: float) -> PH:
     if c2 < 0.5 * (1.0 - _SLACK):
-        raise InvalidProcessError(
-            f"scv = {c2:g}: a Coxian of two phases needs at least 0.5; leave the family to auto"
-        )
+        raise InvalidProcessError(f"scv = {c2:g}: a Coxian of two phases needs at least 0.5; leave the family to auto")
     p = min(0.5 / c2, 1.0)
     return PH.coxian([2.0 / mean, 1.0 / (mean * c2)], [p])
 
