@@ -128,11 +128,13 @@ def test_every_record_once_across_a_restart(spark: SparkSession, tmp_path: Path)
     # The offsets of each progress, the first without a start among them, give a watcher the same arrival times.
     for progress in [*before, *after]:
         source = progress["sources"][0]
-        ends = [v if v is None or isinstance(v, str) else json.dumps(v) for v in map(source.get, OFFSETS)]
-        watched = replay.of(SourceProgress("", *ends, rows=source["numInputRows"]))
+        first, last, latest = (
+            v if v is None or isinstance(v, str) else json.dumps(v) for v in map(source.get, OFFSETS)
+        )
+        seen = SourceProgress("", first, last, latest, source["numInputRows"])
+        watched, done = replay.of(seen), replay.done_index(seen)
         assert watched is not None
-        assert len(watched) == source["numInputRows"]
-        done = replay.done_index(SourceProgress("", *ends, rows=source["numInputRows"]))
+        assert len(watched) == seen.rows
         assert done is not None
         assert abs(watched[-1] * 1e6 - us[done - 1]) <= 1
     assert replay.arrived_by(epoch_us / 1e6 + 10) == total
