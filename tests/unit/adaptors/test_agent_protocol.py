@@ -211,9 +211,7 @@ def test_a_controller_collects_acts_releases_and_stops(served: Served) -> None:
         b'{"do": "hello", "controller": "c2", "protocol": 99}',
     ],
 )
-def test_malformed_input_gets_an_error_and_changes_nothing(
-    served: Served, raw: RawController, line: bytes
-) -> None:
+def test_malformed_input_gets_an_error_and_changes_nothing(served: Served, raw: RawController, line: bytes) -> None:
     """Whatever arrives, the reply says what is wrong, nothing is done, and the connection goes on."""
     assert raw.tell(HELLO)["ok"]
     reply = raw.say(line)
@@ -336,6 +334,19 @@ def test_every_valid_message_renews_the_lease_and_no_other_does(served: Served, 
     raw.say(b"nonsense")
     served.time.now += 2.0
     until(lambda: served.actuator.openings == 1)
+
+
+def test_an_operator_that_fails_does_not_end_its_controllers_lease(served: Served) -> None:
+    """A look that fails on the operator's side is still a word from the controller."""
+    remote = served.remote()
+    remote.request(action())
+    served.time.now += 4.0
+    served.source.push(MetricSourceError("the driver does not answer", retryable=True))
+    with pytest.raises(MetricSourceError):
+        remote.collect()
+    served.time.now += 4.0
+    served.agent.check_lease()
+    assert served.actuator.openings == 0
 
 
 def test_a_controller_that_only_looked_has_no_lease(served: Served) -> None:

@@ -7,6 +7,7 @@ agent waits for a controller to come back. `wire` holds what is said.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -121,8 +122,8 @@ class OperatorAgent:
         listening, self._listening = self._listening, None
         if listening is None:
             return
+        _knock(self._path)
         self._path.unlink(missing_ok=True)
-        listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
         with self._lock:
             channels = list(self._channels)
         for channel in channels:
@@ -173,12 +174,13 @@ class OperatorAgent:
             except TimeoutError:
                 continue
             except OSError as fault:
-                if self._is_closing.is_set():
-                    return
                 # Out of file numbers, say: the lease must still be watched, and the next try may succeed.
                 _log.error("%s could not accept a connection: %s", self._operator, fault)
                 self._is_closing.wait(_LOOK_EVERY_SECONDS)
                 continue
+            if self._is_closing.is_set():
+                connection.close()
+                return
             connection.settimeout(None)
             channel = LineChannel(connection, REQUEST_LIMIT_BYTES)
             with self._lock:
@@ -236,8 +238,10 @@ class OperatorAgent:
         try:
             with self._work_lock:
                 reply = verbs[verb]()
-            with self._lock:
-                self._heard_at = self._monotonic()
+            self._heard_at = self._monotonic()
+        except AdaptorError:
+            self._heard_at = self._monotonic()  # the operator failed, not the controller
+            raise
         finally:
             with self._lock:
                 self._in_hand -= 1
@@ -366,6 +370,13 @@ def _bind(path: Path) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def _knock(path: Path) -> None:
+    """Wake a thread that waits in `accept`; without it, it wakes by itself a little later."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor, contextlib.suppress(OSError):
+        visitor.settimeout(_LOOK_EVERY_SECONDS)
+        visitor.connect(str(path))
 
 
 def _remove_stale(path: Path) -> None:

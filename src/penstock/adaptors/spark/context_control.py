@@ -20,6 +20,8 @@ class ContextControl:
     """Implements `ExecutorControl` for the SparkContext of this process."""
 
     def __init__(self, spark_context: SparkContext) -> None:
+        if spark_context._jsc is None:
+            raise ActuationRejectedError("executors cannot be scaled: the SparkContext was stopped", target="spark")
         self._context = spark_context
         self._jvm: Any = spark_context._jvm
         self._scala_context: Any = spark_context._jsc.sc()
@@ -31,6 +33,9 @@ class ContextControl:
 
     @cached_property
     def _refusal(self) -> str | None:
+        return self._call("ask whether executors can be scaled", self._why_not)
+
+    def _why_not(self) -> str | None:
         from py4j.java_gateway import is_instance_of
 
         if not is_instance_of(self._context._gateway, self._backend, "org.apache.spark.ExecutorAllocationClient"):
@@ -48,7 +53,11 @@ class ContextControl:
     @cached_property
     def can_drain(self) -> bool:
         """Whether the application was started with decommissioning; without it executors are killed."""
-        return self._context.getConf().get("spark.decommission.enabled", "false") == "true"
+        setting = self._call(
+            "read spark.decommission.enabled",
+            lambda: self._context.getConf().get("spark.decommission.enabled", "false"),
+        )
+        return setting == "true"
 
     def census(self) -> Census:
         """The registered executors, as the driver's scheduler knows them."""
@@ -72,10 +81,12 @@ class ContextControl:
 
     def request_total(self, total: int) -> None:
         """Set how many executors are wanted."""
-        nowhere = self._jvm.scala.Predef.Map().empty()
-        self._accepted(
-            f"ask for {total} executors", lambda: self._scala_context.requestTotalExecutors(total, 0, nowhere)
-        )
+        jvm = self._jvm
+
+        def request() -> Any:
+            return self._scala_context.requestTotalExecutors(total, 0, jvm.scala.Predef.Map().empty())
+
+        self._accepted(f"ask for {total} executors", request)
 
     def drain(self, executor_id: str, reason: str) -> None:
         """Decommission an executor. The wanted total is left alone: it was set before."""
@@ -96,9 +107,7 @@ class ContextControl:
             ids = jvm.java.util.ArrayList()
             for executor_id in executor_ids:
                 ids.add(executor_id)
-            return self._scala_context.killExecutors(
-                jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq()
-            )
+            return self._scala_context.killExecutors(jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq())
 
         self._accepted(f"kill executors {', '.join(executor_ids)}", kill)
 

@@ -8,6 +8,8 @@ not tried):
 - An executor that dies is replaced while fewer run than the total; one that goes after it was lowered is not.
 - A draining (decommissioned) executor takes no new tasks at once but counts as running for the cluster manager
   until it has ended. So while it drains, the total must be one higher for a new executor to be started beside it.
+- On a standalone cluster `spark.cores.max` bounds all of them together, the draining ones too.
+- Most of a drain is waiting: `spark.storage.decommission.replicationReattemptInterval`, 30 s by default.
 """
 
 from __future__ import annotations
@@ -203,9 +205,7 @@ class ExecutorScaler:
         ]
         if overdue:
             self._kill(overdue)
-            note = (
-                f"executors {', '.join(overdue)} were killed: not drained after {self._drain_deadline_seconds:g} s"
-            )
+            note = f"executors {', '.join(overdue)} were killed: not drained after {self._drain_deadline_seconds:g} s"
             _log.warning(note)
             self._notes.append(note)
 
