@@ -294,7 +294,7 @@ class PH:
     def _solve_quantile(self, p: FloatArray) -> FloatArray:
         # Brackets from a geometric grid around the mean, widened until they hold every p.
         low, high = self.mean, self.mean
-        while self.cdf(low) >= p.min():
+        while self.cdf(low) >= p.min() and low > 1e-290 * self.mean:
             low /= 16.0
         while self.sf(high) > 1.0 - p.max():
             high *= 4.0
