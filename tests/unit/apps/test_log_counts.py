@@ -63,9 +63,7 @@ def test_what_was_not_counted_is_none() -> None:
     assert counts.of("pattern") == {}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"batch_id": 1, "counts": 3}', '{"batch_id": "x", "counts": {}}']
-)
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"batch_id": 1, "counts": 3}', '{"batch_id": "x", "counts": {}}'])
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     """A file that holds something else is named."""
     (tmp_path / "counts.json").write_text(text)

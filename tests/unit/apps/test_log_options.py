@@ -42,9 +42,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     patterns = tmp_path / "p.txt"
     patterns.write_text("bad: [\n", encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
-        check_options(
-            "log_analysis", {"format": "x", "patterns": str(patterns), "pattern_count": "3", "colour": "red"}
-        )
+        check_options("log_analysis", {"format": "x", "patterns": str(patterns), "pattern_count": "3", "colour": "red"})
     message = str(caught.value)
     assert "options of log_analysis: 4 mistakes" in message
     for part in (

@@ -123,9 +123,7 @@ def test_java_dialect_is_taken(regex: str) -> None:
         (r"*a", 0, "backslash"),
     ],
 )
-def test_what_java_does_not_read_is_a_fault_with_its_place_and_its_fix(
-    regex: str, position: int, hint: str
-) -> None:
+def test_what_java_does_not_read_is_a_fault_with_its_place_and_its_fix(regex: str, position: int, hint: str) -> None:
     """A fault names the pattern, the position in the text as written, and what to write instead."""
     fault = fault_of(Pattern("mine", regex))
     assert fault is not None

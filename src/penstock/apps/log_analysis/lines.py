@@ -107,7 +107,5 @@ def line_format(name: str) -> LineFormat:
         Where no format has that name.
     """
     if name not in FORMATS:
-        raise ConfigurationError(
-            f"format: unknown line format {name!r}; known: {', '.join(FORMATS)}", field="format"
-        )
+        raise ConfigurationError(f"format: unknown line format {name!r}; known: {', '.join(FORMATS)}", field="format")
     return FORMATS[name]

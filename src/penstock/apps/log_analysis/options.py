@@ -13,9 +13,7 @@ from penstock.errors import ConfigurationError
 
 Options: TypeAlias = Mapping[str, str]
 
-PARSED_SCHEMA = (
-    "index BIGINT, arrival TIMESTAMP, timestamp TIMESTAMP, level STRING, component STRING, message STRING"
-)
+PARSED_SCHEMA = "index BIGINT, arrival TIMESTAMP, timestamp TIMESTAMP, level STRING, component STRING, message STRING"
 _SCHEMAS = {
     "parser": PARSED_SCHEMA,
     "counter": COUNTS_SCHEMA,

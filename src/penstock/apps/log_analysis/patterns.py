@@ -38,9 +38,7 @@ DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("failure", r"(?i)\b(?:fail(?:ed|ure|ing)?|abort(?:ed)?|fatal|panic|corrupt(?:ed)?|denied)\b"),
     Pattern("timeout", r"(?i)\btime(?:d)?[ -]?out\b|\bdeadline exceeded\b"),
     Pattern("lost connection", r"(?i)\bconnection (?:reset|refused|closed|lost)\b|\bbroken pipe\b"),
-    Pattern(
-        "login failure", r"(?i)\b(?:failed|invalid|bad) (?:password|login|user|credentials?)\b.{0,80}\bfrom\b"
-    ),
+    Pattern("login failure", r"(?i)\b(?:failed|invalid|bad) (?:password|login|user|credentials?)\b.{0,80}\bfrom\b"),
     Pattern("secret in clear", r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\s*[=:]\s*\S+"),
     Pattern("sql injection", r"(?i)\bunion\s+(?:all\s+)?select\b|\bor\s+(\d+)\s*=\s*\1\b|;\s*drop\s+table\b"),
     Pattern("path traversal", r"(?:\.\./){2,}|%2e%2e(?:%2f|/)|/etc/(?:passwd|shadow)\b"),
@@ -133,9 +131,7 @@ def load_patterns(path: str | Path) -> tuple[Pattern, ...]:
         name, _, regex = line.partition("\t" if "\t" in line else ": ")
         pattern = Pattern(name.strip(), regex.strip("\t"))
         if not pattern.name or not pattern.regex.strip():
-            faults.append(
-                f"patterns: line {number} is not a name and an expression: {line!r}; write 'name: regex'"
-            )
+            faults.append(f"patterns: line {number} is not a name and an expression: {line!r}; write 'name: regex'")
         elif pattern.name in found:
             faults.append(f"patterns: line {number} gives {pattern.name!r} a second time; choose another name")
         else:
@@ -159,9 +155,7 @@ def take(patterns: Sequence[Pattern], count: int) -> tuple[Pattern, ...]:
     for index in range(count):
         turn, place = divmod(index, len(patterns))
         name, regex = patterns[place]
-        chosen.append(
-            Pattern(f"{name} ~{turn + 1}", "(?:" * turn + regex + ")" * turn) if turn else patterns[place]
-        )
+        chosen.append(Pattern(f"{name} ~{turn + 1}", "(?:" * turn + regex + ")" * turn) if turn else patterns[place])
     return tuple(chosen)
 
 
