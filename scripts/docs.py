@@ -62,7 +62,7 @@ def _default(field: Any) -> str:
 
 def cli_page() -> str:
     """Every command with its help, as the terminal shows it."""
-    from penstock.cli.main import cli
+    from penstock.cli import main as cli
 
     parts = [HEADER, "# Command line\n"]
     context = click.Context(cli, info_name="penstock", terminal_width=100, max_content_width=100)

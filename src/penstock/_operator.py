@@ -148,7 +148,8 @@ def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
     if job.input_folder is None:
         raise ConfigurationError(f"operator {job.name}: neither replay nor input_folder is given", field="input")
     folder = Path(job.input_folder)
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    # With the sink's log there from the start the reader sees only what the operator above has committed.
+    (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)
     return spark.readStream.schema(_await_schema(folder.parent)).parquet(str(folder))
 
 

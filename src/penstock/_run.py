@@ -111,6 +111,7 @@ class _Member:
 class _Run:
     def __init__(self, settings: RunSettings, folder: Path, listener: RunListener, stop: threading.Event) -> None:
         from penstock.adaptors.process.children import Warden
+        from penstock.adaptors.process.leftovers import remove_leftovers
         from penstock.adaptors.spark.replay_options import replay_arrivals
 
         self._settings = settings
@@ -120,6 +121,8 @@ class _Run:
         self._clock = SystemClock()
         self._objective = settings.objective_record()
         self._replay: ReplayArrivals = replay_arrivals(settings.arrivals.replay_options())
+        for leftover in remove_leftovers():
+            listener.fault("run", f"removed what a dead run left behind: {leftover}")
         self._store = SqliteStore(folder / "knowledge.sqlite")
         self._store.set_fact("settings", settings.model_dump_json())
         self._warden: Warden = Warden()

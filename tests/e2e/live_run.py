@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `penstock run` in a process of its own, as a user starts it, for tests that watch it and do harm to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from penstock.knowledge.sqlite import SqliteStore
+from penstock.records import Decision, Observation
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+PATIENCE_SECONDS = 240.0
+
+
+class LiveRun:
+    """A pipeline under way. Use as a context manager: whatever happens, nothing of it is left."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        self._settings = folder.with_suffix(".yaml")
+        self._settings.write_text(yaml.safe_dump(settings))
+        self._output = folder.with_suffix(".out").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "run", str(self._settings), "--no-view", "--json",
+             "--folder", str(folder)],
+            stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> LiveRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(PATIENCE_SECONDS)
+        self._output.close()
+
+    def output(self) -> str:
+        """What the command printed so far."""
+        self._output.seek(0)
+        return self._output.read()
+
+    def wait_for(self, what: str, is_true: Callable[[], bool], *, while_running: bool = True) -> None:
+        """Poll until something is true; fail with the run's output when it does not become so."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_true():
+            assert not (while_running and self.process.poll() is not None), f"{what}: ended first\n{self.output()}"
+            assert time.monotonic() < deadline, f"waited in vain for: {what}\n{self.output()}"
+            time.sleep(0.2)
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the end and give the object on the last line."""
+        code = self.process.wait(PATIENCE_SECONDS + 300)
+        text = self.output()
+        assert code == 0, f"exit code {code}\n{text}"
+        result: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+        return result
+
+    def observations(self) -> list[Observation]:
+        """What was observed so far."""
+        return self._read(lambda store: store.observations(limit=100_000))
+
+    def decisions(self) -> list[Decision]:
+        """The changes decided so far."""
+        return self._read(lambda store: store.decisions(changes_only=True, limit=100_000))
+
+    def _read(self, ask: Callable[[SqliteStore], list[Any]]) -> list[Any]:
+        path = self.folder / "knowledge.sqlite"
+        if not path.exists():
+            return []
+        store = SqliteStore.open_readonly(path)
+        try:
+            return ask(store)
+        finally:
+            store.close()
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Living processes of this run whose command line holds `word`."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "environ"]):
+            line, environment = process.info["cmdline"] or [], process.info["environ"] or {}
+            if any(word in part for part in line) and str(self.folder) in json.dumps([line, environment]):
+                found.append(process)
+        return found
+
+    def total_counted(self, operator: str) -> int:
+        """How many lines the application itself has counted."""
+        from penstock.apps.log_analysis import read_counts
+
+        counts = read_counts(self.folder / "operators" / operator / "output")
+        assert counts is not None, "the application wrote no counts"
+        assert counts.total is not None
+        return counts.total
+
+
+def is_gone(run: LiveRun) -> bool:
+    """Whether no process and no control group of the run is left."""
+    return not run.processes("") and not groups()
+
+
+def groups() -> list[Path]:
+    """Penstock's control groups on this machine."""
+    return [p for p in CGROUP_ROOT.glob("*/penstock/*") if p.is_dir()]
+
+
+def kill_9(process: psutil.Process) -> None:
+    """End a process of ours the hard way."""
+    os.kill(process.pid, signal.SIGKILL)

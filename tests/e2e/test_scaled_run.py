@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole product under load: it rises, Penstock scales up; it falls, Penstock scales down; nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.live_run import LiveRun, is_gone, kill_9
+
+from penstock.records import Objective
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+OBJECTIVE = Objective("p95", 8.0)
+
+
+def settings(shape: str, **others: Any) -> dict[str, Any]:
+    """The log analysis with a small smallest size, so that little load is enough to overload it."""
+    return {
+        "name": "e2e",
+        "arrivals": {"shape": shape, "options": {"payload": "log"}},
+        "operators": [
+            {
+                "name": "logs",
+                "app": "penstock.apps.log_analysis:log_analysis",
+                "executors": [1, 2],
+                "cpu_shares": [0.2, 0.4, 0.7, 1.0],
+                "executor_memory": "700m",
+                "driver_memory": "700m",
+            }
+        ],
+        "objective": {"p95": f"{OBJECTIVE.seconds}s"},
+        "policy": {"options": {"every_seconds": "4s"}},
+        "guards": {"cooldown_down": "4s", "opposite": "8s"},
+        "window": "8s",
+        "warm_up": "5s",
+        "drain": "180s",
+        **others,
+    }
+
+
+@pytest.mark.cgroups
+def test_load_rises_and_falls(tmp_path: Path) -> None:
+    """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
+    calm, rush = 60.0, 90.0
+    with LiveRun(tmp_path / "run", settings("steps:60s@200,90s@8000,80s@200")) as run:
+        result = run.result()
+        seen = run.observations()
+        decisions = run.decisions()
+        rates = [(o.at, o.arrival_rate_rows_per_second or 0.0) for o in seen]
+        rush_begins = next(at for at, rate in rates if rate > 1000)
+        rush_ends = rush_begins + rush
+        before = [d.verb for d in decisions if d.at < rush_begins]
+        during = [d for d in decisions if rush_begins <= d.at < rush_ends]
+        after = [d.verb for d in decisions if d.at >= rush_ends]
+
+        assert calm > 0
+        assert before
+        assert set(before) == {"scale down"}
+        assert during[0].verb == "scale up"
+        assert "scale down" in after
+        assert all(d.reason and d.evidence for d in decisions)
+
+        last_up = max(d.at for d in during if d.verb == "scale up")
+        settled = [OBJECTIVE.is_met_by(o.latency) for o in seen if o.at > last_up and o.latency is not None]
+        assert settled[-1], "latency did not come back under the objective"
+        broken = [o for o in seen if o.latency is not None and not OBJECTIVE.is_met_by(o.latency)]
+        assert all(o.at > rush_begins for o in broken if o.at > seen[0].at + 30.0), "broken in the calm"
+
+        due = result["records_due"]
+        assert due == 60 * 200 + 90 * 8000 + 80 * 200
+        assert result["records_read"] == result["records_done"] == due
+        assert run.total_counted("logs") == due
+        assert 0.2 <= result["cpu_share_mean"] < 1.0
+        assert result["capacity_seconds"] < result["static_capacity_seconds"]
+        assert {d["operator"] for d in result["decisions"]} == {"logs"}
+        run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
+
+
+@pytest.mark.kill
+def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_path: Path) -> None:
+    """An executor, then the only worker, is killed -9 under load: both come back, no record is lost or doubled."""
+    with LiveRun(tmp_path / "run", settings("constant:rate=400,duration=100s", warm_up="200s")) as run:
+        run.wait_for("the first batch", lambda: any(o.records_done for o in run.observations()))
+        kill_9(run.processes("CoarseGrainedExecutorBackend")[0])
+        done = run.observations()[-1].records_done or 0
+        run.wait_for("more records done", lambda: (run.observations()[-1].records_done or 0) > done + 2000)
+        kill_9(run.processes("org.apache.spark.deploy.worker.Worker")[0])
+        result = run.result()
+        assert "a new one was started" in run.output()
+        assert result["records_due"] == result["records_done"] == 40_000
+        assert run.total_counted("logs") == 40_000
+        run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
+
+
+@pytest.mark.kill
+def test_a_killed_controller_leaves_nothing(tmp_path: Path) -> None:
+    """After kill -9 of Penstock no process of the embedded cluster, no operator and no control group stays."""
+    with LiveRun(tmp_path / "run", settings("constant:rate=200,duration=300s")) as run:
+        run.wait_for("the first batch", lambda: any(o.records_done for o in run.observations()))
+        assert run.processes("CoarseGrainedExecutorBackend")
+        run.process.kill()
+        run.process.wait()
+        run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
