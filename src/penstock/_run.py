@@ -121,8 +121,10 @@ class _Run:
         self._clock = SystemClock()
         self._objective = settings.objective_record()
         self._replay: ReplayArrivals = replay_arrivals(settings.arrivals.replay_options())
-        for leftover in remove_leftovers():
-            listener.fault("run", f"removed what a dead run left behind: {leftover}")
+        left = remove_leftovers()
+        if left.processes or left.folders:
+            found = f"{len(left.processes)} processes and {len(left.folders)} folders"
+            listener.fault("run", f"removed what a dead run left behind: {found}")
         self._store = SqliteStore(folder / "knowledge.sqlite")
         self._store.set_fact("settings", settings.model_dump_json())
         self._warden: Warden = Warden()
