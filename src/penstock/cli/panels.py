@@ -142,12 +142,12 @@ class OperatorView:
         seen = self.seen
         if seen is None:
             return f"{self.name}: no look yet"
-        latency = "latency not measured" if seen.latency is None else self._latency_text(seen).plain
+        rate, used = seen.arrival_rate_rows_per_second, seen.utilisation
         parts = [
-            f"{_per_second(seen.arrival_rate_rows_per_second).plain} arriving",
-            f"backlog {format_count(seen.backlog_records)}",
-            latency,
-            f"CPU {_utilisation(seen).plain}",
+            "arrivals not measured" if rate is None else f"{_per_second(rate).plain} arriving",
+            f"backlog {'not measured' if seen.backlog_records is None else format_count(seen.backlog_records)}",
+            "latency not measured" if seen.latency is None else self._latency_text(seen).plain.replace("  ", " "),
+            "CPU not measured" if used is None else f"CPU {used:.0%}",
             _size(seen).plain.replace("\n", " "),
         ]
         if seen.quality is not Quality.GOOD:

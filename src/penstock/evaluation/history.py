@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
 from penstock.settings import make_objective
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _RECORDS_READ = 200_000
 
 
@@ -142,12 +144,18 @@ class RunHistory:
     @cached_property
     def missing_notes(self) -> list[MissingNote]:
         """What could not be measured, most frequent first."""
-        spans: dict[tuple[str, str], list[float]] = {}
+        # Notes that differ in a number alone ("9 s left", "8 s left") are one note.
+        spans: dict[tuple[str, str], list[tuple[float, str]]] = {}
         for operator, observations in self.observations.items():
             for seen in observations:
                 for text in seen.missing:
-                    spans.setdefault((operator, text), []).append(seen.at)
-        notes = [MissingNote(o, text, len(at), at[0], at[-1]) for (o, text), at in spans.items()]
+                    spans.setdefault((operator, _NUMBER.sub("\u2026", text)), []).append((seen.at, text))
+        notes = [
+            MissingNote(
+                o, kind if len({t for _, t in found}) > 1 else found[0][1], len(found), found[0][0], found[-1][0]
+            )
+            for (o, kind), found in spans.items()
+        ]
         return sorted(notes, key=lambda note: (-note.cycles, note.first_at))
 
     def qualities(self, operator: str) -> dict[str, float]:

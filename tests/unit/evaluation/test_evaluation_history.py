@@ -64,6 +64,15 @@ def test_missing_notes_are_gathered() -> None:
     assert (note.first_at - START, note.last_at - START) == (150.0, 161.0)
 
 
+def test_notes_that_count_down_are_one() -> None:
+    """Notes that differ in a number alone are gathered; notes that differ in words are not."""
+    store = MemoryStore()
+    for at, text in enumerate(["warming up: 9 s left", "warming up: 8 s left", "stale: no look for 12 s"]):
+        store.add_observation(an_observation(operator="op", at=float(at), missing=(text,)))
+    notes = [(note.text, note.cycles) for note in read_history(store).missing_notes]
+    assert notes == [("warming up: \u2026 s left", 2), ("stale: no look for 12 s", 1)]
+
+
 def test_a_run_without_summary_is_added_up_so_far() -> None:
     """Executor time so far comes from the observations; the latency of the whole run stays unknown."""
     store = MemoryStore()
