@@ -77,9 +77,7 @@ class Running:
         """The process of an executor."""
         for process in psutil.process_iter(["cmdline"]):
             line = process.info["cmdline"] or []
-            is_ours = (
-                self.application_id in line and "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line
-            )
+            is_ours = self.application_id in line and "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line
             if is_ours and line[line.index("--executor-id") + 1] == executor_id:
                 return process
         raise AssertionError(f"executor {executor_id} has no process")
@@ -87,7 +85,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A stateful query with two executors of one core."""
+    """A stateful query with three executors of one core."""
     folder = tmp_path_factory.mktemp("x")
     patch = pytest.MonkeyPatch()
     patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -101,7 +99,7 @@ def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPa
         .config("spark.driver.memory", "600m")
         .config("spark.executor.cores", "1")
         .config("spark.executor.memory", "512m")
-        .config("spark.cores.max", "2")
+        .config("spark.cores.max", "3")
         .config("spark.ui.enabled", "true")
         .config("spark.ui.port", "0")
         .config("spark.ui.showConsoleProgress", "false")
@@ -139,7 +137,7 @@ def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPa
     with OperatorAgent("counter", probe, actuator, socket_path, on_stop=lambda: None):
         remote = RemoteOperator(socket_path)
         made = Running(standalone_cluster, spark.sparkContext.applicationId, query, remote)
-        made.until(lambda e: len(e) == 2)
+        made.until(lambda e: len(e) == 3)
         made.until_batches(2)
         yield made
         remote.close()
@@ -149,12 +147,12 @@ def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPa
     patch.undo()
 
 
-def test_scaling_in_drains_one_executor_and_starts_none_in_its_place(running: Running) -> None:
-    """2 -> 1: one is seen draining, the query never stops, and the master gives out one core fewer."""
+def test_scaling_in_drains_executors_and_starts_none_in_their_place(running: Running) -> None:
+    """3 -> 1: two are seen draining, the query never stops, and the master gives out two cores fewer."""
     running.ask(1)
     looks = running.until(lambda e: len(e) == 1)
     drained = {e.executor_id for look in looks for e in look.executors or () if e.is_draining}
-    assert len(drained) == 1
+    assert len(drained) == 2
     (left,) = (e.executor_id for e in looks[-1].executors or ())
     assert left not in drained
     running.until_batches(3)
@@ -172,6 +170,17 @@ def test_scaling_out_starts_one(running: Running) -> None:
     assert running.slots_given() == 2
 
 
+def test_a_change_of_mind_while_one_drains_ends_at_the_last_number(running: Running) -> None:
+    """2 -> 1 -> 2 in one breath: another executor takes the place of the draining one, and no third one stays."""
+    running.ask(1)
+    looks = running.until(lambda e: len(e) < 2 or any(x.is_draining for x in e.values()))
+    drained = {e.executor_id for e in looks[-1].executors or () if e.is_draining}
+    running.ask(2)
+    running.until(lambda e: len(e) == 2 and not drained & set(e) and not any(x.is_draining for x in e.values()))
+    running.until_batches(2)
+    running.until(lambda e: len(e) == 2 and running.slots_given() == 2)
+
+
 @pytest.mark.kill
 def test_a_killed_executor_is_noticed_and_replaced(running: Running) -> None:
     """After kill -9 the loss is seen and another executor comes, without a new request."""
@@ -184,11 +193,11 @@ def test_a_killed_executor_is_noticed_and_replaced(running: Running) -> None:
 
 
 def test_release_puts_the_first_number_back(running: Running) -> None:
-    """After a scale-in, release brings the two executors of the start back, and the query goes on."""
+    """After a scale-in, release brings the three executors of the start back, and the query goes on."""
     running.ask(1)
     running.until(lambda e: len(e) == 1)
     running.remote.release()
-    running.until(lambda e: len([x for x in e.values() if not x.is_draining]) == 2)
+    running.until(lambda e: len([x for x in e.values() if not x.is_draining]) == 3)
     running.until_batches(2)
 
 
