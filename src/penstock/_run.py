@@ -78,9 +78,7 @@ def check_run(settings: RunSettings) -> None:
         raise ConfigurationError.of_all(settings.name, faults)
 
 
-def run_pipeline(
-    settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event
-) -> RunSummary:
+def run_pipeline(settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event) -> RunSummary:
     """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
 
     `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
@@ -207,7 +205,7 @@ class _Run:
             folder=str(own),
             socket_path=str(sockets / f"{operator.name}.sock"),
             options=operator.options,
-            spark=_spark_configuration(operator, is_local),
+            spark={"spark.sql.warehouse.dir": str(own / "warehouse"), **_spark_configuration(operator, is_local)},
             replay=self._settings.arrivals.replay_options() if upstream is None else None,
             input_folder=None if upstream is None else upstream.job.output_folder,
             trigger_seconds=operator.trigger,
@@ -217,7 +215,8 @@ class _Run:
         log = self._folder / "logs" / f"{operator.name}.log"
         log.parent.mkdir(exist_ok=True)
         argv = [sys.executable, "-m", "penstock._operator", str(path)]
-        child = self._warden.start(operator.name, argv, log=log, env={**os.environ, **environment}, cwd=own)
+        # In the user's folder: relative paths in the options mean there what they mean here.
+        child = self._warden.start(operator.name, argv, log=log, env={**os.environ, **environment}, cwd=Path.cwd())
         arrivals = self._arrival_times(job)
         if upstream is None:
             path_monitor = PathMonitor(self._replay, window_seconds=self._settings.window)
@@ -319,8 +318,7 @@ class _Run:
     def _fail(self, member: _Member, text: str) -> None:
         assert self._runner is not None
         self._failure = ClusterError(
-            f"operator {member.settings.name} stopped: {text}; "
-            f"the end of {member.child.log}:\n{member.child.tail()}",
+            f"operator {member.settings.name} stopped: {text}; the end of {member.child.log}:\n{member.child.tail()}",
             target=member.settings.name,
         )
         self._runner.stop()
@@ -365,6 +363,9 @@ class _Run:
     # --- ending ---
 
     def _end(self, member: _Member) -> None:
+        if member.settings.name not in self._cycles:  # it never came up: nobody there to be told
+            self._warden.stop(member.child)
+            return
         try:
             member.remote.stop()
         except ActuationError as fault:
@@ -379,9 +380,7 @@ class _Run:
         last_seen = None if first.last is None else first.last.observation
         executor_seconds = sum(a.executor_seconds for a in accounts.values())
         capacity = sum(a.share_seconds for a in accounts.values())
-        static = sum(
-            a.observed_seconds * self._members[n].settings.limits().top.capacity for n, a in accounts.items()
-        )
+        static = sum(a.observed_seconds * self._members[n].settings.limits().top.capacity for n, a in accounts.items())
         decisions = sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)
         paths = {name: m.path.latency_of_run() for name, m in self._members.items()}
         return RunSummary(
@@ -406,9 +405,7 @@ class _Run:
                     "executor_seconds": account.executor_seconds,
                     "cpu_share_mean": account.cpu_share_mean,
                     "path_latency_p95": None if (path := paths[name]) is None else path.p95_seconds,
-                    "records_done": None
-                    if (m := self._members[name].last) is None
-                    else m.observation.records_done,
+                    "records_done": None if (m := self._members[name].last) is None else m.observation.records_done,
                 }
                 for name, account in accounts.items()
             },

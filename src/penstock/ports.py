@@ -144,9 +144,7 @@ class KnowledgeStore(Protocol):
         """Remember how long the loop's stages took."""
         ...
 
-    def observations(
-        self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000
-    ) -> list[Observation]:
+    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
         """The newest observations, oldest first."""
         ...
 

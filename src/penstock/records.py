@@ -151,8 +151,7 @@ class Limits:
     def allows(self, allocation: Allocation) -> bool:
         """Whether the allocation may be asked for."""
         return (
-            self.min_executors <= allocation.executors <= self.max_executors
-            and allocation.cpu_share in self.cpu_shares
+            self.min_executors <= allocation.executors <= self.max_executors and allocation.cpu_share in self.cpu_shares
         )
 
     @property
@@ -218,9 +217,7 @@ class LatencySummary:
     def statistic(self, name: str) -> float:
         """The statistic called ``mean``, ``p50``, ``p95`` or ``p99``."""
         if name not in STATISTICS:
-            raise ConfigurationError(
-                f"unknown statistic {name!r}; known: {', '.join(STATISTICS)}", field="objective"
-            )
+            raise ConfigurationError(f"unknown statistic {name!r}; known: {', '.join(STATISTICS)}", field="objective")
         return float(getattr(self, f"{name}_seconds"))
 
 
@@ -332,9 +329,7 @@ class Decision:
 
     def amended(self, guard: str, after: Allocation, reason: str) -> Decision:
         """This decision as a guard changed it; the old target and the first reason are kept."""
-        return replace(
-            self, target=after, amended_by=(*self.amended_by, Amendment(guard, self.target, after, reason))
-        )
+        return replace(self, target=after, amended_by=(*self.amended_by, Amendment(guard, self.target, after, reason)))
 
     def explain(self) -> str:
         """The decision in a few lines for people."""

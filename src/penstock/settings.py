@@ -115,8 +115,11 @@ class ArrivalsSettings(_Part):
         return self
 
     def replay_options(self) -> dict[str, str]:
-        """As options of the `penstock_replay` source."""
-        main = {"trace": str(self.trace)} if self.trace is not None else {"shape": str(self.shape)}
+        """As options of the `penstock_replay` source; files by absolute path, for executors open them elsewhere."""
+        main = {"trace": str(self.trace.absolute())} if self.trace is not None else {"shape": str(self.shape)}
+        payload = self.options.get("payload", "")
+        if payload.startswith("file:"):
+            main["payload"] = f"file:{Path(payload.removeprefix('file:')).absolute()}"
         return {**self.options, **main}
 
 
@@ -127,9 +130,7 @@ class OperatorSettings(_Part):
     app: AppPath = Field(
         description="the PySpark function, `module:function`, from a DataFrame to a DataFrame or DataStreamWriter"
     )
-    input: str = Field(
-        default="arrivals", description="`arrivals`, or the name of the operator whose output it reads"
-    )
+    input: str = Field(default="arrivals", description="`arrivals`, or the name of the operator whose output it reads")
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Annotated[tuple[int, int], AfterValidator(_executors)] = Field(
         default=(1, 1), description="fewest and most executors"
@@ -166,9 +167,7 @@ class GuardSettings(_Part):
     cooldown_up: Seconds = Field(default=0.0, description="no scale-up this long after any change")
     cooldown_down: Seconds = Field(default=10.0, description="no scale-down this long after any change")
     opposite: Seconds = Field(default=20.0, description="never two opposite changes within this time")
-    drain: Seconds = Field(
-        default=5.0, description="no scale-down while the backlog exceeds what arrives in this time"
-    )
+    drain: Seconds = Field(default=5.0, description="no scale-down while the backlog exceeds what arrives in this time")
     settle: Seconds = Field(
         default=60.0, description="wait at most this long for asked-for executors before deciding again"
     )
@@ -265,8 +264,7 @@ def _faults_between_operators(data: object) -> list[str]:
         name, source = operator.get("name"), operator.get("input", "arrivals")
         if source not in known:
             faults.append(
-                f"operators.{i}.input: {source!r} is none of {', '.join(known)}; "
-                "an operator reads what stands above it"
+                f"operators.{i}.input: {source!r} is none of {', '.join(known)}; an operator reads what stands above it"
             )
         if name in known:
             faults.append(f"operators.{i}.name: {name!r} is taken; give every operator a name of its own")
@@ -282,9 +280,7 @@ def _in_words(error: dict[str, Any]) -> str:
     elif error["type"] == "extra_forbidden":
         known = _fields_at(error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        message = "is not a setting" + (
-            f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}"
-        )
+        message = "is not a setting" + (f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}")
     elif not path:
         return message
     else:

@@ -28,9 +28,7 @@ def parse_seconds(value: str | float, field: str = "duration") -> float:
     """
     seconds = _quantity(value, _SECONDS_PER, "s", field, 'a duration such as "500ms", "2s" or "5m"')
     if not math.isfinite(seconds) or seconds < 0:
-        raise ConfigurationError(
-            f'{field}: {value!r} is not a duration; write it like "2s" or "500ms"', field=field
-        )
+        raise ConfigurationError(f'{field}: {value!r} is not a duration; write it like "2s" or "500ms"', field=field)
     return seconds
 
 
@@ -60,9 +58,7 @@ def parse_rate(value: str | float, field: str = "rate") -> float:
         count, _, per = value.partition("/")
         unit = per.strip() or "s"
         if unit not in _SECONDS_PER:
-            raise ConfigurationError(
-                f'{field}: unknown time unit {unit!r} in {value!r}; write "2000/s"', field=field
-            )
+            raise ConfigurationError(f'{field}: unknown time unit {unit!r} in {value!r}; write "2000/s"', field=field)
         rate = _quantity(count, {}, "", field, 'a rate such as "2000/s"') / _SECONDS_PER[unit]
     else:
         rate = _quantity(value, {}, "", field, 'a rate such as "2000/s"')
@@ -120,7 +116,5 @@ def _quantity(
         return number
     if unit not in units:
         known = ", ".join(units) or "none"
-        raise ConfigurationError(
-            f"{field}: unknown unit {match[2]!r} in {value!r}; known units: {known}", field=field
-        )
+        raise ConfigurationError(f"{field}: unknown unit {match[2]!r} in {value!r}; known units: {known}", field=field)
     return number * units[unit]

@@ -102,3 +102,10 @@ def test_objectives_and_modes_by_name() -> None:
         make_objective({"p42": "1s"})
     with pytest.raises(ConfigurationError, match="recommend"):
         mode_of("watch")
+
+
+def test_files_are_handed_on_by_absolute_path() -> None:
+    """Readers open trace and payload on executors, in other folders."""
+    data = plain() | {"arrivals": {"trace": "t.npy", "options": {"payload": "file:lines.txt"}}}
+    options = parse_settings(data).arrivals.replay_options()
+    assert options == {"trace": str(Path("t.npy").absolute()), "payload": f"file:{Path('lines.txt').absolute()}"}

@@ -68,9 +68,7 @@ COMPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
     "fs.Cleaner": (("ERROR", "Cannot delete /{folder}/{folder}/{file}: {exception}"),),
     "security.Audit": (("INFO", "allowed=true ugi={user} ip=/{ip} cmd=open src=/{folder}/{file} perm=null"),),
     "metrics.Reporter": (("INFO", "cpu={n}.{digit}% rss={big}K open_files={n} threads={n} load={digit}.{n}"),),
-    "raft.Election": (
-        ("WARN", "Heartbeat from {host} ({ip}) missed for {big} ms, starting election of term {n}"),
-    ),
+    "raft.Election": (("WARN", "Heartbeat from {host} ({ip}) missed for {big} ms, starting election of term {n}"),),
     "config.Watcher": (("INFO", "Reloaded /etc/{folder}/service.conf, checksum {hex}, {digit} keys changed"),),
     "license.Check": (("INFO", "License of tenant {user} valid for {n} days"),),
 }

@@ -89,9 +89,7 @@ def _build(name: str, fields: Mapping[str, Any]) -> Shape:
         for field in fields
         if field not in readers
     ]
-    faults += [
-        f"{field} is missing; {name} needs {', '.join(required)}" for field in required if field not in fields
-    ]
+    faults += [f"{field} is missing; {name} needs {', '.join(required)}" for field in required if field not in fields]
     values: dict[str, Any] = {}
     for field, reader in readers.items():
         if field in fields:

@@ -71,9 +71,7 @@ class MemoryStore:
         with self._lock:
             self._stage_times.extend(times)
 
-    def observations(
-        self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000
-    ) -> list[Observation]:
+    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
         """The newest observations, oldest first."""
         return self._of_operator(self._observations, operator, since, limit)
 

@@ -95,9 +95,7 @@ class SqliteStore:
         self._untrimmed = dict.fromkeys(_KINDS, 0)
         self._connection: sqlite3.Connection | None = None
         if not path.resolve().parent.is_dir():
-            raise ConfigurationError(
-                f"{path}: the folder {path.parent} is not there; make it first", field=str(path)
-            )
+            raise ConfigurationError(f"{path}: the folder {path.parent} is not there; make it first", field=str(path))
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
@@ -146,9 +144,7 @@ class SqliteStore:
         """Remember how long the loop's stages took: all of them, or after a failure none."""
         self._insert("stage_times", [(time.at, "", False, _payload(time)) for time in times])
 
-    def observations(
-        self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000
-    ) -> list[Observation]:
+    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
         """The newest observations, oldest first."""
         return self._read("observations", Observation, operator, since, limit)
 
@@ -200,9 +196,7 @@ class SqliteStore:
 
     def _insert(self, kind: str, rows: Sequence[tuple[float, str, bool, str]]) -> None:
         with self._in_use(), self._transaction() as transaction:
-            transaction.executemany(
-                f"INSERT INTO {kind} (at, operator, is_change, payload) VALUES (?, ?, ?, ?)", rows
-            )
+            transaction.executemany(f"INSERT INTO {kind} (at, operator, is_change, payload) VALUES (?, ?, ?, ?)", rows)
             self._untrimmed[kind] += len(rows)
             if self._untrimmed[kind] >= self._trim_every:
                 self._trim(transaction, kind)

@@ -116,8 +116,8 @@ class Monitor:
 
     def _processed_rate(self, now: float) -> float | None:
         first_end = self._quality.first_batch_end
-        if first_end is None or now - first_end < self._window_seconds:
-            return None
+        if first_end is None or now - first_end < self._window_seconds or not self._batches:
+            return None  # while a long batch runs, how fast it goes is not known
         return sum(b.rows for b in self._batches) / self._window_seconds
 
 

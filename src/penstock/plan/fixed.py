@@ -30,8 +30,7 @@ class FixedPolicy:
             )
         if allocation is not None and not 0.0 < allocation.cpu_share <= 1.0:
             raise ConfigurationError(
-                f"cpu_share: {allocation.cpu_share!r} is outside (0, 1]; "
-                "a share is a fraction of the executor's cores",
+                f"cpu_share: {allocation.cpu_share!r} is outside (0, 1]; a share is a fraction of the executor's cores",
                 field="cpu_share",
             )
         if not (math.isfinite(every_seconds) and every_seconds > 0):

@@ -244,6 +244,4 @@ def _age(request: PlanRequest, change: Decision) -> float:
 
 def _check_seconds(field: str, seconds: float) -> None:
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise ConfigurationError(
-            f'{field}: {seconds!r} must be zero or a positive time, such as "30s"', field=field
-        )
+        raise ConfigurationError(f'{field}: {seconds!r} must be zero or a positive time, such as "30s"', field=field)

@@ -15,9 +15,7 @@ from penstock.records import Allocation
 from penstock.units import parse_seconds
 
 
-def _fixed(
-    executors: int | None = None, cpu_share: float | None = None, every_seconds: str | float = 10.0
-) -> Policy:
+def _fixed(executors: int | None = None, cpu_share: float | None = None, every_seconds: str | float = 10.0) -> Policy:
     period = parse_seconds(every_seconds, "every_seconds")
     if executors is None:
         if cpu_share is not None:

@@ -127,13 +127,9 @@ def _ask(size: Allocation) -> Action:
 
 def _same(actuator: Actuator, seen: Allocation | None, wanted: Allocation, when: str) -> None:
     assert seen is not None, f"nothing can be observed {when}"
-    assert seen.executors == wanted.executors, (
-        f"{seen.executors} executors {when}; {wanted.executors} were asked for"
-    )
+    assert seen.executors == wanted.executors, f"{seen.executors} executors {when}; {wanted.executors} were asked for"
     if actuator.can_set_cpu_share:
-        assert seen.cpu_share == wanted.cpu_share, (
-            f"share {seen.cpu_share} {when}; {wanted.cpu_share} was asked for"
-        )
+        assert seen.cpu_share == wanted.cpu_share, f"share {seen.cpu_share} {when}; {wanted.cpu_share} was asked for"
 
 
 ACTUATOR_CHECKS = (

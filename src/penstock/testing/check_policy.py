@@ -49,9 +49,7 @@ def check_policy(policy: Policy, *, reads_metrics: bool = True) -> None:
             )
     if not reads_metrics:
         targets = {policy.plan(request).target for request in _same_size_requests()}
-        assert len(targets) == 1, (
-            f"{policy.name} is said to read no metrics, yet they change its target: {targets}"
-        )
+        assert len(targets) == 1, f"{policy.name} is said to read no metrics, yet they change its target: {targets}"
 
 
 def _check_one(policy: Policy, request: PlanRequest) -> None:
@@ -98,9 +96,7 @@ def _requests() -> Iterator[PlanRequest]:
                 yield a_request(limits=limits, current=current, objective=objective, utilisation=utilisation)
         yield a_request(limits=limits, current=current, recent=(change,))
         for rate, backlog in ((0.0, 0), (0.0, 10**12), (1e12, 10**15), (1e-9, 1), (1e300, 2**62)):
-            yield a_request(
-                limits=limits, current=current, arrival_rate_rows_per_second=rate, backlog_records=backlog
-            )
+            yield a_request(limits=limits, current=current, arrival_rate_rows_per_second=rate, backlog_records=backlog)
         for seconds in (0.0, 1e-9, 1e9):
             latency = LatencySummary(1, seconds, seconds, seconds, seconds, seconds, is_exact=False)
             yield a_request(limits=limits, current=current, latency=latency)
@@ -116,9 +112,7 @@ def _requests_without_data() -> Iterator[PlanRequest]:
     )  # fmt: skip
     for limits, current in _sizes():
         for quality in Quality:
-            yield a_request(
-                limits=limits, current=current, quality=quality, missing=("everything: a test",), **nothing
-            )
+            yield a_request(limits=limits, current=current, quality=quality, missing=("everything: a test",), **nothing)
             if quality is not Quality.GOOD:
                 for utilisation in (0.0, 0.1, 0.99):
                     yield a_request(limits=limits, current=current, quality=quality, utilisation=utilisation)

@@ -54,9 +54,7 @@ def records_come_back_equal(make_store: MakeStore) -> None:
     store = make_store(_ROOMY)
     observations = [
         an_observation(at=1.0),
-        an_observation(
-            at=2.0, quality=Quality.INCOMPLETE, utilisation=None, latency=None, missing=("cpu: no rights",)
-        ),
+        an_observation(at=2.0, quality=Quality.INCOMPLETE, utilisation=None, latency=None, missing=("cpu: no rights",)),
     ]
     one, two = Allocation(1, 0.55), Allocation(2, 0.7)
     decision = Decision(

@@ -71,9 +71,7 @@ def synthetic_reports(
         if under_way is not None:
             status = OutcomeStatus.DONE if second != 95 else OutcomeStatus.FAILED
             detail = "" if status is OutcomeStatus.DONE else "the executor did not come"
-            report.outcomes.append(
-                Outcome(under_way.request_id, operator, now, status, under_way.target, 1.0, detail)
-            )
+            report.outcomes.append(Outcome(under_way.request_id, operator, now, status, under_way.target, 1.0, detail))
             under_way = None
         if second % 5 == 0:
             request = PlanRequest(operator, now, observation, current, limits, objective, tuple(recent))

@@ -108,6 +108,7 @@ def test_a_long_batch_does_not_hide_the_overload() -> None:
     assert seen.quality is Quality.GOOD
     assert seen.utilisation == pytest.approx(1.0)
     assert seen.backlog_records == 391  # 591 arrived, 200 done
+    assert seen.processed_rows_per_second is None
     assert seen.latency is None
     assert any(note.startswith("latency") for note in seen.missing)
 

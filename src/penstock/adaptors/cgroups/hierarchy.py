@@ -147,9 +147,7 @@ def find_hierarchy(
     if "cpu" in by_controller:
         return _find_v1(by_controller, proc, pid, kernel)
     unified = Path(root, "unified")
-    if (unified / "cgroup.controllers").is_file() and "cpu" in (
-        unified / "cgroup.controllers"
-    ).read_text().split():
+    if (unified / "cgroup.controllers").is_file() and "cpu" in (unified / "cgroup.controllers").read_text().split():
         return _find_v2(_mount(str(unified), frozenset(), proc), proc, pid, kernel)
     raise CgroupsUnavailableError(
         f"cgroups: no hierarchy with the cpu controller under {root}; mount one: "
@@ -183,9 +181,7 @@ def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarc
     candidates = list(_ancestors(home, mount.point))
     checks: tuple[Callable[[str], bool], ...] = (
         lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.subtree_control").split(),
-        lambda folder: (
-            "cpu" in kernel.read(f"{folder}/cgroup.controllers").split() and _may_hand_down(folder, kernel)
-        ),
+        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.controllers").split() and _may_hand_down(folder, kernel),
     )
     reachable = [folder for folder in candidates if kernel.may_write(folder)]
     for check in checks:

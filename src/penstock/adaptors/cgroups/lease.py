@@ -155,9 +155,7 @@ class Lease:
                 cwd="/",
             )
         except OSError as fault:
-            raise ActuationError(
-                f"cgroups: the guard process cannot be started: {fault}", target="guard"
-            ) from fault
+            raise ActuationError(f"cgroups: the guard process cannot be started: {fault}", target="guard") from fault
         assert self._guard.stdin is not None
         self._wait_until_ready(self._guard)
         os.set_blocking(self._guard.stdin.fileno(), False)

@@ -61,8 +61,7 @@ class Child:
         """Raise ClusterError, with the output's last lines, unless the process still runs."""
         if self.returncode is not None:
             raise ClusterError(
-                f"{self.name} (pid {self.pid}) {describe_exit(self.returncode)}; "
-                f"the end of {self.log}:\n{self.tail()}",
+                f"{self.name} (pid {self.pid}) {describe_exit(self.returncode)}; the end of {self.log}:\n{self.tail()}",
                 target=self.name,
             )
 
@@ -254,9 +253,7 @@ class Warden:
 
     def _lost(self, what: str) -> ClusterError:
         said = "\n".join(self._noise)
-        return ClusterError(
-            f"the warden of child processes {what}" + (f":\n{said}" if said else ""), target="warden"
-        )
+        return ClusterError(f"the warden of child processes {what}" + (f":\n{said}" if said else ""), target="warden")
 
     def _read_reports(self) -> None:
         assert self._process.stdout is not None

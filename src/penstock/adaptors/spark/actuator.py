@@ -191,8 +191,7 @@ class SparkActuator:
 
     def _too_late(self) -> ActuationTimeoutError:
         return ActuationTimeoutError(
-            f"the driver did not answer within {self._release_within_seconds:g} s; "
-            "executors are put back when it does",
+            f"the driver did not answer within {self._release_within_seconds:g} s; executors are put back when it does",
             target="spark",
             retryable=True,
         )

@@ -146,9 +146,7 @@ class EmbeddedCluster:
             answer = page.getresponse()
             body = answer.read()
             if answer.status != http.client.OK:
-                raise ClusterError(
-                    f"Spark master: {self.ui_url}/json/ gave {answer.status}", target="Spark master"
-                )
+                raise ClusterError(f"Spark master: {self.ui_url}/json/ gave {answer.status}", target="Spark master")
             state: dict[str, Any] = json.loads(body)
             return state
         except (OSError, http.client.HTTPException, ValueError) as fault:

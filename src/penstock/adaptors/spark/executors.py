@@ -56,8 +56,7 @@ class ExecutorsByRest:
         """
         if self._url is None:
             raise MetricSourceError(
-                "executors cannot be seen: Spark's web page is off; start the application with "
-                "spark.ui.enabled=true",
+                "executors cannot be seen: Spark's web page is off; start the application with spark.ui.enabled=true",
                 target="spark-ui",
             )
         try:
@@ -91,9 +90,7 @@ def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState
     )
 
 
-def choose_to_remove(
-    executors: Iterable[ExecutorState], count: int, draining: Collection[str] = ()
-) -> tuple[str, ...]:
+def choose_to_remove(executors: Iterable[ExecutorState], count: int, draining: Collection[str] = ()) -> tuple[str, ...]:
     """Give the ids of up to `count` executors that should go, the first to go first.
 
     The ones with the fewest running tasks go first, since that delays the running batch least; among equals the

@@ -75,16 +75,12 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Path = Pat
     found = [java for home in homes if (java := read_java(home)) is not None]
     if installed.is_dir():
         others = {home.resolve() for home in installed.iterdir()} - set(homes)
-        found += sorted(
-            (java for home in others if (java := read_java(home)) is not None), key=lambda java: java.major
-        )
+        found += sorted((java for home in others if (java := read_java(home)) is not None), key=lambda java: java.major)
     for java in found:
         if java.fault is None:
             return java
     seen = "; ".join(str(java.fault) for java in found) or "none found in JAVA_HOME, PATH or " + str(installed)
-    raise ConfigurationError(
-        f"java: Java {OLDEST_MAJOR} or newer is needed: {seen}; mend it: {_MEND}", field="java"
-    )
+    raise ConfigurationError(f"java: Java {OLDEST_MAJOR} or newer is needed: {seen}; mend it: {_MEND}", field="java")
 
 
 def read_java(home: Path) -> Java | None:

@@ -17,9 +17,7 @@ KNOWN_FORMS = (
 )
 _HOST_PORT = re.compile(r"^(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})$")
 _LOCAL = re.compile(r"^local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?$")
-_KUBERNETES = re.compile(
-    r"^k8s://(?:https?://)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d{1,5}))?/?$"
-)
+_KUBERNETES = re.compile(r"^k8s://(?:https?://)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d{1,5}))?/?$")
 
 
 class MasterKind(StrEnum):

@@ -38,9 +38,7 @@ from penstock.errors import ConfigurationError
 NAME = "penstock_replay"
 SCHEMA = "index BIGINT, arrival TIMESTAMP, value STRING"
 ROWS_PER_ARROW_BATCH = 10_000
-_ARROW_SCHEMA = pa.schema(
-    [("index", pa.int64()), ("arrival", pa.timestamp("us", tz="UTC")), ("value", pa.string())]
-)
+_ARROW_SCHEMA = pa.schema([("index", pa.int64()), ("arrival", pa.timestamp("us", tz="UTC")), ("value", pa.string())])
 
 
 def register(spark: SparkSession) -> None:
