@@ -77,6 +77,7 @@ class PH:
                 f"row {i} of T sums to {sums[i]:.6g}: it must not be positive, more would flow in than out "
                 f"(relative tolerance {tolerance:g} of the row's largest rate {scale[i]:.6g})"
             )
+        # What rounding of the row's sum leaves is no exit.
         exits = np.where(sums < -1e-14 * scale * len(matrix), -sums, 0.0)
         _require_absorption(matrix, exits)
         object.__setattr__(self, "alpha", conditions.frozen(start))
@@ -229,7 +230,10 @@ class PH:
 
     def time_scaled(self, factor: float) -> PH:
         """Give the distribution of `factor` times this variable."""
-        return PH(self.alpha, self.T / conditions.require_positive("factor", factor))
+        value = conditions.require_positive("factor", factor)
+        return PH.of_exits(
+            self.alpha, conditions.frozen(self.T / value), self.exits / value, conditions.frozen(self.M * value)
+        )
 
     def with_mean(self, mean: float) -> PH:
         """Give the distribution of the same shape with another mean."""

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from penstock.errors import InvalidProcessError
-from penstock.markov import PH
+from penstock.markov import MAP, PH
 
 
 def test_exponential_has_its_moments() -> None:
@@ -91,6 +91,13 @@ def test_scaling_keeps_the_shape() -> None:
     scaled = coxian.with_mean(1e-7)
     assert scaled.mean == pytest.approx(1e-7, rel=1e-12)
     assert (scaled.scv, scaled.skewness) == pytest.approx((coxian.scv, coxian.skewness), rel=1e-11)
+
+
+def test_scaling_keeps_a_rare_exit() -> None:
+    """The intervals of a process that hardly ever has an arrival keep their mean through a change of unit."""
+    rare = MAP([[-1.0, 1.0], [1.0, -1.0 - 1e-18]], [[0.0, 0.0], [0.0, 1e-18]], tolerance=1e-9)
+    assert rare.intervals.mean == pytest.approx(2e18, rel=1e-12)
+    assert rare.intervals.time_scaled(1e-6).mean == pytest.approx(2e12, rel=1e-12)
 
 
 def test_samples_have_the_moments() -> None:
