@@ -98,7 +98,7 @@ class Made:
         inner: LeasedActuator
         if self.kind.startswith("spark"):
             world = World()
-            inner = SparkActuator(ExecutorScaler(world), world, reconcile_every_seconds=0.005)
+            inner = SparkActuator(ExecutorScaler(world), world, reconcile_every_seconds=0.005, warm_seconds=0.0)
             observe = self._allocation_of(world)
         else:
             fake = OpenableActuator()

@@ -90,9 +90,7 @@ def test_kill_9_of_the_owner_leaves_nothing_of_cluster_and_application(tmp_path:
         finally:
             os.kill(owner.pid, signal.SIGKILL)
     killed_at = time.monotonic()
-    assert eventually(lambda: not commands_of(mark) and not psutil.pid_exists(told["warden"]), 60), commands_of(
-        mark
-    )
+    assert eventually(lambda: not commands_of(mark) and not psutil.pid_exists(told["warden"]), 60), commands_of(mark)
     print(f"all gone after {time.monotonic() - killed_at:.1f} s")
     assert not any(psutil.pid_exists(pid) for pid in seen)
     assert not Path(told["folder"]).exists()

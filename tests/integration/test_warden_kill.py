@@ -103,9 +103,7 @@ def test_kill_9_of_the_owner_leaves_no_process_and_no_folder(
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_ctrl_c_reaches_penstock_alone(
-    owner: tuple[subprocess.Popen[str], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_ctrl_c_reaches_penstock_alone(owner: tuple[subprocess.Popen[str], dict[str, Any]], tmp_path: Path) -> None:
     """SIGINT to the process group, as a terminal sends it, leaves the children to Penstock's orderly stop."""
     process, told = owner
     os.killpg(process.pid, signal.SIGINT)

@@ -20,9 +20,7 @@ from penstock.records import (
 
 def a_decision() -> Decision:
     """A decision that a guard has changed."""
-    wish = Decision(
-        "matcher", 5.0, "threshold", Allocation(1, 0.4), Allocation(3, 0.4), "busy", {"utilisation": 0.9}
-    )
+    wish = Decision("matcher", 5.0, "threshold", Allocation(1, 0.4), Allocation(3, 0.4), "busy", {"utilisation": 0.9})
     return wish.amended("within limits", Allocation(2, 0.4), "at most 2")
 
 
@@ -80,9 +78,7 @@ def test_a_recommendation_says_that_nothing_was_done() -> None:
         ((1, 2), (float("nan"),), "cpu_shares"),
     ],
 )
-def test_impossible_limits_name_the_field(
-    executors: tuple[int, int], shares: tuple[float, ...], field: str
-) -> None:
+def test_impossible_limits_name_the_field(executors: tuple[int, int], shares: tuple[float, ...], field: str) -> None:
     """Limits that no allocation can meet are refused at construction."""
     with pytest.raises(ConfigurationError) as fault:
         Limits(*executors, shares)
@@ -98,9 +94,7 @@ def test_limits_allow_only_listed_shares() -> None:
     assert limits.top == Allocation(2, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("statistic", "seconds"), [("p95", None), ("p42", 1.0), ("p95", 0.0), ("p95", float("inf"))]
-)
+@pytest.mark.parametrize(("statistic", "seconds"), [("p95", None), ("p42", 1.0), ("p95", 0.0), ("p95", float("inf"))])
 def test_impossible_objectives_are_refused(statistic: str, seconds: float | None) -> None:
     """An objective needs a known statistic and a positive bound."""
     with pytest.raises(ConfigurationError):

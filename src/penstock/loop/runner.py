@@ -55,7 +55,9 @@ class Runner:
         due = self._clock.now()
         try:
             while not self._stop.is_set() and (until is None or self._clock.now() < until):
-                self._pass()
+                # The scheduled instant, not the one a moment later, so that periods and guard times are met exactly.
+                now = self._clock.now()
+                self._pass(due if now - due < self._interval else now)
                 due += self._interval
                 late = self._clock.now() - due
                 if late > 0:
@@ -77,11 +79,11 @@ class Runner:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_seconds)
 
-    def _pass(self) -> None:
+    def _pass(self, now: float) -> None:
         self.passes += 1
         for cycle in self._cycles:
             try:
-                report = cycle.run_once(self._clock.now())
+                report = cycle.run_once(now)
                 if self._on_report is not None:
                     self._on_report(report)
             except PenstockError as fault:

@@ -40,9 +40,7 @@ def shares(kernel: FakeKernel) -> Iterator[CpuShares]:
     made.release()
 
 
-allocations = st.builds(
-    Allocation, st.integers(1, 8), st.sampled_from([0.05, 0.2, 0.4, 0.55, 0.7, 0.85, 0.95, 1.0])
-)
+allocations = st.builds(Allocation, st.integers(1, 8), st.sampled_from([0.05, 0.2, 0.4, 0.55, 0.7, 0.85, 0.95, 1.0]))
 
 
 @given(allocations, allocations, st.sampled_from([1, 2, 4]))

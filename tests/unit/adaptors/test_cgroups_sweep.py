@@ -35,9 +35,7 @@ def leave_group(hierarchy: Hierarchy, owner: Owner) -> CpuGroup:
     return group
 
 
-def test_group_of_a_dead_owner_is_removed_and_its_processes_moved_up(
-    kernel: FakeKernel, hierarchy: Hierarchy
-) -> None:
+def test_group_of_a_dead_owner_is_removed_and_its_processes_moved_up(kernel: FakeKernel, hierarchy: Hierarchy) -> None:
     """A dead run's group is opened, its processes go to the cgroup above, its folders go."""
     stale = leave_group(hierarchy, Owner(4242, 1, 0))
     kernel.spawn(100)

@@ -144,9 +144,7 @@ def test_a_failed_query_is_not_running_and_says_why() -> None:
     listener = ProgressListener(REPORT["id"])
     source = probe(listener)
     hear(listener, batchId=3)
-    listener.onQueryTerminated(
-        QueryTerminatedEvent(UUID(REPORT["id"]), UUID(REPORT["runId"]), "boom\n at x", None)
-    )
+    listener.onQueryTerminated(QueryTerminatedEvent(UUID(REPORT["id"]), UUID(REPORT["runId"]), "boom\n at x", None))
     seen = source.collect()
     assert not seen.is_running
     assert seen.faults == ("the query failed: boom",)

@@ -18,6 +18,7 @@ class FakeScaler:
     """Takes one step at once; fails, or waits, when told to."""
 
     def __init__(self, executors: int = 2) -> None:
+        self.active: int | None = None
         self.executors = executors
         self.steps = 0
         self.fail_with: Exception | None = None
@@ -36,6 +37,10 @@ class FakeScaler:
     def current_total(self) -> int:
         """The number there is."""
         return self.executors
+
+    def active_count(self) -> int:
+        """All that were asked for, unless the test says how many."""
+        return 99 if self.active is None else self.active
 
     def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
         """Be there at once."""
@@ -130,6 +135,37 @@ def test_a_request_returns_while_the_driver_is_busy_and_the_newest_wins(parts: P
     parts.scaler.gate.set()
     until(lambda: parts.scaler.executors == 5)
     assert parts.shares.calls == ["apply", "apply"]
+
+
+def test_starting_executors_are_not_held_back(parts: Parts) -> None:
+    """The cap is off while executors start and for a moment after, then it is set."""
+    seconds = [0.0]
+    actuator = SparkActuator(
+        parts.scaler, parts.shares, reconcile_every_seconds=0.005, warm_seconds=8.0, monotonic=lambda: seconds[0]
+    )
+    parts.scaler.active = 2
+    actuator.request(ask(3, 0.5))
+    until(lambda: len(parts.shares.calls) > 3)
+    assert set(parts.shares.calls) == {"open"}
+    parts.scaler.active = 3
+    calls = len(parts.shares.calls)
+    until(lambda: len(parts.shares.calls) > calls + 2)
+    assert set(parts.shares.calls) == {"open"}  # it is there, and compiles
+    seconds[0] = 9.0
+    until(lambda: parts.shares.share == 0.5)
+    actuator.release()
+
+
+def test_executors_that_never_come_do_not_keep_the_cap_off(parts: Parts) -> None:
+    """The time without a cap is bounded."""
+    seconds = [0.0]
+    actuator = SparkActuator(parts.scaler, parts.shares, reconcile_every_seconds=0.005, monotonic=lambda: seconds[0])
+    parts.scaler.active = 2
+    actuator.request(ask(3, 0.5))
+    until(lambda: "open" in parts.shares.calls)
+    seconds[0] = 61.0
+    until(lambda: parts.shares.share == 0.5)
+    actuator.release()
 
 
 def test_drift_is_mended_without_a_new_request(parts: Parts) -> None:

@@ -61,9 +61,7 @@ def test_reads_shapes(description: str | Mapping[str, Any], shape: Arrivals | No
         ({"rate": 5}, ["unknown shape ''"]),
     ],
 )
-def test_faults_name_the_field_and_the_known_ones(
-    description: str | Mapping[str, Any], messages: list[str]
-) -> None:
+def test_faults_name_the_field_and_the_known_ones(description: str | Mapping[str, Any], messages: list[str]) -> None:
     """Every mistake is named at once, with what would be right."""
     with pytest.raises(ConfigurationError) as caught:
         parse_shape(description)

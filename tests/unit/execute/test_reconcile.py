@@ -46,8 +46,7 @@ def a_look(at: float, executors: int | None, quota: float | None = None, drainin
     states = None
     if executors is not None:
         states = tuple(
-            ExecutorState(str(i), "h", 1, True, 0, 0.0, is_draining=i >= executors - draining)
-            for i in range(executors)
+            ExecutorState(str(i), "h", 1, True, 0, 0.0, is_draining=i >= executors - draining) for i in range(executors)
         )
     return Telemetry("a", at, executors=states, cpu=CpuReading(at, at, 0.0, quota, 1))
 

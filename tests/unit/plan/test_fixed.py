@@ -20,9 +20,7 @@ def test_holds_at_its_allocation_whatever_is_measured() -> None:
 
 def test_goes_to_its_allocation_from_another() -> None:
     """With something else in force it wants its own, whatever the data are, and says what is there."""
-    decision = FixedPolicy(Allocation(2, 1.0)).plan(
-        a_request(current=Allocation(1, 0.4), quality=Quality.WARMING_UP)
-    )
+    decision = FixedPolicy(Allocation(2, 1.0)).plan(a_request(current=Allocation(1, 0.4), quality=Quality.WARMING_UP))
     assert decision.target == Allocation(2, 1.0)
     assert "1 executor x 40% CPU" in decision.reason
 

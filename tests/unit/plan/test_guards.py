@@ -99,9 +99,7 @@ def cluster(requested: int, observed: int | None) -> ClusterState:
 @pytest.mark.parametrize("observed", [1, 3, None])
 def test_unsettled_executors_hold(observed: int | None) -> None:
     """While fewer, more or unknown executors are there than were asked for, further changes wait."""
-    decision = ask(
-        HoldUntilSettled(60), HIGH, cluster=cluster(2, observed), recent=went(LOW, MID, seconds_ago=59.9)
-    )
+    decision = ask(HoldUntilSettled(60), HIGH, cluster=cluster(2, observed), recent=went(LOW, MID, seconds_ago=59.9))
     assert decision.target == MID
     assert "2 executors were asked for 59.9 s ago" in decision.amended_by[0].reason
 

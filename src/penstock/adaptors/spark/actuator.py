@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -20,6 +21,7 @@ from penstock.records import Action, Allocation
 _log = logging.getLogger(__name__)
 
 _IDS_KEPT = 1000
+_LONGEST_START_SECONDS = 60.0
 
 
 class CpuShareControl(Protocol):
@@ -47,6 +49,10 @@ class ExecutorSizing(Protocol):
 
     def current_total(self) -> int:
         """How many executors the application is meant to have."""
+        ...
+
+    def active_count(self) -> int:
+        """How many executors take tasks now."""
         ...
 
     def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
@@ -81,6 +87,8 @@ class SparkActuator:
         Sets the CPU share; None: it cannot be set here, and only executors are scaled.
     reconcile_every_seconds
         How often the last request is repeated.
+    warm_seconds
+        While executors start, and this long after, the CPU cap is off: see `_is_starting`.
     """
 
     def __init__(
@@ -89,11 +97,15 @@ class SparkActuator:
         shares: CpuShareControl | None = None,
         *,
         reconcile_every_seconds: float = 2.0,
+        warm_seconds: float = 8.0,
         release_within_seconds: float = 20.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scaler = scaler
         self._shares = shares
         self._every_seconds = reconcile_every_seconds
+        self._warm_seconds = warm_seconds
+        self._monotonic = monotonic
         self._release_within_seconds = release_within_seconds
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
@@ -104,6 +116,7 @@ class SparkActuator:
         self._shares_lock = threading.Lock()
         self._are_shares_open = False
         self._is_share_due = False
+        self._starting_until: float | None = None
         self._executors_before: int | None = None
         self._put_back_error: Exception | None = None
         self._last_error: ActuationError | None = None
@@ -252,11 +265,28 @@ class SparkActuator:
     def _set_share(self, action: Action, is_new: bool) -> None:
         if self._shares is None:
             return
+        self._is_share_due |= is_new
+        is_starting = self._is_starting(action, is_new)
         with self._shares_lock:
-            self._is_share_due |= is_new
             if self._is_share_due and not self._are_shares_open and not self._is_stopping:
-                self._shares.apply(action.target)
-                self._is_share_due = False
+                if is_starting:
+                    self._shares.open()
+                else:
+                    self._shares.apply(action.target)
+                    self._is_share_due = False
+
+    def _is_starting(self, action: Action, is_new: bool) -> bool:
+        """Whether executors are starting: a JVM that starts and compiles would eat the share of the others.
+
+        True until some seconds after the last one is there, and for a bounded time in all.
+        """
+        now = self._monotonic()
+        is_missing = self._scaler.active_count() < action.target.executors
+        if is_new:
+            self._starting_until = now + _LONGEST_START_SECONDS if is_missing else None
+        elif not is_missing and self._starting_until is not None:
+            self._starting_until = min(self._starting_until, now + self._warm_seconds)
+        return self._starting_until is not None and now < self._starting_until
 
     def _scale(self, action: Action) -> None:
         if self._executors_before is None:

@@ -141,6 +141,10 @@ class ExecutorScaler:
         requested = self._control.requested_total()
         return len(self._control.census().active) if requested is None else requested
 
+    def active_count(self) -> int:
+        """How many executors take tasks now."""
+        return len(self._control.census().active)
+
     def request_total(self, total: int) -> None:
         """Set how many executors are wanted, those still draining among them."""
         self.ensure_scalable()

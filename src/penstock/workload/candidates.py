@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Candidate processes: scored as they are composed, ranked by descriptors and queue together, told apart.
+
+The score of a candidate is computed from its matrices alone, whatever was asked of the search that found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.markov import MAP
+from penstock.workload.moments import TraceDescription
+from penstock.workload.product_form import Shape
+from penstock.workload.replay_queue import ReplayedQueue, predicted_responses
+
+FloatArray = npt.NDArray[np.float64]
+
+MOMENT_BAR = 0.01
+SCV_BAR = 0.02
+ACF_BAR = 0.02
+QUEUE_BAR = 0.15
+PRICE_OF_A_STATE = 0.02
+"""What one more phase has to save in the loss to be worth it."""
+
+ABSURD = 2.0
+"""Factor in a predicted response time beyond which a candidate is dropped."""
+
+_FAR_LAG = 100
+_SAME = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Where a search may start again: parameters of a composition, or a chain of stages as it is."""
+
+    family: str
+    shape: Shape | None = None
+    theta: FloatArray | None = None
+    process: MAP | None = None  # of mean 1, for a chain of stages
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMap:
+    """A process fitted to a window, and how far off it is.
+
+    `errors` are relative for mean, m2, m3, scv and skewness, absolute for acf_rmse (over lags 1 to 100) and the
+    largest of log ratios for idi; ``None`` where the window has no such thing. `queue_errors` gives the relative error
+    of the predicted mean response time for each replayed utilisation. `loss` adds up the squares of the errors, each
+    in units of what is tolerable, and a price for each state.
+    """
+
+    map: MAP
+    loss: float
+    errors: Mapping[str, float | None]
+    queue_errors: Mapping[float, float]
+    family: str
+    recipe: Recipe
+
+    @property
+    def states(self) -> int:
+        """Number of phases."""
+        return self.map.order
+
+    @property
+    def worst_queue_factor(self) -> float:
+        """Largest factor, up or down, between predicted and replayed response times."""
+        return max(max(1.0 + e, 1.0 / max(1.0 + e, 1e-12)) for e in self.queue_errors.values())
+
+    @property
+    def meets_bars(self) -> bool:
+        """Whether moments, autocorrelation and the queue are all within their tolerances."""
+        limits = {"m2": MOMENT_BAR, "m3": MOMENT_BAR, "scv": SCV_BAR, "acf_rmse": ACF_BAR}
+        for name, limit in limits.items():
+            error = self.errors[name]
+            if error is not None and not abs(error) <= limit:
+                return False
+        return all(abs(error) <= QUEUE_BAR for error in self.queue_errors.values())
+
+
+def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Recipe) -> FittedMap:
+    """Score a process of mean 1 against a window; the result is in the window's unit of time."""
+    moments = unit.moments(3)
+    wanted = np.array([1.0, trace.m2 / trace.mean**2, trace.m3 / trace.mean**3])
+    relative = moments / wanted - 1.0
+    errors: dict[str, float | None] = {
+        "mean": float(relative[0]), "m2": float(relative[1]), "m3": float(relative[2]),
+        "scv": float(unit.scv / trace.scv - 1.0) if trace.scv > 0 else None,
+        "skewness": None, "acf_rmse": None, "idi": None,
+    }  # fmt: skip
+    misfit = (relative[1] / MOMENT_BAR) ** 2 + (relative[2] / MOMENT_BAR) ** 2
+    if trace.skewness is not None and trace.acf.size:
+        errors["skewness"] = float(unit.skewness / trace.skewness - 1.0) if trace.skewness else None
+        far = min(_FAR_LAG, trace.acf.size)
+        difference = unit.autocorrelation(np.arange(1, far + 1)) - trace.acf[:far]
+        rmse = float(np.sqrt(np.mean(difference**2)))
+        errors["acf_rmse"] = rmse
+        misfit += (rmse / ACF_BAR) ** 2
+        chosen = trace.idi_counts <= 1000
+        ratio = unit.idi(trace.idi_counts[chosen]) / trace.idi[chosen]
+        errors["idi"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
+    responses = predicted_responses(unit, queue.utilisations)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(responses / queue.responses)
+    logs = np.where(np.isfinite(logs), logs, 50.0)
+    misfit += float(np.sum((logs / QUEUE_BAR) ** 2)) * 2.0 / logs.size
+    return FittedMap(
+        map=unit.time_scaled(trace.mean),
+        loss=float(misfit + PRICE_OF_A_STATE * unit.order),
+        errors=errors,
+        queue_errors={float(u): float(np.expm1(e)) for u, e in zip(queue.utilisations, logs, strict=True)},
+        family=recipe.family,
+        recipe=recipe,
+    )
+
+
+def best_distinct(candidates: Sequence[FittedMap], best: int) -> tuple[list[FittedMap], int]:
+    """Give the `best` candidates of lowest loss that differ from each other, and how many absurd ones were dropped.
+
+    A candidate is absurd when a response time it predicts is off by more than a factor `ABSURD`; unless all are, it is
+    dropped whatever its loss. Two are the same when neither interval distribution, autocorrelation nor response
+    times differ by more than a hundredth.
+    """
+    ranked = sorted(candidates, key=lambda c: (c.loss, c.states))
+    sane = [c for c in ranked if c.worst_queue_factor <= ABSURD]
+    dropped = len(ranked) - len(sane) if sane else 0
+    chosen: list[FittedMap] = []
+    prints: list[FloatArray] = []
+    for candidate in sane or ranked[:1]:
+        mark = _fingerprint(candidate)
+        if all(float(np.max(np.abs(mark - other))) > _SAME for other in prints):
+            chosen.append(candidate)
+            prints.append(mark)
+        if len(chosen) == best:
+            break
+    return chosen, dropped
+
+
+def _fingerprint(candidate: FittedMap) -> FloatArray:
+    process = candidate.map
+    points = process.mean * np.array([0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+    tail = process.intervals.sf(points)
+    links = process.autocorrelation(np.array([1, 3, 10, 30, 100, 300]))
+    queue = np.log1p(np.array(list(candidate.queue_errors.values())))
+    return np.concatenate([tail, links, queue])

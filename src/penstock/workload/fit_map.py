@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best Markovian arrival processes for a window of inter-arrival times.
+
+Moments, autocorrelation, dispersion and bicovariance of the window are matched by Kronecker compositions of MAPs of
+two phases (Casale, Zhang and Smirni 2010), and by chains of stages where those fall short. Many processes match them
+equally well and yet predict response times that differ severalfold; so the window is also replayed through a queue,
+which the fits have to predict, by which they are ranked, and which drops the absurd ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.clock import stopwatch
+from penstock.errors import ConfigurationError, ModelError, NotReadyError
+from penstock.markov import MAP
+from penstock.workload import search, simple_fits
+from penstock.workload.candidates import QUEUE_BAR, FittedMap, Recipe, best_distinct, score
+from penstock.workload.moments import TraceDescription, check_iats, describe_iats
+from penstock.workload.replay_queue import ReplayedQueue, replay
+from penstock.workload.search import Found
+from penstock.workload.targets import targets_of
+
+NEEDED = 256
+"""Fewest inter-arrival times a process is fitted to."""
+
+_CLOSE_QUEUE = 0.06
+"""Error of the best composition's queue up to which chains of stages are not tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A window in numbers and its best processes, best first.
+
+    `kind` is ``poisson``, ``renewal``, ``negative``, ``constant`` or ``correlated``; `notes` say what was left out or
+    given up, in words. `seconds` is how long it took, moments and replay included. Handed to the next call as `warm`,
+    it saves the search.
+    """
+
+    trace: TraceDescription
+    maps: tuple[FittedMap, ...]
+    seconds: float
+    kind: str
+    notes: tuple[str, ...]
+    queue: ReplayedQueue
+    is_warm: bool = False
+
+
+def fit_maps(
+    iats: npt.ArrayLike,
+    *,
+    best: int = 5,
+    max_states: int = 16,
+    seed: int = 0,
+    budget_seconds: float | None = None,
+    warm: FitResult | None = None,
+) -> FitResult:
+    """Fit Markovian arrival processes to a window of inter-arrival times.
+
+    Parameters
+    ----------
+    iats
+        Times between successive arrivals, in any unit; the processes are in the same.
+    best
+        How many distinct processes to give; fewer are given when fewer are worth it.
+    max_states
+        Most phases a process may have.
+    seed
+        Of the starting points and of the replay's service times. The same seed gives the same result, unless a budget
+        cuts the search short.
+    budget_seconds
+        After this long no further search is begun or continued; what has been found is given.
+    warm
+        The fit of the window before: its processes are taken on from where they were. If none of them fits any
+        longer, the search starts anew.
+
+    Raises
+    ------
+    NotReadyError
+        Too few times, with the number needed.
+    ConfigurationError
+        A time or an argument is out of range.
+
+    Examples
+    --------
+    >>> window = MAP.mmpp([[-0.02, 0.02], [0.1, -0.1]], [1.0, 12.0]).sample(20_000, np.random.default_rng(1))
+    >>> fit = fit_maps(window, best=1)
+    >>> fit.kind, fit.maps[0].meets_bars
+    ('correlated', True)
+    """
+    elapsed = stopwatch()
+    _check_arguments(best, max_states, budget_seconds)
+    values = check_iats(iats)
+    if values.size < NEEDED:
+        raise NotReadyError(
+            f"{values.size} inter-arrival times are too few to fit a process; {NEEDED} are needed",
+            needed=NEEDED,
+            available=int(values.size),
+        )
+    trace = describe_iats(values)
+    rng = np.random.default_rng(seed)
+    queue = replay(values, rng)
+
+    def is_late() -> bool:
+        return budget_seconds is not None and elapsed() >= budget_seconds
+
+    fitting = _Fitting(trace, queue, best, max_states, is_late)
+    kind = fitting.simple()
+    if kind is None:
+        kind = "correlated"
+        if warm is not None:
+            fitting.again(warm)
+        if not fitting.is_good:
+            fitting.search(rng)
+    if not fitting.candidates:
+        raise ModelError("no process could be fitted in the time given; allow a longer budget_seconds")
+    chosen, dropped = best_distinct(fitting.candidates, best)
+    notes = [*trace.notes, *fitting.notes]
+    if dropped:
+        notes.append(f"{dropped} candidates dropped: their queue is off by more than a factor of 2")
+    if is_late():
+        notes.append(f"the budget of {budget_seconds:g} s ended the search")
+    return FitResult(trace, tuple(chosen), elapsed(), kind, tuple(notes), queue, fitting.is_warm)
+
+
+class _Fitting:
+    """One window's candidates, as they are found."""
+
+    def __init__(
+        self, trace: TraceDescription, queue: ReplayedQueue, best: int, max_states: int, is_late: Callable[[], bool]
+    ) -> None:
+        self.trace, self.queue = trace, queue
+        self.best, self.max_states, self.is_late = best, max_states, is_late
+        self.candidates: list[FittedMap] = []
+        self.notes: list[str] = []
+        self.is_warm = False
+        self._pairs: list[tuple[float, Found]] = []  # compositions of two components, with their losses
+
+    def simple(self) -> str | None:
+        """Try the fits that need no search; give the kind of window if one of them will do, else ``None``."""
+        trace = self.trace
+        if trace.is_constant:
+            self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=True)
+            return "constant"
+        if simple_fits.is_negative(trace) and self.max_states >= 2:
+            self._closed(simple_fits.negative_fits(trace, self.max_states))
+            if self.candidates:
+                return "negative"
+        if not simple_fits.is_correlated(trace) or self.max_states == 1:
+            kind = "poisson" if simple_fits.is_exponential(trace) or self.max_states == 1 else "renewal"
+            if kind == "poisson":
+                self._add([(MAP.poisson(1.0), Recipe("poisson"))])
+            if self.max_states > 1:
+                self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=kind == "renewal")
+            closest = min((_worst(c) for c in self.candidates), default=np.inf)
+            if closest <= QUEUE_BAR or self.max_states == 1:
+                return kind
+            self.notes.append("no single lag shows dependence, yet the queue does: fitted as correlated")
+        return None
+
+    def again(self, warm: FitResult) -> None:
+        """Take the fits of an earlier window on."""
+        targets = targets_of(self.trace, self.queue)
+        self.is_warm = True
+        for fitted in warm.maps:
+            if fitted.states <= self.max_states:
+                self._add(search.again(fitted.recipe, targets, self.is_late))
+        before = min((_worst(c) for c in warm.maps), default=0.0)
+        now = min((_worst(c) for c in self.candidates), default=np.inf)
+        if now > max(QUEUE_BAR, 1.5 * before):
+            self.is_warm = False
+            self.notes.append("the last window's processes no longer fit: searched anew")
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing more has to be searched."""
+        return self.is_warm and bool(self.candidates)
+
+    def search(self, rng: np.random.Generator) -> None:
+        """Search compositions, smallest first, until there are enough good ones; then stages if the queue needs them."""
+        targets = targets_of(self.trace, self.queue)
+        for shape in search.shapes_for(targets, self.max_states):
+            if self.candidates and self.is_late():
+                return
+            found = list(search.compose(shape, targets, rng, self.is_late))
+            for candidate, pair in zip(self._add(found), found, strict=True):
+                if shape.components == 2 and not shape.base:
+                    self._pairs.append((candidate.loss, pair))
+            if self._has_enough():
+                return
+            if shape.order >= 8 and not self._is_close():
+                break  # more of the same does not bring the queue closer; stages may
+        if self._pairs and not self._is_close():
+            start = min(self._pairs, key=lambda pair: pair[0])[1]
+            for stages in search.stages_for(self.max_states):
+                if not self.is_late():
+                    self._add(search.stage(stages, start, targets, self.is_late))
+
+    def _is_close(self) -> bool:
+        return min((_worst(c) for c in self.candidates), default=np.inf) <= _CLOSE_QUEUE
+
+    def _has_enough(self) -> bool:
+        good = [c for c in self.candidates if c.meets_bars]
+        return len(good) >= self.best and self._is_close() and len(best_distinct(good, self.best)[0]) >= self.best
+
+    def _add(self, found: Iterable[Found]) -> list[FittedMap]:
+        added = [score(process, self.trace, self.queue, recipe) for process, recipe in found]
+        self.candidates += added
+        return added
+
+    def _closed(self, fits: list[tuple[str, MAP, tuple[str, ...]]], keep_notes: bool = False) -> None:
+        for name, process, moved in fits:
+            self._add([(process.with_rate(1.0), Recipe(name))])
+            if keep_notes:
+                self.notes += [note for note in moved if note not in self.notes]
+
+
+def _worst(candidate: FittedMap) -> float:
+    return max(abs(float(np.log1p(max(error, -0.999)))) for error in candidate.queue_errors.values())
+
+
+def _check_arguments(best: int, max_states: int, budget_seconds: float | None) -> None:
+    if best < 1:
+        raise ConfigurationError(f"best: {best} must be at least 1", field="best")
+    if max_states < 1:
+        raise ConfigurationError(f"max_states: {max_states} must be at least 1", field="max_states")
+    if budget_seconds is not None and not budget_seconds > 0:
+        raise ConfigurationError(f"budget_seconds: {budget_seconds} must be positive", field="budget_seconds")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lags at which dependence is looked at: all of the first, then evenly on a logarithmic scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+def lag_grid(furthest: int) -> IntArray:
+    """Give 1 to 8, then four lags an octave, each a power of two away from the one before, up to `furthest`.
+
+    Steps that are powers of two let a chain be followed along the grid with one product per lag.
+
+    Examples
+    --------
+    >>> lag_grid(40).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40]
+    """
+    lags = list(range(1, 9))
+    step = 2
+    while lags[-1] < furthest:
+        lags += [lags[-1] + step * (i + 1) for i in range(4)]
+        step *= 2
+    grid = np.array(lags, dtype=np.int64)
+    return grid[grid <= furthest]
+
+
+def dispersion_weights(lags: IntArray, count: int) -> FloatArray:
+    """Give w so that the sum over k < count of (1 - k / count) c_k is w . c(lags), c being linear between them.
+
+    Lags beyond the grid are taken to have c = 0.
+    """
+    every = np.arange(1, count)
+    weight = 1.0 - every / count
+    at = np.clip(np.searchsorted(lags, every, side="right") - 1, 0, lags.size - 1)
+    last = lags.size - 1
+    inside = every <= lags[-1]
+    following = np.minimum(at + 1, last)
+    width = np.maximum(lags[following] - lags[at], 1)
+    share = np.where(inside, (every - lags[at]) / width, 0.0)
+    w: FloatArray = np.bincount(at[inside], (weight * (1.0 - share))[inside], lags.size)
+    w += np.bincount(following[inside], (weight * share)[inside], lags.size)
+    return w

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nonlinear least squares from many starts at once (Levenberg and Marquardt), all starts as one stack of arrays.
+
+Marquardt, "An algorithm for least-squares estimation of nonlinear parameters", SIAM Journal 11, 1963.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Gives residuals (starts, terms) and their derivatives (starts, terms, parameters)."""
+
+_LARGEST_STEP = 2.0
+
+
+def least_squares(
+    evaluate: Evaluate,
+    start: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    iterations: int,
+    is_late: Callable[[], bool] = lambda: False,
+    damping: float = 1e-2,
+    stiff: int = 0,
+) -> tuple[FloatArray, FloatArray]:
+    """Give the parameters reached from each row of `start`, and their sums of squares.
+
+    Parameters
+    ----------
+    evaluate
+        Residuals and derivatives; rows that are not finite count as infinitely bad.
+    low, high
+        Bounds of the parameters; steps are cut there.
+    is_late
+        Asked before each iteration; when true, what has been reached is given.
+    stiff
+        So many leading terms are nearly constraints. They do not count in the damping, which would otherwise forbid
+        long steps along them.
+
+    Examples
+    --------
+    >>> def line(x):
+    ...     return x - 3.0, np.ones((len(x), 1, 1))
+    >>> best, loss = least_squares(line, np.zeros((1, 1)), np.full(1, -9.0), np.full(1, 9.0), iterations=20)
+    >>> best.round(6).tolist()
+    [[3.0]]
+    """
+    theta = np.clip(start, low, high)
+    residuals, slopes = evaluate(theta)
+    loss = _loss(residuals)
+    weight = np.full(len(theta), damping)
+    eye = np.eye(theta.shape[1])
+    for _ in range(iterations):
+        if is_late() or not np.isfinite(loss).any():
+            break
+        transposed = slopes.transpose(0, 2, 1)
+        curvature = transposed @ slopes
+        gradient = transposed @ residuals[:, :, None]
+        diagonal = (slopes[:, stiff:] ** 2).sum(axis=1)
+        # A parameter at its bound that is pushed outwards takes no part in the step.
+        held = ((theta <= low) & (gradient[:, :, 0] > 0)) | ((theta >= high) & (gradient[:, :, 0] < 0))
+        free = ~held
+        system = curvature * (free[:, :, None] & free[:, None, :])
+        system += (weight[:, None] * (diagonal + 1e-3) + held)[:, :, None] * eye
+        step = -np.linalg.solve(system, gradient * free[:, :, None])[:, :, 0]
+        trial = np.clip(theta + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        new_residuals, new_slopes = evaluate(trial)
+        new_loss = _loss(new_residuals)
+        better = new_loss < loss
+        settled = better & (loss - new_loss < 1e-5 * loss)
+        theta = np.where(better[:, None], trial, theta)
+        residuals = np.where(better[:, None], new_residuals, residuals)
+        slopes = np.where(better[:, None, None], new_slopes, slopes)
+        loss = np.where(better, new_loss, loss)
+        if np.all(settled | (weight > 1e6)):
+            break
+        weight = np.clip(np.where(better, weight * 0.3, weight * 4.0), 1e-9, 1e7)
+    return theta, loss
+
+
+def _loss(residuals: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = (residuals * residuals).sum(axis=1)
+    return np.where(np.isfinite(total), total, np.inf)

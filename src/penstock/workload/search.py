@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The searches for a correlated window: compositions of ever more states, then chains of stages if those fall short.
+
+1. Compositions (`product_form`): least squares on moments, autocorrelation, dispersion and bicovariance from several
+   starts; the best few then with the replayed queue as further terms.
+2. If the queue of none comes close, chains of burst and lull stages (`staged`), started from the best composition of
+   two components: first what all stages share, then every rate alone.
+
+Order selection is by the loss with its price per state, never by the fit of the autocorrelation alone: with as many
+decays as lags any autocorrelation is met, noise included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import InvalidProcessError
+from penstock.markov import MAP
+from penstock.workload import product_form, staged
+from penstock.workload.candidates import Recipe
+from penstock.workload.least_squares import Evaluate, least_squares
+from penstock.workload.product_form import Shape
+from penstock.workload.queue_terms import Matrices, queue_terms
+from penstock.workload.staged import Chains, Cycle, FreeChain, Stages
+from penstock.workload.targets import Targets
+
+FloatArray = npt.NDArray[np.float64]
+IsLate = Callable[[], bool]
+Found = tuple[MAP, Recipe]
+
+STIFF = 2
+"""Leading terms of every fit are the second and third moment, held nearly as constraints."""
+
+_RELAXED = 10.0
+"""Factor by which the moments' tolerance is widened while a chain of stages finds its place."""
+
+
+def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
+    """Give the compositions worth trying for a window, smallest first.
+
+    A composition without a base has SCV of at least 1 and autocorrelations below (SCV - 1) / (2 SCV); with a base of k
+    phases the first is 1 / k and the second wider.
+    """
+    c2, strongest = targets.scv, float(np.max(targets.acf, initial=0.0))
+    shapes = []
+    if c2 > 1.0 + 1e-6:
+        shapes += [Shape(j) for j in range(1, 6)]
+    k = 2
+    while k <= max_states // 2 and not _reaches(c2, strongest, k):
+        k += 1
+    shapes += [Shape(j, k) for j in range(1, 5)]
+    fitting = [shape for shape in shapes if shape.order <= max_states]
+    return sorted(fitting, key=lambda shape: (shape.order, shape.base))
+
+
+def _reaches(c2: float, strongest: float, k: int) -> bool:
+    spread = (1.0 + c2) / (1.0 + 1.0 / k) - 1.0
+    return spread > 0 and spread / c2 > 1.05 * strongest
+
+
+def compose(shape: Shape, targets: Targets, rng: np.random.Generator, is_late: IsLate) -> Iterator[Found]:
+    """Search the compositions of one shape."""
+    low, high = product_form.bounds(shape, targets.n)
+    count = 4 if shape.components == 1 else 10
+    start = product_form.starts(shape, targets, count, rng)
+
+    def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return product_form.evaluate(theta, shape, targets)
+
+    theta, loss = least_squares(descriptors, start, low, high, iterations=45, is_late=is_late, stiff=STIFF)
+    order = np.argsort(loss)
+    keep = [int(i) for i in order if np.isfinite(loss[i])][: 2 if shape.components == 1 or shape.order > 8 else 4]
+    if keep:
+        yield from polish(shape, theta[keep], targets, is_late)
+
+
+def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 12) -> Iterator[Found]:
+    """Search on from compositions of one shape, the queue included."""
+    low, high = product_form.bounds(shape, targets.n)
+
+    def matrices(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return product_form.matrices(rows, shape)
+
+    def descriptors(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return product_form.evaluate(rows, shape, targets)
+
+    theta, loss = least_squares(
+        _with_queue(descriptors, matrices, targets), theta, low, high,
+        iterations=iterations, is_late=is_late, stiff=STIFF,
+    )  # fmt: skip
+    for i in np.argsort(loss):
+        if np.isfinite(loss[i]):
+            d0, d1 = matrices(theta[i : i + 1])
+            name = f"composition of {shape.components}" + (f", base of {shape.base}" if shape.base else "")
+            yield from _valid(d0[0], d1[0], Recipe(name, shape=shape, theta=theta[i]))
+
+
+def stages_for(max_states: int) -> list[Stages]:
+    """Give the chains of stages worth trying, the largest first."""
+    most = Stages(max(1, (3 * max_states) // 8), max(1, (max_states - (3 * max_states) // 8) // 2))
+    return [s for s in (most, Stages(4, 4), Stages(2, 2)) if s.order <= min(max_states, most.order)][:3]
+
+
+def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> Iterator[Found]:
+    """Search the chains of these stages, started from a composition of two components."""
+    cycle = cycle_of(start[1], stages)
+    if cycle is None:
+        return
+    low, high = staged.cycle_bounds(stages, targets.n)
+
+    def chains(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return staged.chains_of_cycles(rows, stages)
+
+    theta, loss = least_squares(
+        _chain_evaluate(chains, targets), np.clip(cycle.parameters(), low, high)[None], low, high,
+        iterations=8, is_late=is_late, stiff=STIFF,
+    )  # fmt: skip
+    if np.isfinite(loss[0]):
+        mu, p = chains(theta)
+        yield from free(mu[0], p[0], targets, is_late)
+
+
+def free(
+    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, relaxed: int = 16, tight: int = 8
+) -> Iterator[Found]:
+    """Search on from a chain without hidden transitions, every mean time and transition being free."""
+    chain = FreeChain.like(p)
+    start = chain.parameters(mu, p)
+    low, high = chain.bounds(start)
+    theta = start[None]
+    for iterations, slack in ((relaxed, _RELAXED), (tight, 1.0)):
+        theta, loss = least_squares(
+            _chain_evaluate(chain.chains, targets, pull=start, slack=slack), theta, low, high,
+            iterations=iterations, is_late=is_late, stiff=STIFF,
+        )  # fmt: skip
+        if not np.isfinite(loss[0]):
+            return
+    means, steps = chain.chains(theta)
+    d0, d1 = staged.rates_of(means, steps)
+    for process, recipe in _valid(d0[0], d1[0], Recipe("stages")):
+        yield process, Recipe(recipe.family, process=process)
+
+
+def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
+    """Search on from what an earlier window's fit ended with."""
+    if recipe.shape is not None and recipe.theta is not None:
+        yield from polish(recipe.shape, recipe.theta[None], targets, is_late, iterations=8)
+    elif recipe.process is not None:
+        mu = -1.0 / recipe.process.D0.diagonal()
+        p = recipe.process.D1 * mu[:, None]
+        yield from free(mu, p / p.sum(axis=1, keepdims=True), targets, is_late, relaxed=4, tight=4)
+
+
+def cycle_of(recipe: Recipe, stages: Stages) -> Cycle | None:
+    """Give the cycle of burst and lull that a composition of two components amounts to."""
+    shape, theta = recipe.shape, recipe.theta
+    if shape is None or theta is None or shape.components != 2:
+        return None
+    p = 1.0 / (1.0 + np.exp(-theta[:2]))
+    r = np.exp(theta[2:4])
+    gamma = 1.0 / (1.0 + np.exp(-theta[4:6]))
+    slow = int(np.argmax(gamma))
+    share, ratio = np.where(r > 1, p, 1.0 - p), np.where(r > 1, r, 1.0 / r)
+    # More regular stages need a longer cycle for the same dispersion.
+    regular = (2.0 / (1.0 / stages.burst + 1.0 / stages.lull)) ** 0.7
+    length = regular / ((1.0 - gamma[slow]) * p[slow] * (1.0 - p[slow]))
+    fast = 1 - slow
+    return Cycle(
+        float(share[slow]),
+        float(ratio[slow]),
+        float(length),
+        float(share[fast]),
+        float(ratio[fast]),
+        float(gamma[fast]),
+    )
+
+
+def _with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> Evaluate:
+    def evaluate(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        residuals, slopes = descriptors(theta)
+        queue, queue_slopes = queue_terms(theta, matrices, targets)
+        return np.concatenate([residuals, queue], axis=1), np.concatenate([slopes, queue_slopes], axis=1)
+
+    return evaluate
+
+
+def _chain_evaluate(chains: Chains, targets: Targets, pull: FloatArray | None = None, slack: float = 1.0) -> Evaluate:
+    def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        residuals, slopes = staged.evaluate_chain(theta, chains, targets, pull)
+        residuals[:, :STIFF] /= slack
+        slopes[:, :STIFF] /= slack
+        return residuals, slopes
+
+    return _with_queue(descriptors, lambda theta: staged.rates_of(*chains(theta)), targets)
+
+
+def _valid(d0: FloatArray, d1: FloatArray, recipe: Recipe) -> Iterator[Found]:
+    # A composition whose rates lie too far apart for its numbers to add up is no candidate.
+    try:
+        process = MAP(d0, d1).with_rate(1.0)
+    except InvalidProcessError:
+        return
+    yield process, recipe

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that need no search: Poisson, independent times, constant times, and short times following long ones.
+
+Each is fitted in closed form. Whether a window is of such a kind is asked of its standard errors; whether the fit
+is any good is asked of the queue, as for every other fit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.errors import InvalidProcessError
+from penstock.markov import MAP, PH, fit_mean_scv, fit_three_moments, map2_feasible, nearest_map2
+from penstock.workload.moments import TraceDescription
+
+_SIGMAS = 4.0
+
+
+def is_correlated(trace: TraceDescription) -> bool:
+    """Say whether the times depend on each other beyond what chance explains."""
+    if not trace.lags.size:
+        return False
+    z = trace.acf_at_lags / np.maximum(trace.acf_errors, 1e-3 / math.sqrt(trace.n))
+    near = z[trace.lags <= 100]
+    doubt = np.maximum(trace.idi_errors, 0.02 * trace.idi)
+    # Dispersion that grows with the number of intervals is dependence too weak to show at any one lag.
+    growth = (trace.idi - trace.scv) / np.sqrt(doubt**2 + trace.scv_error**2)
+    return bool(
+        np.any(np.abs(near[:4]) > _SIGMAS) or np.mean(near**2) > 3.0 or np.max(np.abs(growth), initial=0.0) > _SIGMAS
+    )
+
+
+def is_exponential(trace: TraceDescription) -> bool:
+    """Say whether the times look exponential, as those of a Poisson process do."""
+    if trace.skewness is None or trace.skewness_error is None:
+        return False
+    floor = 3.0 / math.sqrt(trace.n)
+    return (
+        abs(trace.scv - 1.0) <= 3.0 * max(trace.scv_error, floor)
+        and abs(trace.skewness - 2.0) <= 3.0 * max(trace.skewness_error, 3.0 * floor)
+        and trace.zero_share < 0.01
+    )
+
+
+def is_negative(trace: TraceDescription) -> bool:
+    """Say whether neighbouring times are negatively correlated, and nothing is positively."""
+    if not trace.lags.size:
+        return False
+    z = trace.acf_at_lags / np.maximum(trace.acf_errors, 1e-12)
+    return bool(z[0] < -_SIGMAS and np.all(z[trace.lags <= 100][1:] < _SIGMAS + 1.0))
+
+
+def renewal_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MAP, tuple[str, ...]]]:
+    """Give processes of independent times of mean 1 for the window, each with its name and what had to be moved."""
+    c2, m2, m3 = trace.scv, trace.m2 / trace.mean**2, trace.m3 / trace.mean**3
+    if trace.is_constant or c2 < 1.0 / max_states:
+        least = 1.0 / max_states
+        note = f"SCV {c2:.3g} is below what {max_states} states can have: the least, {least:.3g}, was taken"
+        return [("erlang", MAP.renewal(PH.erlang(max_states, mean=1.0)), (note,))]
+    found = []
+    try:
+        three = fit_three_moments(1.0, m2, m3, max_phases=max(2, max_states))
+    except InvalidProcessError as error:
+        found_notes: tuple[str, ...] = (f"three moments could not be met: {error}",)
+    else:
+        found.append((f"renewal, {three.family}", MAP.renewal(three.distribution), three.moved))
+        found_notes = ()
+    two = fit_mean_scv(1.0, c2, max_phases=max_states)
+    found.append((f"renewal, two moments, {two.family}", MAP.renewal(two.distribution), (*two.moved, *found_notes)))
+    return [(name, process, moved) for name, process, moved in found if process.order <= max_states]
+
+
+def negative_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MAP, tuple[str, ...]]]:
+    """Give processes of mean 1 in which long and short times alternate.
+
+    First the MAP of two phases nearest to the moments and the first autocorrelation; where that falls short, phases
+    that take turns, times a sum of k exponential times: the larger k, the stronger the correlation can be.
+    """
+    m2, m3 = trace.m2 / trace.mean**2, trace.m3 / trace.mean**3
+    rho, c2 = float(trace.acf[0]), trace.scv
+    found = []
+    half = m2 / 2.0 - 1.0
+    if c2 >= 0.5 and abs(half) > 1e-6:
+        two = nearest_map2(1.0, m2, m3, rho * c2 / half)
+        found.append(("two phases", two.process, two.moved))
+        region = map2_feasible(1.0, m2)
+        if region.m3_low <= m3 and two.moved:
+            # The third moment limits gamma: its own bound gives the strongest correlation of two phases.
+            wider = nearest_map2(1.0, m2, region.m3_low * 1.05, rho * c2 / half)
+            found.append(("two phases, third moment given up", wider.process, wider.moved))
+    for k in range(2, max_states // 2 + 1):
+        process = _alternating(c2, m3, rho, k)
+        if process is not None:
+            found.append((f"alternating, {k} stages", process, ()))
+            if len(found) >= 5:
+                break
+    return found
+
+
+def _alternating(c2: float, m3: float, rho: float, k: int) -> MAP | None:
+    """Give 2 k phases of mean 1 with this SCV and first autocorrelation, the third moment as near as can be."""
+    spread = (1.0 + c2) / (1.0 + 1.0 / k) - 1.0  # variance of the phases' mean times
+    if spread <= 0:
+        return None
+    gamma = rho * c2 / spread
+    third = (1.0 + 1.0 / k) * (1.0 + 2.0 / k)
+    # Two mean times with variance v and skewness s lie at shares p, q with s = (q - p) / sqrt(p q); gamma needs
+    # min(p, q) / max(p, q) >= -gamma.
+    skew = (m3 / third - 1.0 - 3.0 * spread) / spread**1.5
+    p = 0.5 * (1.0 - skew / math.sqrt(4.0 + skew * skew))
+    least = max(-gamma / (1.0 - gamma), spread / (1.0 + spread) + 1e-9) if skew < 0 else -gamma / (1.0 - gamma)
+    if gamma < -1.0 or least >= 0.5:
+        return None
+    p = min(max(p, least), 1.0 - least)
+    q = 1.0 - p
+    low, high = 1.0 - math.sqrt(spread * p / q), 1.0 + math.sqrt(spread * q / p)
+    if low <= 0:
+        return None
+    chain = gamma * np.eye(2) + (1.0 - gamma) * np.array([[q, p], [q, p]])
+    chain = np.maximum(chain, 0.0)
+    chain /= chain.sum(axis=1, keepdims=True)
+    means = np.array([low, high])
+    hidden = k * (np.diag(np.ones(k - 1), 1) - np.eye(k))
+    leave = np.zeros((k, k))
+    leave[-1, 0] = k
+    return MAP(np.kron(np.diag(1.0 / means), hidden), np.kron(chain / means[:, None], leave))

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bursts and lulls that take turns, each a row of stages: for windows whose cycles are more regular than chance.
+
+In a composition of two-phase processes the slowest phase lasts a geometric number of arrivals, so that bursts often
+follow each other without a lull to recover in. Windows of real traffic may hold a few long cycles only, and then the
+response time grows far less with the utilisation than such a model says. Here a burst passes through several stages
+and so does a lull, which makes both more regular (as the Erlang distribution is the least variable one of so many
+phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull holds two phases, for long and short times.
+
+========  ==============================================================================================
+Symbol    Meaning
+========  ==============================================================================================
+mu        mean time in each phase; there are no hidden transitions, so D0 = -diag(1 / mu)
+P         phase after one arrival to phase after the next; D1 = diag(1 / mu) P
+pi        stationary vector of P
+========  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.markov.qbd import stationary_rows
+from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Chains = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+_DIFFERENCE = 1e-6
+_PULL = 0.003
+"""How strongly, per unit of a logarithm, free parameters are held where they started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """How many stages a burst has (one phase each), and a lull (two phases each)."""
+
+    burst: int
+    lull: int
+
+    @property
+    def order(self) -> int:
+        """Number of phases."""
+        return self.burst + 2 * self.lull
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A cycle of burst and lull: what all stages of a kind have in common.
+
+    `lull_share` of the arrivals fall into lulls, whose mean time is `ratio` times that of bursts; a cycle has `length`
+    arrivals. Within lulls, a share `slow_share` of the times is `slow_ratio` times as long as the others, and with
+    weight `memory` a time is of the same kind as the one before.
+    """
+
+    lull_share: float
+    ratio: float
+    length: float
+    slow_share: float
+    slow_ratio: float
+    memory: float
+
+    def parameters(self) -> FloatArray:
+        """Give the logarithms and log odds that least squares works on."""
+        return np.array(
+            [
+                _log_odds(self.lull_share), np.log(self.ratio), np.log(self.length),
+                _log_odds(self.slow_share), np.log(self.slow_ratio), _log_odds(self.memory),
+            ]
+        )  # fmt: skip
+
+
+def cycle_bounds(stages: Stages, n: int) -> tuple[FloatArray, FloatArray]:
+    """Give the bounds of a cycle's parameters for a window of n: no cycle is longer than the window."""
+    least = np.log(4.0 * stages.order)
+    low = np.array([-6.0, -9.0, least, -7.0, -9.0, -4.0])
+    high = np.array([6.0, 9.0, max(np.log(n), least + 1.0), 7.0, 9.0, 7.0])
+    return low, high
+
+
+def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, FloatArray]:
+    """Give mu and P for each row of a cycle's parameters; the mean is 1."""
+    share, slow, memory = (1.0 / (1.0 + np.exp(-theta[:, i])) for i in (0, 3, 5))
+    ratio, length, slow_ratio = np.exp(theta[:, 1]), np.exp(theta[:, 2]), np.exp(theta[:, 4])
+    count, n, kb, kl = len(theta), stages.order, stages.burst, stages.lull
+    out_burst = np.minimum(kb / (length * (1.0 - share)), 1.0)
+    out_lull = np.minimum(kl / (length * share), 1.0)
+    draw = np.stack([1.0 - slow, slow], axis=1)
+    kind = memory[:, None, None] * np.eye(2) + (1.0 - memory)[:, None, None] * draw[:, None, :]
+    short = 1.0 / (1.0 - slow + slow * slow_ratio)
+    lull = np.stack([short, short * slow_ratio], axis=1) * ratio[:, None]
+    mu, p = np.ones((count, n)), np.zeros((count, n, n))
+    for i in range(kb):
+        p[:, i, i] = 1.0 - out_burst
+        if i + 1 < kb:
+            p[:, i, i + 1] = out_burst
+        else:
+            p[:, i, kb : kb + 2] = out_burst[:, None] * draw
+    for i in range(kl):
+        a = kb + 2 * i
+        mu[:, a : a + 2] = lull
+        p[:, a : a + 2, a : a + 2] = (1.0 - out_lull)[:, None, None] * kind
+        if i + 1 < kl:
+            p[:, a : a + 2, a + 2 : a + 4] = out_lull[:, None, None] * kind
+        else:
+            p[:, a : a + 2, 0] = out_lull[:, None]
+    return _unit_mean(mu, p), p
+
+
+@dataclass(frozen=True, eq=False)
+class FreeChain:
+    """A chain whose every mean time and transition is a parameter of its own; what is not there stays away.
+
+    Parameters are log mu, then the log of each transition's odds against the likeliest of its row.
+    """
+
+    mask: BoolArray
+    anchors: npt.NDArray[np.int64]
+
+    @classmethod
+    def like(cls, p: FloatArray) -> FreeChain:
+        """Give the chain with the transitions of `p`."""
+        return cls(p > 0, np.argmax(p, axis=1))
+
+    def _others(self) -> BoolArray:
+        others = self.mask.copy()
+        others[np.arange(len(others)), self.anchors] = False
+        return others
+
+    def parameters(self, mu: FloatArray, p: FloatArray) -> FloatArray:
+        """Give the parameters of a chain of this kind."""
+        others = self._others()
+        odds = p / p[np.arange(len(p)), self.anchors][:, None]
+        return np.concatenate([np.log(mu), np.log(np.maximum(odds[others], 1e-12))])
+
+    def chains(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give mu and P for each row of parameters; the mean is 1."""
+        n = len(self.mask)
+        odds = np.zeros((len(theta), n, n))
+        odds[:, self._others()] = np.exp(theta[:, n:])
+        odds[:, np.arange(n), self.anchors] = 1.0
+        p = odds / odds.sum(axis=2, keepdims=True)
+        return _unit_mean(np.exp(theta[:, :n]), p), p
+
+    def bounds(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Give bounds around a starting point."""
+        return theta - 6.0, theta + 6.0
+
+
+def rates_of(mu: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give D0 and D1 of a stack of chains."""
+    return -np.eye(mu.shape[1]) / mu[:, :, None], p / mu[:, :, None]
+
+
+def evaluate_chain(
+    theta: FloatArray, chains: Chains, targets: Targets, pull: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Give the weighted residuals of one chain against the targets (queues not included), and their derivatives.
+
+    Parameters
+    ----------
+    theta
+        One row.
+    chains
+        Gives mu and P for rows of parameters.
+    pull
+        Where the parameters are held, softly; ``None``: nowhere.
+    """
+    size = theta.shape[1]
+    shifted = theta + _DIFFERENCE * np.concatenate([np.zeros((1, size)), np.eye(size)])
+    mu, p = chains(shifted)
+    values = _descriptors(mu, p, targets)
+    slopes = (values[1:] - values[0]).T / _DIFFERENCE
+    residuals = values[0]
+    if pull is not None:
+        residuals = np.concatenate([residuals, _PULL * (theta[0] - pull)])
+        slopes = np.concatenate([slopes, _PULL * np.eye(size)])
+    return residuals[None], np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)[None]
+
+
+def _descriptors(mu: FloatArray, p: FloatArray, targets: Targets) -> FloatArray:
+    pi = stationary_rows(p - np.eye(mu.shape[1]))
+    square = mu * mu
+    m2, m3 = 2.0 * (pi * square).sum(axis=1), 6.0 * (pi * square * mu).sum(axis=1)
+    joint = _covariances(mu, p, pi, targets)
+    scv = m2 - 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        idi = scv[:, None] + 2.0 * joint @ targets.idi_map.T
+        return np.concatenate(
+            [
+                np.log(m2 / targets.m2)[:, None] / M2_TOLERANCE,
+                np.log(m3 / targets.m3)[:, None] / M3_TOLERANCE,
+                (joint / scv[:, None] - targets.acf) * targets.acf_weights,
+                np.log(idi / targets.idi) * targets.idi_weights,
+            ],
+            axis=1,
+        )
+
+
+def _covariances(mu: FloatArray, p: FloatArray, pi: FloatArray, targets: Targets) -> FloatArray:
+    """Give E[X_0 X_k] - 1 along the grid of lags, whose steps are powers of two."""
+    off = mu - 1.0
+    left = (pi * off)[:, None, :]
+    column = off[:, :, None]
+    result = np.empty((len(mu), targets.lags.size))
+    power, size, reached = p, 1, 0
+    for i, lag in enumerate(targets.lags.tolist()):
+        while size < lag - reached:
+            power, size = power @ power, 2 * size
+        column = power @ column
+        reached = lag
+        result[:, i] = (left @ column)[:, 0, 0]
+    return result
+
+
+def _unit_mean(mu: FloatArray, p: FloatArray) -> FloatArray:
+    pi = stationary_rows(p - np.eye(mu.shape[1]))
+    unit: FloatArray = mu / (pi * mu).sum(axis=1, keepdims=True)
+    return unit
+
+
+def _log_odds(share: float) -> float:
+    return float(np.log(share / (1.0 - share)))

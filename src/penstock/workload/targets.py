@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fit aims at: the window's descriptors, and how much each of them counts.
+
+Times are in units of the mean. A lag counts by how many of the first hundred it stands for and by how well the
+window tells its autocorrelation: beyond a hundred, a lag whose standard error is large counts for little, so that
+noise there breeds no slow modes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.workload.lag_grid import dispersion_weights
+from penstock.workload.moments import TraceDescription
+from penstock.workload.replay_queue import ReplayedQueue
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+M2_TOLERANCE = 0.002
+M3_TOLERANCE = 0.003
+ACF_TOLERANCE = 0.02
+QUEUE_TOLERANCE = 0.05
+_DISPERSION_TOLERANCE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Descriptors of a window in units of its mean, with the weights of a least-squares fit."""
+
+    n: int
+    m2: float
+    m3: float
+    lags: IntArray
+    acf: FloatArray
+    acf_weights: FloatArray
+    pairs: IntArray
+    bicovariances: FloatArray
+    bicovariance_weights: FloatArray
+    idi_map: FloatArray  # (dispersions, lags): the dispersion of k intervals is SCV (1 + 2 idi_map . acf)
+    idi: FloatArray
+    idi_weights: FloatArray
+    queue: ReplayedQueue
+    queue_weights: FloatArray
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation."""
+        return self.m2 - 1.0
+
+
+def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
+    """Give what a fit of this window aims at."""
+    lags = trace.lags
+    width = np.gradient(lags.astype(np.float64)) if lags.size > 1 else np.ones(1)
+    near = lags <= 100
+    share = np.where(near, np.sqrt(width / 100.0) + 0.1, 0.07)
+    doubt = np.where(near, 0.0, trace.acf_errors)
+    acf_weights = share / np.sqrt(ACF_TOLERANCE**2 + doubt**2)
+    scale = trace.bicovariance_errors + 0.1 * np.abs(trace.bicovariances) + 1e-9
+    chosen = trace.idi_counts <= lags[-1]
+    counts, idi = trace.idi_counts[chosen], trace.idi[chosen]
+    relative = trace.idi_errors[chosen] / np.maximum(idi, 1e-300)
+    spread = np.sqrt(_DISPERSION_TOLERANCE**2 + relative**2) * np.sqrt(max(counts.size, 1))
+    queue_weights = 1.0 / np.sqrt(QUEUE_TOLERANCE**2 + queue.errors**2)
+    middle = (queue.utilisations > 0.55) & (queue.utilisations < 0.75)
+    queue_weights = np.where(middle, 0.4 * queue_weights, queue_weights)
+    return Targets(
+        n=trace.n,
+        m2=trace.m2 / trace.mean**2,
+        m3=trace.m3 / trace.mean**3,
+        lags=lags,
+        acf=trace.acf_at_lags,
+        acf_weights=acf_weights,
+        pairs=np.array(trace.pairs, dtype=np.int64).reshape(-1, 2),
+        bicovariances=trace.bicovariances,
+        bicovariance_weights=0.3 / np.sqrt(max(len(trace.pairs), 1)) / scale,
+        idi_map=np.stack([dispersion_weights(lags, int(count)) for count in counts]),
+        idi=idi,
+        idi_weights=0.5 / spread,
+        queue=queue,
+        queue_weights=queue_weights,
+    )
