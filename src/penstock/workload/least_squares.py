@@ -28,6 +28,7 @@ def least_squares(
     is_late: Callable[[], bool] = lambda: False,
     damping: float = 1e-2,
     stiff: int = 0,
+    retract: Callable[[FloatArray], FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Give the parameters reached from each row of `start`, and their sums of squares.
 
@@ -42,6 +43,9 @@ def least_squares(
     stiff
         So many leading terms are nearly constraints. They do not count in the damping, which would otherwise forbid
         long steps along them.
+    retract
+        Brings a trial point back to where the stiff terms vanish, at little cost, before it is judged. Without, a long
+        step along a curved constraint is refused for leaving it.
 
     Examples
     --------
@@ -70,6 +74,8 @@ def least_squares(
         system += (weight[:, None] * (diagonal + 1e-3) + held)[:, :, None] * eye
         step = -np.linalg.solve(system, gradient * free[:, :, None])[:, :, 0]
         trial = np.clip(theta + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        if retract is not None:
+            trial = np.clip(retract(trial), low, high)
         new_residuals, new_slopes = evaluate(trial)
         new_loss = _loss(new_residuals)
         better = new_loss < loss
@@ -88,3 +94,28 @@ def _loss(residuals: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         total = (residuals * residuals).sum(axis=1)
     return np.where(np.isfinite(total), total, np.inf)
+
+
+def onto_constraints(
+    theta: FloatArray, constraints: Callable[[FloatArray], tuple[FloatArray, FloatArray]], rounds: int = 3
+) -> FloatArray:
+    """Move each row of `theta` the shortest way to where the constraints vanish, or leave it if that fails.
+
+    Parameters
+    ----------
+    constraints
+        Gives values (starts, constraints) and derivatives (starts, constraints, parameters).
+    """
+    values, slopes = constraints(theta)
+    first = np.abs(values).sum(axis=1)
+    moved = theta
+    eye = np.eye(values.shape[1])
+    for _ in range(rounds):
+        transposed = slopes.transpose(0, 2, 1)
+        square = slopes @ transposed
+        scale = np.trace(square, axis1=1, axis2=2)[:, None, None]
+        step = -(transposed @ np.linalg.solve(square + (1e-6 * scale + 1e-300) * eye, values[:, :, None]))[:, :, 0]
+        moved = moved + np.clip(step, -0.5, 0.5)
+        values, slopes = constraints(moved)
+    last = np.abs(values).sum(axis=1)
+    return np.where((last < first)[:, None], moved, theta)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.workload.least_squares import onto_constraints
 from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets
 
 FloatArray = npt.NDArray[np.float64]
@@ -130,18 +131,9 @@ def _parts(theta: FloatArray, shape: Shape) -> _Parts:
 def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatArray, FloatArray]:
     """Give the weighted residuals of each start against the targets (queues not included), and their derivatives."""
     parts = _parts(theta, shape)
-    count, j = parts.p.shape
     lags = targets.lags.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        e2, e3 = parts.e2.prod(axis=1), parts.e3.prod(axis=1)
-        m2, m3 = 2.0 * parts.b2 * e2, 6.0 * parts.b3 * e3
-        dlog2 = np.zeros((count, shape.parameters))
-        dlog3 = np.zeros((count, shape.parameters))
-        for row in range(2):
-            dlog2[:, row * j : (row + 1) * j] = parts.de2[row] / parts.e2
-            dlog3[:, row * j : (row + 1) * j] = parts.de3[row] / parts.e3
-        if shape.base:
-            dlog2[:, -1], dlog3[:, -1] = parts.db2 / parts.b2, parts.db3 / parts.b3
+        (m2, m3), (dlog2, dlog3) = _moments(parts, shape)
         variance = parts.e2 - 1.0
         powers = np.exp(np.log(parts.gamma)[:, :, None] * lags)
         joint, djoint = _joint(variance[:, :, None] * powers, powers, lags, parts, shape)
@@ -173,6 +165,33 @@ def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatAr
             axis=1,
         )
     return residuals, np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def on_moments(theta: FloatArray, shape: Shape, targets: Targets) -> FloatArray:
+    """Give the nearest parameters whose second and third moment are the targets'."""
+
+    def constraints(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            (m2, m3), slopes = _moments(_parts(rows, shape), shape)
+            values = np.stack([np.log(m2 / targets.m2), np.log(m3 / targets.m3)], axis=1)
+        return np.nan_to_num(values), np.nan_to_num(np.stack(slopes, axis=1))
+
+    return onto_constraints(theta, constraints)
+
+
+def _moments(
+    parts: _Parts, shape: Shape
+) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """Give m2 and m3, and the derivatives of their logarithms (starts, parameters)."""
+    count, j = parts.p.shape
+    m2, m3 = 2.0 * parts.b2 * parts.e2.prod(axis=1), 6.0 * parts.b3 * parts.e3.prod(axis=1)
+    dlog2, dlog3 = np.zeros((count, shape.parameters)), np.zeros((count, shape.parameters))
+    for row in range(2):
+        dlog2[:, row * j : (row + 1) * j] = parts.de2[row] / parts.e2
+        dlog3[:, row * j : (row + 1) * j] = parts.de3[row] / parts.e3
+    if shape.base:
+        dlog2[:, -1], dlog3[:, -1] = parts.db2 / parts.b2, parts.db3 / parts.b3
+    return (m2, m3), (dlog2, dlog3)
 
 
 def _joint(

@@ -34,9 +34,6 @@ Found = tuple[MAP, Recipe]
 STIFF = 2
 """Leading terms of every fit are the second and third moment, held nearly as constraints."""
 
-_RELAXED = 10.0
-"""Factor by which the moments' tolerance is widened while a chain of stages finds its place."""
-
 
 def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
     """Give the compositions worth trying for a window, smallest first.
@@ -51,7 +48,9 @@ def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
     k = 2
     while k <= max_states // 2 and not _reaches(c2, strongest, k):
         k += 1
-    shapes += [Shape(j, k) for j in range(1, 5)]
+    # Below SCV 1 the base is what sets the third moment: more phases of it are worth more than more components.
+    wider = range(k, max_states // 2 + 1) if c2 <= 1.0 else (k,)
+    shapes += [Shape(j, b) for b in wider for j in range(1, 5)]
     fitting = [shape for shape in shapes if shape.order <= max_states]
     return sorted(fitting, key=lambda shape: (shape.order, shape.base))
 
@@ -70,7 +69,10 @@ def compose(shape: Shape, targets: Targets, rng: np.random.Generator, is_late: I
     def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         return product_form.evaluate(theta, shape, targets)
 
-    theta, loss = least_squares(descriptors, start, low, high, iterations=45, is_late=is_late, stiff=STIFF)
+    theta, loss = least_squares(
+        descriptors, start, low, high, iterations=30, is_late=is_late, stiff=STIFF,
+        retract=lambda rows: product_form.on_moments(rows, shape, targets),
+    )  # fmt: skip
     order = np.argsort(loss)
     keep = [int(i) for i in order if np.isfinite(loss[i])][: 2 if shape.components == 1 or shape.order > 8 else 4]
     if keep:
@@ -88,8 +90,8 @@ def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, i
         return product_form.evaluate(rows, shape, targets)
 
     theta, loss = least_squares(
-        _with_queue(descriptors, matrices, targets), theta, low, high,
-        iterations=iterations, is_late=is_late, stiff=STIFF,
+        _with_queue(descriptors, matrices, targets), theta, low, high, iterations=iterations, is_late=is_late,
+        stiff=STIFF, retract=lambda rows: product_form.on_moments(rows, shape, targets),
     )  # fmt: skip
     for i in np.argsort(loss):
         if np.isfinite(loss[i]):
@@ -124,20 +126,18 @@ def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> It
 
 
 def free(
-    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, relaxed: int = 16, tight: int = 8
+    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 20
 ) -> Iterator[Found]:
     """Search on from a chain without hidden transitions, every mean time and transition being free."""
     chain = FreeChain.like(p)
     start = chain.parameters(mu, p)
     low, high = chain.bounds(start)
-    theta = start[None]
-    for iterations, slack in ((relaxed, _RELAXED), (tight, 1.0)):
-        theta, loss = least_squares(
-            _chain_evaluate(chain.chains, targets, pull=start, slack=slack), theta, low, high,
-            iterations=iterations, is_late=is_late, stiff=STIFF,
-        )  # fmt: skip
-        if not np.isfinite(loss[0]):
-            return
+    theta, loss = least_squares(
+        _chain_evaluate(chain.chains, targets, pull=start), start[None], low, high, iterations=iterations,
+        is_late=is_late, stiff=STIFF, retract=lambda rows: chain.on_moments(rows, targets),
+    )  # fmt: skip
+    if not np.isfinite(loss[0]):
+        return
     means, steps = chain.chains(theta)
     d0, d1 = staged.rates_of(means, steps)
     for process, recipe in _valid(d0[0], d1[0], Recipe("stages")):
@@ -151,7 +151,7 @@ def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
     elif recipe.process is not None:
         mu = -1.0 / recipe.process.D0.diagonal()
         p = recipe.process.D1 * mu[:, None]
-        yield from free(mu, p / p.sum(axis=1, keepdims=True), targets, is_late, relaxed=4, tight=4)
+        yield from free(mu, p / p.sum(axis=1, keepdims=True), targets, is_late, iterations=7)
 
 
 def cycle_of(recipe: Recipe, stages: Stages) -> Cycle | None:
@@ -189,10 +189,7 @@ def _with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> 
 
 def _chain_evaluate(chains: Chains, targets: Targets, pull: FloatArray | None = None, slack: float = 1.0) -> Evaluate:
     def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        residuals, slopes = staged.evaluate_chain(theta, chains, targets, pull)
-        residuals[:, :STIFF] /= slack
-        slopes[:, :STIFF] /= slack
-        return residuals, slopes
+        return staged.evaluate_chain(theta, chains, targets, pull)
 
     return _with_queue(descriptors, lambda theta: staged.rates_of(*chains(theta)), targets)
 

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov.qbd import stationary_rows
+from penstock.workload.least_squares import onto_constraints
 from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets
 
 FloatArray = npt.NDArray[np.float64]
@@ -146,6 +147,32 @@ class FreeChain:
         odds[:, np.arange(n), self.anchors] = 1.0
         p = odds / odds.sum(axis=2, keepdims=True)
         return _unit_mean(np.exp(theta[:, :n]), p), p
+
+    def on_moments(self, theta: FloatArray, targets: Targets) -> FloatArray:
+        """Give parameters with other mean times whose second and third moment are the targets'."""
+        n = len(self.mask)
+        _, p = self.chains(theta)
+        pi = stationary_rows(p - np.eye(n))
+
+        def constraints(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+            mu = np.exp(logs)
+            e1, e2, e3 = (pi * mu**k for k in (1, 2, 3))
+            s1, s2, s3 = (e.sum(axis=1) for e in (e1, e2, e3))
+            values = np.stack(
+                [np.log(2.0 * s2 / s1**2 / targets.m2), np.log(6.0 * s3 / s1**3 / targets.m3)], axis=1
+            )
+            slopes = np.stack(
+                [
+                    2.0 * (e2 / s2[:, None] - e1 / s1[:, None]),
+                    3.0 * (e3 / s3[:, None] - e1 / s1[:, None]),
+                ],
+                axis=1,
+            )
+            return values, slopes
+
+        moved = theta.copy()
+        moved[:, :n] = onto_constraints(theta[:, :n], constraints)
+        return moved
 
     def bounds(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Give bounds around a starting point."""

@@ -21,8 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 M2_TOLERANCE = 0.002
-M3_TOLERANCE = 0.003
-ACF_TOLERANCE = 0.02
+M3_TOLERANCE = 0.0027
+ACF_TOLERANCE = 0.012
 QUEUE_TOLERANCE = 0.05
 _DISPERSION_TOLERANCE = 0.2
 
@@ -66,8 +66,6 @@ def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
     relative = trace.idi_errors[chosen] / np.maximum(idi, 1e-300)
     spread = np.sqrt(_DISPERSION_TOLERANCE**2 + relative**2) * np.sqrt(max(counts.size, 1))
     queue_weights = 1.0 / np.sqrt(QUEUE_TOLERANCE**2 + queue.errors**2)
-    middle = (queue.utilisations > 0.55) & (queue.utilisations < 0.75)
-    queue_weights = np.where(middle, 0.4 * queue_weights, queue_weights)
     return Targets(
         n=trace.n,
         m2=trace.m2 / trace.mean**2,
