@@ -150,8 +150,10 @@ def queue_gradient(D0: FloatArray, D1: FloatArray, alpha: FloatArray, T: FloatAr
     c2 = a[:, :, None] * ones
     c1 = lift(p) - 2.0 * c2 + b.tau
     c0 = lift(q) - lift(p) + c2 - L[:, :, None] * b.tau + b.sigma
-    X = _stein_sum(R, b.Gamma, first, d) @ b.V.transpose(0, 2, 1)  # sum over k of pi_k' (V Gamma^(k-1) d)'
-    X_up = _stein_sum(R, b.Gamma, first, (b.Gamma @ d[:, :, None])[:, :, 0]) @ b.V.transpose(0, 2, 1)
+    met = _stein_sum(R, b.Gamma, first, d)
+    down = b.V.transpose(0, 2, 1)
+    X = met @ down  # sum over k of pi_k' (V Gamma^(k-1) d)'
+    X_up = met @ (b.Gamma.transpose(0, 2, 1) @ down)
     s0, s1, s2 = (s.reshape(k, n, m) for s in (sums0, sums1, sums2))
 
     def joined(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -225,15 +227,15 @@ def _cyclic_reduction(up: FloatArray, local: FloatArray, down: FloatArray) -> Fl
     stay = -np.einsum("kii->ki", local)[:, :, None]
     U, A, D = up / stay, local / stay, down / stay
     first, reached = A, D
-    for _ in range(_MOST_STEPS):
-        inverse = np.linalg.inv(-A)
+    for step in range(_MOST_STEPS):
+        inverse = np.linalg.inv(A)
         UI, DI = U @ inverse, D @ inverse
         back = UI @ D
-        first = first + back
-        A = A + back + DI @ U
-        U, D = UI @ U, DI @ D
-        left = np.minimum(np.abs(U).sum(axis=2).max(axis=1), np.abs(D).sum(axis=2).max(axis=1))
-        if not np.any(left > _SMALL):
+        first = first - back
+        A = A - back
+        A -= DI @ U
+        U, D = UI @ U, DI @ D  # their signs turn with each step, which leaves all products as they are
+        if step % 2 and not np.any(np.minimum(np.abs(U).max(axis=(1, 2)), np.abs(D).max(axis=(1, 2))) > _SMALL):
             break
     return np.asarray(np.linalg.solve(-first, reached))
 

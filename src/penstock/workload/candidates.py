@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +71,15 @@ class FittedMap:
         """Largest factor, up or down, between predicted and replayed response times."""
         return max(max(1.0 + e, 1.0 / max(1.0 + e, 1e-12)) for e in self.queue_errors.values())
 
+    @cached_property
+    def fingerprint(self) -> FloatArray:
+        """Interval distribution, autocorrelation and queue at a few points, to tell processes apart by."""
+        points = self.map.mean * np.array([0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+        tail = self.map.intervals.sf(points)
+        links = self.map.autocorrelation(np.array([1, 3, 10, 30, 100, 300]))
+        queue = np.log1p(np.array(list(self.queue_errors.values())))
+        return np.concatenate([tail, links, queue])
+
     @property
     def meets_bars(self) -> bool:
         """Whether moments, autocorrelation and the queue are all within their tolerances."""
@@ -117,20 +127,24 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     )
 
 
-def best_distinct(candidates: Sequence[FittedMap], best: int) -> tuple[list[FittedMap], int]:
+def best_distinct(
+    candidates: Sequence[FittedMap], best: int, first: FittedMap | None = None
+) -> tuple[list[FittedMap], int]:
     """Give the `best` candidates of lowest loss that differ from each other, and how many absurd ones were dropped.
+
+    `first`, if given, comes first whatever its loss.
 
     A candidate is absurd when a response time it predicts is off by more than a factor `ABSURD`; unless all are, it is
     dropped whatever its loss. Two are the same when neither interval distribution, autocorrelation nor response
     times differ by more than a hundredth.
     """
-    ranked = sorted(candidates, key=lambda c: (c.loss, c.states))
+    ranked = sorted(candidates, key=lambda c: (c is not first, c.loss, c.states))
     sane = [c for c in ranked if c.worst_queue_factor <= ABSURD]
     dropped = len(ranked) - len(sane) if sane else 0
     chosen: list[FittedMap] = []
     prints: list[FloatArray] = []
     for candidate in sane or ranked[:1]:
-        mark = _fingerprint(candidate)
+        mark = candidate.fingerprint
         if all(float(np.max(np.abs(mark - other))) > _SAME for other in prints):
             chosen.append(candidate)
             prints.append(mark)
@@ -138,11 +152,3 @@ def best_distinct(candidates: Sequence[FittedMap], best: int) -> tuple[list[Fitt
             break
     return chosen, dropped
 
-
-def _fingerprint(candidate: FittedMap) -> FloatArray:
-    process = candidate.map
-    points = process.mean * np.array([0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
-    tail = process.intervals.sf(points)
-    links = process.autocorrelation(np.array([1, 3, 10, 30, 100, 300]))
-    queue = np.log1p(np.array(list(candidate.queue_errors.values())))
-    return np.concatenate([tail, links, queue])

@@ -118,7 +118,9 @@ def fit_maps(
             fitting.search(rng)
     if not fitting.candidates:
         raise ModelError("no process could be fitted in the time given; allow a longer budget_seconds")
-    chosen, dropped = best_distinct(fitting.candidates, best)
+    # A Poisson process has no moments to adjust: what a process with more parameters gains is the sample's chance.
+    first = next((c for c in fitting.candidates if c.family == "poisson"), None) if kind == "poisson" else None
+    chosen, dropped = best_distinct(fitting.candidates, best, first)
     notes = [*trace.notes, *fitting.notes]
     if dropped:
         notes.append(f"{dropped} candidates dropped: their queue is off by more than a factor of 2")
@@ -183,17 +185,21 @@ class _Fitting:
     def search(self, rng: np.random.Generator) -> None:
         """Search compositions, smallest first, until there are enough good ones; then stages if the queue needs them."""
         targets = targets_of(self.trace, self.queue)
+        hard = False
         for shape in search.shapes_for(targets, self.max_states):
             if self.candidates and self.is_late():
                 return
-            found = list(search.compose(shape, targets, rng, self.is_late))
+            if hard and (shape.base or shape.components != 3):
+                continue
+            most = 4 if shape.order <= 8 and not hard else 2
+            found = list(search.compose(shape, targets, rng, self.is_late, most))
             for candidate, pair in zip(self._add(found), found, strict=True):
                 if shape.components == 2 and not shape.base:
                     self._pairs.append((candidate.loss, pair))
             if self._has_enough():
                 return
-            if shape.order >= 8 and not self._is_close():
-                break  # more of the same does not bring the queue closer; stages may
+            # Where two components come nowhere near the queue, more bring it no closer; stages may.
+            hard = bool(self._pairs) and not self._is_close()
         if self._pairs and not self._is_close():
             start = min(self._pairs, key=lambda pair: pair[0])[1]
             for stages in search.stages_for(self.max_states):

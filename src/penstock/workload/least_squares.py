@@ -27,6 +27,7 @@ def least_squares(
     iterations: int,
     is_late: Callable[[], bool] = lambda: False,
     damping: float = 1e-2,
+    tolerance: float = 1e-4,
     stiff: int = 0,
     retract: Callable[[FloatArray], FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -40,6 +41,8 @@ def least_squares(
         Bounds of the parameters; steps are cut there.
     is_late
         Asked before each iteration; when true, what has been reached is given.
+    tolerance
+        A start is done when a step lowers its sum of squares by less than this part.
     stiff
         So many leading terms are nearly constraints. They do not count in the damping, which would otherwise forbid
         long steps along them.
@@ -60,33 +63,32 @@ def least_squares(
     loss = _loss(residuals)
     weight = np.full(len(theta), damping)
     eye = np.eye(theta.shape[1])
+    rows = np.flatnonzero(np.isfinite(loss))  # those still on their way
     for _ in range(iterations):
-        if is_late() or not np.isfinite(loss).any():
+        if not rows.size or is_late():
             break
-        transposed = slopes.transpose(0, 2, 1)
-        curvature = transposed @ slopes
-        gradient = transposed @ residuals[:, :, None]
-        diagonal = (slopes[:, stiff:] ** 2).sum(axis=1)
+        here, r, jacobian = theta[rows], residuals[rows], slopes[rows]
+        transposed = jacobian.transpose(0, 2, 1)
+        gradient = (transposed @ r[:, :, None])[:, :, 0]
+        diagonal = (jacobian[:, stiff:] ** 2).sum(axis=1)
         # A parameter at its bound that is pushed outwards takes no part in the step.
-        held = ((theta <= low) & (gradient[:, :, 0] > 0)) | ((theta >= high) & (gradient[:, :, 0] < 0))
+        held = ((here <= low) & (gradient > 0)) | ((here >= high) & (gradient < 0))
         free = ~held
-        system = curvature * (free[:, :, None] & free[:, None, :])
-        system += (weight[:, None] * (diagonal + 1e-3) + held)[:, :, None] * eye
-        step = -np.linalg.solve(system, gradient * free[:, :, None])[:, :, 0]
-        trial = np.clip(theta + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        system = (transposed @ jacobian) * (free[:, :, None] & free[:, None, :])
+        system += (weight[rows, None] * (diagonal + 1e-3) + held)[:, :, None] * eye
+        step = -np.linalg.solve(system, (gradient * free)[:, :, None])[:, :, 0]
+        trial = np.clip(here + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
         if retract is not None:
             trial = np.clip(retract(trial), low, high)
         new_residuals, new_slopes = evaluate(trial)
         new_loss = _loss(new_residuals)
-        better = new_loss < loss
-        settled = better & (loss - new_loss < 1e-5 * loss)
-        theta = np.where(better[:, None], trial, theta)
-        residuals = np.where(better[:, None], new_residuals, residuals)
-        slopes = np.where(better[:, None, None], new_slopes, slopes)
-        loss = np.where(better, new_loss, loss)
-        if np.all(settled | (weight > 1e6)):
-            break
-        weight = np.clip(np.where(better, weight * 0.3, weight * 4.0), 1e-9, 1e7)
+        better = new_loss < loss[rows]
+        settled = better & (loss[rows] - new_loss < tolerance * loss[rows])
+        taken = rows[better]
+        theta[taken], residuals[taken], slopes[taken] = trial[better], new_residuals[better], new_slopes[better]
+        loss[taken] = new_loss[better]
+        weight[rows] = np.clip(weight[rows] * np.where(better, 0.3, 4.0), 1e-9, 1e7)
+        rows = rows[~settled & (weight[rows] < 1e6)]
     return theta, loss
 
 
@@ -97,7 +99,7 @@ def _loss(residuals: FloatArray) -> FloatArray:
 
 
 def onto_constraints(
-    theta: FloatArray, constraints: Callable[[FloatArray], tuple[FloatArray, FloatArray]], rounds: int = 3
+    theta: FloatArray, constraints: Callable[[FloatArray], tuple[FloatArray, FloatArray]], rounds: int = 2
 ) -> FloatArray:
     """Move each row of `theta` the shortest way to where the constraints vanish, or leave it if that fails.
 

@@ -128,6 +128,18 @@ def _parts(theta: FloatArray, shape: Shape) -> _Parts:
     return _Parts(p, 1.0 / mean, r / mean, gamma, s2, s3, de2, de3, b2, b3, db2, db3, w)
 
 
+def invariants(theta: FloatArray, shape: Shape) -> FloatArray:
+    """Give numbers that are alike for parameters of the same process, however its components and phases are ordered."""
+    parts = _parts(theta, shape)
+    spread = np.log(parts.e2)
+    third = np.sign(parts.e3 - 3.0 * parts.e2 + 2.0) * np.log(parts.e3)
+    # A component that hardly varies has no decay to speak of.
+    decay = parts.gamma * np.minimum(1.0, 10.0 * spread)
+    order = np.argsort(decay, axis=1)
+    sorted_ = [np.take_along_axis(values, order, axis=1) for values in (decay, spread, third)]
+    return np.concatenate([*sorted_, parts.w[:, None]], axis=1)
+
+
 def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatArray, FloatArray]:
     """Give the weighted residuals of each start against the targets (queues not included), and their derivatives."""
     parts = _parts(theta, shape)
@@ -164,19 +176,20 @@ def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatAr
             ],
             axis=1,
         )
-    return residuals, np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+    return residuals, np.where(np.isfinite(slopes), slopes, 0.0)
 
 
-def on_moments(theta: FloatArray, shape: Shape, targets: Targets) -> FloatArray:
-    """Give the nearest parameters whose second and third moment are the targets'."""
+def on_moments(theta: FloatArray, shape: Shape, targets: Targets, rounds: int = 2) -> FloatArray:
+    """Give the nearest parameters whose second and third moment are the targets', `rounds` steps towards them."""
 
     def constraints(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             (m2, m3), slopes = _moments(_parts(rows, shape), shape)
-            values = np.stack([np.log(m2 / targets.m2), np.log(m3 / targets.m3)], axis=1)
-        return np.nan_to_num(values), np.nan_to_num(np.stack(slopes, axis=1))
+            values, changes = np.log(np.array([m2 / targets.m2, m3 / targets.m3])).T, np.array(slopes)
+        fine = np.isfinite(values).all(axis=1) & np.isfinite(changes).all(axis=(0, 2))
+        return np.where(fine[:, None], values, 0.0), np.where(fine[:, None], changes, 0.0).transpose(1, 0, 2)
 
-    return onto_constraints(theta, constraints)
+    return onto_constraints(theta, constraints, rounds)
 
 
 def _moments(

@@ -54,4 +54,4 @@ def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tupl
     with np.errstate(invalid="ignore", divide="ignore"):
         residuals = np.log(number / targets.queue.responses) * targets.queue_weights
         slopes = slopes / number[:, :, None] * targets.queue_weights[:, None]
-    return residuals, np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+    return residuals, np.where(np.isfinite(slopes), slopes, 0.0)

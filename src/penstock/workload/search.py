@@ -60,10 +60,12 @@ def _reaches(c2: float, strongest: float, k: int) -> bool:
     return spread > 0 and spread / c2 > 1.05 * strongest
 
 
-def compose(shape: Shape, targets: Targets, rng: np.random.Generator, is_late: IsLate) -> Iterator[Found]:
-    """Search the compositions of one shape."""
+def compose(
+    shape: Shape, targets: Targets, rng: np.random.Generator, is_late: IsLate, most: int = 4
+) -> Iterator[Found]:
+    """Search the compositions of one shape; the `most` promising go on to the queue."""
     low, high = product_form.bounds(shape, targets.n)
-    count = 4 if shape.components == 1 else 10
+    count = 3 if shape.components == 1 else 8
     start = product_form.starts(shape, targets, count, rng)
 
     def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -71,12 +73,22 @@ def compose(shape: Shape, targets: Targets, rng: np.random.Generator, is_late: I
 
     theta, loss = least_squares(
         descriptors, start, low, high, iterations=30, is_late=is_late, stiff=STIFF,
-        retract=lambda rows: product_form.on_moments(rows, shape, targets),
+        retract=lambda rows: product_form.on_moments(rows, shape, targets, rounds=1),
     )  # fmt: skip
-    order = np.argsort(loss)
-    keep = [int(i) for i in order if np.isfinite(loss[i])][: 2 if shape.components == 1 or shape.order > 8 else 4]
+    keep = _different(loss, product_form.invariants(theta, shape), most)
     if keep:
         yield from polish(shape, theta[keep], targets, is_late)
+
+
+def _different(loss: FloatArray, marks: FloatArray, most: int) -> list[int]:
+    """Give the best rows, no two of them alike."""
+    keep: list[int] = []
+    for i in np.argsort(loss):
+        if np.isfinite(loss[i]) and all(float(np.max(np.abs(marks[i] - marks[k]))) > 0.05 for k in keep):
+            keep.append(int(i))
+        if len(keep) == most:
+            break
+    return keep
 
 
 def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 12) -> Iterator[Found]:
@@ -126,7 +138,7 @@ def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> It
 
 
 def free(
-    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 20
+    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 24
 ) -> Iterator[Found]:
     """Search on from a chain without hidden transitions, every mean time and transition being free."""
     chain = FreeChain.like(p)

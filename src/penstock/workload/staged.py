@@ -207,7 +207,7 @@ def evaluate_chain(
     if pull is not None:
         residuals = np.concatenate([residuals, _PULL * (theta[0] - pull)])
         slopes = np.concatenate([slopes, _PULL * np.eye(size)])
-    return residuals[None], np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)[None]
+    return residuals[None], np.where(np.isfinite(slopes), slopes, 0.0)[None]
 
 
 def _descriptors(mu: FloatArray, p: FloatArray, targets: Targets) -> FloatArray:
