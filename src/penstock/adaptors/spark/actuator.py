@@ -282,8 +282,8 @@ class SparkActuator:
         """
         now = self._monotonic()
         is_missing = self._scaler.active_count() < action.target.executors
-        if is_new:
-            self._starting_until = now + _LONGEST_START_SECONDS if is_missing else None
+        if is_new and is_missing:
+            self._starting_until = now + _LONGEST_START_SECONDS
         elif not is_missing and self._starting_until is not None:
             self._starting_until = min(self._starting_until, now + self._warm_seconds)
         return self._starting_until is not None and now < self._starting_until
