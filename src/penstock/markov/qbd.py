@@ -65,8 +65,8 @@ class QueueGradient:
     """
 
     number: FloatArray
-    to_D0: FloatArray
-    to_D1: FloatArray
+    to_D0: FloatArray  # noqa: N815 (the papers' symbols)
+    to_D1: FloatArray  # noqa: N815
 
 
 def mean_response(arrivals: MAP, service: PH) -> float:
@@ -160,7 +160,7 @@ def queue_gradient(D0: FloatArray, D1: FloatArray, alpha: FloatArray, T: FloatAr
         return one @ other.transpose(0, 2, 1)
 
     def traced(matrix: FloatArray) -> FloatArray:
-        return np.einsum("kajbj->kab", matrix.reshape(k, n, m, n, m))
+        return np.asarray(np.einsum("kajbj->kab", matrix.reshape(k, n, m, n, m)))
 
     xi, h0 = b.xi[:, :, None], idle[:, None, :]
     h1 = (lift(idle) + (1.0 - L)[:, :, None] * b.tau + b.sigma) @ alpha
@@ -205,7 +205,7 @@ def _busy_period(D0: FloatArray, D1: FloatArray, alpha: FloatArray, T: FloatArra
     local = _kron(D0, np.broadcast_to(np.eye(m), (k, m, m))) + _kron(identity, T)
     down = _kron(identity, t[:, :, None] * alpha)
     G = _cyclic_reduction(up, local, down)
-    inner = np.linalg.inv(-(local + up @ G))
+    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G)), dtype=np.float64)
     V = inner @ (np.eye(n)[:, None, :] * t[:, None, :, None]).reshape(k, n * m, n)
     V = V / V.sum(axis=2, keepdims=True)
     exact = (V[:, :, :, None] * alpha).reshape(k, n * m, n * m)
@@ -254,11 +254,8 @@ def _centred_solve(A: FloatArray, right: FloatArray) -> FloatArray:
     n = A.shape[1]
     x = np.zeros(right.shape)
     if n > 1:
-        # Rows are dependent: the best posed n - 1 of them would do; least squares uses all.
-        B = A[:, :, :-1]
-        scale = np.abs(A).max(axis=2, keepdims=True)
-        B, c = B / scale, right[:, :, None] / scale
-        x[:, :-1] = np.linalg.solve(B[:, :-1], c[:, :-1])[:, :, 0]
+        scale = np.abs(A[:, :-1]).max(axis=2, keepdims=True)  # so that slow rows count as much as fast ones
+        x[:, :-1] = np.linalg.solve(A[:, :-1, :-1] / scale, right[:, :-1, None] / scale)[:, :, 0]
     return x
 
 

@@ -151,4 +151,3 @@ def best_distinct(
         if len(chosen) == best:
             break
     return chosen, dropped
-

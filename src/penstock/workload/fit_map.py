@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.clock import stopwatch
-from penstock.errors import ConfigurationError, ModelError, NotReadyError
+from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP
 from penstock.workload import search, simple_fits
 from penstock.workload.candidates import QUEUE_BAR, FittedMap, Recipe, best_distinct, score
@@ -30,6 +30,10 @@ NEEDED = 256
 
 _CLOSE_QUEUE = 0.06
 """Error of the best composition's queue up to which chains of stages are not tried."""
+
+
+_GOOD_LOSS = 2.5
+"""Loss up to which a fit taken on from the last window is good enough, whatever the last window's was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,7 @@ class FitResult:
     kind: str
     notes: tuple[str, ...]
     queue: ReplayedQueue
+    max_states: int
     is_warm: bool = False
 
 
@@ -117,7 +122,7 @@ def fit_maps(
         if not fitting.is_good:
             fitting.search(rng)
     if not fitting.candidates:
-        raise ModelError("no process could be fitted in the time given; allow a longer budget_seconds")
+        fitting.fall_back()
     # A Poisson process has no moments to adjust: what a process with more parameters gains is the sample's chance.
     first = next((c for c in fitting.candidates if c.family == "poisson"), None) if kind == "poisson" else None
     chosen, dropped = best_distinct(fitting.candidates, best, first)
@@ -126,7 +131,7 @@ def fit_maps(
         notes.append(f"{dropped} candidates dropped: their queue is off by more than a factor of 2")
     if is_late():
         notes.append(f"the budget of {budget_seconds:g} s ended the search")
-    return FitResult(trace, tuple(chosen), elapsed(), kind, tuple(notes), queue, fitting.is_warm)
+    return FitResult(trace, tuple(chosen), elapsed(), kind, tuple(notes), queue, max_states, fitting.is_warm)
 
 
 class _Fitting:
@@ -148,18 +153,20 @@ class _Fitting:
         if trace.is_constant:
             self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=True)
             return "constant"
-        if simple_fits.is_negative(trace) and self.max_states >= 2:
+        if self.max_states > 1 and simple_fits.is_negative(trace):
             self._closed(simple_fits.negative_fits(trace, self.max_states))
             if self.candidates:
                 return "negative"
-        if not simple_fits.is_correlated(trace) or self.max_states == 1:
-            kind = "poisson" if simple_fits.is_exponential(trace) or self.max_states == 1 else "renewal"
+        if self.max_states == 1:
+            self._add([(MAP.poisson(1.0), Recipe("poisson"))])
+            self.notes.append("a single state is a Poisson process, whatever the window: allow at least 2 for a fit")
+            return "correlated" if simple_fits.is_correlated(trace) else "renewal"
+        if not simple_fits.is_correlated(trace):
+            kind = "poisson" if simple_fits.is_exponential(trace) else "renewal"
             if kind == "poisson":
                 self._add([(MAP.poisson(1.0), Recipe("poisson"))])
-            if self.max_states > 1:
-                self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=kind == "renewal")
-            closest = min((_worst(c) for c in self.candidates), default=np.inf)
-            if closest <= QUEUE_BAR or self.max_states == 1:
+            self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=kind == "renewal")
+            if min((_worst(c) for c in self.candidates), default=np.inf) <= QUEUE_BAR:
                 return kind
             self.notes.append("no single lag shows dependence, yet the queue does: fitted as correlated")
         return None
@@ -171,9 +178,9 @@ class _Fitting:
         for fitted in warm.maps:
             if fitted.states <= self.max_states:
                 self._add(search.again(fitted.recipe, targets, self.is_late))
-        before = min((_worst(c) for c in warm.maps), default=0.0)
-        now = min((_worst(c) for c in self.candidates), default=np.inf)
-        if now > max(QUEUE_BAR, 1.5 * before):
+        before = min((c.loss for c in warm.maps), default=np.inf)
+        now = min((c.loss for c in self.candidates), default=np.inf)
+        if warm.max_states != self.max_states or now > max(_GOOD_LOSS, 1.5 * before):
             self.is_warm = False
             self.notes.append("the last window's processes no longer fit: searched anew")
 
@@ -183,7 +190,7 @@ class _Fitting:
         return self.is_warm and bool(self.candidates)
 
     def search(self, rng: np.random.Generator) -> None:
-        """Search compositions, smallest first, until there are enough good ones; then stages if the queue needs them."""
+        """Search compositions, smallest first, until enough are good; then stages, if the queue needs them."""
         targets = targets_of(self.trace, self.queue)
         hard = False
         for shape in search.shapes_for(targets, self.max_states):
@@ -205,6 +212,11 @@ class _Fitting:
             for stages in search.stages_for(self.max_states):
                 if not self.is_late():
                     self._add(search.stage(stages, start, targets, self.is_late))
+
+    def fall_back(self) -> None:
+        """Take independent times where no correlated process of so many states came about."""
+        self._closed(simple_fits.renewal_fits(self.trace, self.max_states), keep_notes=True)
+        self.notes.append(f"no correlated process of up to {self.max_states} states fits: times taken as independent")
 
     def _is_close(self) -> bool:
         return min((_worst(c) for c in self.candidates), default=np.inf) <= _CLOSE_QUEUE

@@ -42,6 +42,7 @@ def dispersion_weights(lags: IntArray, count: int) -> FloatArray:
     following = np.minimum(at + 1, last)
     width = np.maximum(lags[following] - lags[at], 1)
     share = np.where(inside, (every - lags[at]) / width, 0.0)
-    w: FloatArray = np.bincount(at[inside], (weight * (1.0 - share))[inside], lags.size)
-    w += np.bincount(following[inside], (weight * share)[inside], lags.size)
+    w = np.zeros(lags.size)
+    np.add.at(w, at[inside], (weight * (1.0 - share))[inside])
+    np.add.at(w, following[inside], (weight * share)[inside])
     return w

@@ -8,6 +8,7 @@ are by batch means (`standard_errors`), not by formulas for independent or Gauss
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +24,6 @@ LEAST = 64
 """Fewest inter-arrival times that can be described: two in each batch of the standard errors."""
 
 _PAIRS = ((1, 1), (1, 4), (4, 4), (4, 16), (16, 16), (16, 64), (64, 64), (64, 256), (256, 256))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and how far it may be off (one standard error)."""
-
-    value: float
-    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +137,7 @@ def describe_iats(iats: npt.ArrayLike, *, max_lag: int = 1000) -> TraceDescripti
     zero_share, distinct, step, largest = _granularity(values, mean)
     notes = _notes(x, zero_share, step, mean)
     top = np.sort(np.partition(x, n - max(1, n // 1000))[n - max(1, n // 1000) :])
-    common = {
+    common: dict[str, Any] = {
         "n": n, "mean": mean, "m2": m2 * mean**2, "m3": m3 * mean**3, "zero_share": zero_share,
         "distinct": distinct, "coarse_step": step, "largest": largest,
         "tail_share": float((top * top).sum() / (m2 * n)),

@@ -192,9 +192,7 @@ def on_moments(theta: FloatArray, shape: Shape, targets: Targets, rounds: int = 
     return onto_constraints(theta, constraints, rounds)
 
 
-def _moments(
-    parts: _Parts, shape: Shape
-) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+def _moments(parts: _Parts, shape: Shape) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     """Give m2 and m3, and the derivatives of their logarithms (starts, parameters)."""
     count, j = parts.p.shape
     m2, m3 = 2.0 * parts.b2 * parts.e2.prod(axis=1), 6.0 * parts.b3 * parts.e3.prod(axis=1)

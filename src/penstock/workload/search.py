@@ -137,9 +137,7 @@ def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> It
         yield from free(mu[0], p[0], targets, is_late)
 
 
-def free(
-    mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 24
-) -> Iterator[Found]:
+def free(mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 24) -> Iterator[Found]:
     """Search on from a chain without hidden transitions, every mean time and transition being free."""
     chain = FreeChain.like(p)
     start = chain.parameters(mu, p)
@@ -199,7 +197,7 @@ def _with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> 
     return evaluate
 
 
-def _chain_evaluate(chains: Chains, targets: Targets, pull: FloatArray | None = None, slack: float = 1.0) -> Evaluate:
+def _chain_evaluate(chains: Chains, targets: Targets, pull: FloatArray | None = None) -> Evaluate:
     def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         return staged.evaluate_chain(theta, chains, targets, pull)
 

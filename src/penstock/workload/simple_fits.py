@@ -16,6 +16,8 @@ from penstock.markov import MAP, PH, fit_mean_scv, fit_three_moments, map2_feasi
 from penstock.workload.moments import TraceDescription
 
 _SIGMAS = 4.0
+_BEYOND = 1.3
+"""How far beyond perfect alternation (1) the correlation asked for may lie for perfect alternation to be given."""
 
 
 def is_correlated(trace: TraceDescription) -> bool:
@@ -45,11 +47,12 @@ def is_exponential(trace: TraceDescription) -> bool:
 
 
 def is_negative(trace: TraceDescription) -> bool:
-    """Say whether neighbouring times are negatively correlated, and nothing is positively."""
+    """Say whether short times follow long ones, and long runs of times are the more regular for it."""
     if not trace.lags.size:
         return False
-    z = trace.acf_at_lags / np.maximum(trace.acf_errors, 1e-12)
-    return bool(z[0] < -_SIGMAS and np.all(z[trace.lags <= 100][1:] < _SIGMAS + 1.0))
+    first = float(trace.acf_at_lags[0] / max(trace.acf_errors[0], 1e-12))
+    longer = trace.idi[(trace.idi_counts >= 8) & (trace.idi_counts <= 200)]
+    return bool(first < -_SIGMAS and np.all(longer < 1.05 * trace.scv))
 
 
 def renewal_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MAP, tuple[str, ...]]]:
@@ -100,19 +103,23 @@ def negative_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, M
 
 
 def _alternating(c2: float, m3: float, rho: float, k: int) -> MAP | None:
-    """Give 2 k phases of mean 1 with this SCV and first autocorrelation, the third moment as near as can be."""
+    """Give 2 k phases of mean 1 with this SCV and first autocorrelation, or a little short of it.
+
+    The third moment is as near as can be. ``None`` when k stages are far from enough.
+    """
     spread = (1.0 + c2) / (1.0 + 1.0 / k) - 1.0  # variance of the phases' mean times
     if spread <= 0:
         return None
-    gamma = rho * c2 / spread
+    if rho * c2 / spread < -_BEYOND:
+        return None
+    gamma = max(rho * c2 / spread, -1.0)
     third = (1.0 + 1.0 / k) * (1.0 + 2.0 / k)
     # Two mean times with variance v and skewness s lie at shares p, q with s = (q - p) / sqrt(p q); gamma needs
     # min(p, q) / max(p, q) >= -gamma.
     skew = (m3 / third - 1.0 - 3.0 * spread) / spread**1.5
     p = 0.5 * (1.0 - skew / math.sqrt(4.0 + skew * skew))
     least = max(-gamma / (1.0 - gamma), spread / (1.0 + spread) + 1e-9) if skew < 0 else -gamma / (1.0 - gamma)
-    if gamma < -1.0 or least >= 0.5:
-        return None
+    least = min(least, 0.5)
     p = min(max(p, least), 1.0 - least)
     q = 1.0 - p
     low, high = 1.0 - math.sqrt(spread * p / q), 1.0 + math.sqrt(spread * q / p)

@@ -158,9 +158,7 @@ class FreeChain:
             mu = np.exp(logs)
             e1, e2, e3 = (pi * mu**k for k in (1, 2, 3))
             s1, s2, s3 = (e.sum(axis=1) for e in (e1, e2, e3))
-            values = np.stack(
-                [np.log(2.0 * s2 / s1**2 / targets.m2), np.log(6.0 * s3 / s1**3 / targets.m3)], axis=1
-            )
+            values = np.stack([np.log(2.0 * s2 / s1**2 / targets.m2), np.log(6.0 * s3 / s1**3 / targets.m3)], axis=1)
             slopes = np.stack(
                 [
                     2.0 * (e2 / s2[:, None] - e1 / s1[:, None]),

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every window and every parameter, whatever they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.markov import MAP, map2_from_moments
+from penstock.markov.qbd import queue_means
+from penstock.workload import describe_iats, fit_maps, product_form, replay, staged
+from penstock.workload.product_form import Shape
+from penstock.workload.replay_queue import service
+from penstock.workload.staged import Cycle, Stages
+from penstock.workload.targets import targets_of
+
+_WINDOW = map2_from_moments(1.0, 4.0, 40.0, 0.8).sample(3000, np.random.default_rng(1))
+_TARGETS = targets_of(describe_iats(_WINDOW), replay(_WINDOW, np.random.default_rng(2)))
+_SHAPES = st.builds(Shape, st.integers(1, 3), st.sampled_from([0, 2, 3]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(shape=_SHAPES, seed=st.integers(0, 2**32 - 1))
+def test_every_parameter_within_bounds_is_a_valid_process(shape: Shape, seed: int) -> None:
+    """Feasibility by construction: any theta within its bounds composes to a MAP of mean 1."""
+    low, high = product_form.bounds(shape, 50_000)
+    theta = np.random.default_rng(seed).uniform(low, high)[None]
+    d0, d1 = product_form.matrices(theta, shape)
+    process = MAP(d0[0], d1[0])
+    assert process.order == shape.order
+    assert abs(process.mean - 1.0) < 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(burst=st.integers(1, 6), lull=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_every_cycle_within_bounds_is_a_valid_process(burst: int, lull: int, seed: int) -> None:
+    """Any cycle within its bounds is a MAP of mean 1 and of the order stated."""
+    stages = Stages(burst, lull)
+    low, high = staged.cycle_bounds(stages, 50_000)
+    theta = np.random.default_rng(seed).uniform(low, high)[None]
+    d0, d1 = staged.rates_of(*staged.chains_of_cycles(theta, stages))
+    process = MAP(d0[0], d1[0])
+    assert process.order == stages.order
+    assert abs(process.mean - 1.0) < 1e-6
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    scv=st.floats(1.3, 15.0), tail=st.floats(1.1, 4.0), decay=st.floats(0.0, 0.98),
+    size=st.integers(300, 4000), seed=st.integers(0, 1000), scale=st.sampled_from([1e-6, 1.0, 3600.0]),
+)  # fmt: skip
+def test_every_window_of_a_map2_gets_valid_processes(
+    *, scv: float, tail: float, decay: float, size: int, seed: int, scale: float
+) -> None:
+    """Whatever the window, fits are valid, of its mean, within the states, ranked, and reported with errors."""
+    m2 = 1.0 + scv
+    process = map2_from_moments(1.0, m2, 1.5 * m2 * m2 * tail, decay)
+    window = process.sample(size, np.random.default_rng(seed)) * scale
+    fit = fit_maps(window, best=3, max_states=8, seed=seed)
+    assert fit.maps
+    assert [m.loss for m in fit.maps] == sorted(m.loss for m in fit.maps) or fit.kind == "poisson"
+    for fitted in fit.maps:
+        assert fitted.states <= 8
+        MAP(fitted.map.D0, fitted.map.D1)
+        assert abs(fitted.map.mean / window.mean() - 1.0) < 1e-6
+        assert np.isfinite(fitted.loss)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_response_times_grow_convexly_with_the_load(seed: int) -> None:
+    """Of any composition, mean response time is increasing and convex in the utilisation, as theory demands."""
+    shape = Shape(2)
+    low, high = product_form.bounds(shape, 2000)
+    theta = np.random.default_rng(seed).uniform(0.5 * low, 0.5 * high)[None]
+    d0, d1 = product_form.matrices(theta, shape)
+    loads = np.array([0.2, 0.4, 0.6, 0.8])
+    means = queue_means(
+        np.tile(d0, (4, 1, 1)), np.tile(d1, (4, 1, 1)), service().alpha, service().T / loads[:, None, None]
+    )
+    growth = np.diff(means.response)
+    assert np.all(growth > 0)
+    assert np.all(np.diff(growth) > -1e-9 * means.response[1:-1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(cycle=st.builds(
+    Cycle, st.floats(0.05, 0.9), st.floats(1.5, 1e3), st.floats(200, 5000), st.floats(0.05, 0.9),
+    st.floats(1.5, 100), st.floats(0.05, 0.95),
+))  # fmt: skip
+def test_more_stages_make_the_queue_shorter(cycle: Cycle) -> None:
+    """Of the same bursts and lulls, more regular ones never wait longer."""
+    responses = []
+    for stages in (Stages(1, 1), Stages(3, 3)):
+        d0, d1 = staged.rates_of(*staged.chains_of_cycles(cycle.parameters()[None], stages))
+        responses.append(float(queue_means(d0, d1, service().alpha, service().T[None] / 0.7).response[0]))
+    assert responses[1] <= responses[0] * 1.02
