@@ -21,7 +21,7 @@ def test_without_options_the_built_in_demo() -> None:
     assert operator.app == "penstock.apps.log_analysis:log_analysis"
     assert operator.executors == (1, 2)
     assert operator.cpu_shares == (0.4, 0.55, 0.7, 0.85, 1.0)
-    assert settings.objective == {"p95": 3.0}
+    assert settings.objective == {"p95": 6.0}
     assert settings.policy.name == "threshold"
     assert settings.policy.options["every_seconds"] == "5s"
     assert "duration=4m" in str(settings.arrivals.shape)
