@@ -33,13 +33,14 @@ def test_every_parameter_within_bounds_is_a_valid_process(shape: Shape, seed: in
 
 
 @settings(max_examples=40, deadline=None)
-@given(burst=st.integers(1, 6), lull=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
-def test_every_cycle_within_bounds_is_a_valid_process(burst: int, lull: int, seed: int) -> None:
+@given(
+    stages=st.builds(Stages, st.integers(1, 6), st.integers(1, 5), st.integers(1, 3)), seed=st.integers(0, 2**32 - 1)
+)
+def test_every_cycle_within_bounds_is_a_valid_process(stages: Stages, seed: int) -> None:
     """Any cycle within its bounds is a MAP of mean 1 and of the order stated."""
-    stages = Stages(burst, lull)
     low, high = staged.cycle_bounds(stages, 50_000)
     theta = np.random.default_rng(seed).uniform(low, high)[None]
-    d0, d1 = staged.rates_of(*staged.chains_of_cycles(theta, stages))
+    d0, d1 = staged.rates_of(*staged.chains_of_cycles(theta, stages), stages.phases())
     process = MAP(d0[0], d1[0])
     assert process.order == stages.order
     assert abs(process.mean - 1.0) < 1e-6
@@ -93,6 +94,6 @@ def test_more_stages_make_the_queue_shorter(cycle: Cycle) -> None:
     """Of the same bursts and lulls, more regular ones never wait longer."""
     responses = []
     for stages in (Stages(1, 1), Stages(3, 3)):
-        d0, d1 = staged.rates_of(*staged.chains_of_cycles(cycle.parameters()[None], stages))
+        d0, d1 = staged.rates_of(*staged.chains_of_cycles(cycle.parameters()[None], stages), stages.phases())
         responses.append(float(queue_means(d0, d1, service().alpha, service().T[None] / 0.7).response[0]))
     assert responses[1] <= responses[0] * 1.02

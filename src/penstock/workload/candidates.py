@@ -17,6 +17,7 @@ from penstock.markov import MAP
 from penstock.workload.moments import TraceDescription
 from penstock.workload.product_form import Shape
 from penstock.workload.replay_queue import ReplayedQueue, predicted_responses
+from penstock.workload.staged import Chain
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -41,7 +42,7 @@ class Recipe:
     family: str
     shape: Shape | None = None
     theta: FloatArray | None = None
-    process: MAP | None = None  # of mean 1, for a chain of stages
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -193,15 +193,17 @@ class _Fitting:
         """Search compositions, smallest first, until enough are good; then stages, if the queue needs them."""
         targets = targets_of(self.trace, self.queue)
         hard = False
-        for shape in search.shapes_for(targets, self.max_states):
+        shapes = search.shapes_for(targets, self.max_states)
+        least = min((shape.base for shape in shapes), default=0)
+        for shape in shapes:
             if self.candidates and self.is_late():
                 return
-            if hard and (shape.base or shape.components != 3):
+            if hard and (shape.base > least or shape.components != 3):
                 continue
             most = 4 if shape.order <= 8 and not hard else 2
             found = list(search.compose(shape, targets, rng, self.is_late, most))
             for candidate, pair in zip(self._add(found), found, strict=True):
-                if shape.components == 2 and not shape.base:
+                if shape.components == 2:
                     self._pairs.append((candidate.loss, pair))
             if self._has_enough():
                 return
@@ -209,7 +211,7 @@ class _Fitting:
             hard = bool(self._pairs) and not self._is_close()
         if self._pairs and not self._is_close():
             start = min(self._pairs, key=lambda pair: pair[0])[1]
-            for stages in search.stages_for(self.max_states):
+            for stages in search.stages_for(targets, self.max_states):
                 if not self.is_late():
                     self._add(search.stage(stages, start, targets, self.is_late))
 

@@ -24,10 +24,11 @@ from penstock.workload.candidates import Recipe
 from penstock.workload.least_squares import Evaluate, least_squares
 from penstock.workload.product_form import Shape
 from penstock.workload.queue_terms import Matrices, queue_terms
-from penstock.workload.staged import Chains, Cycle, FreeChain, Stages
+from penstock.workload.staged import Chain, Chains, Cycle, FreeChain, Stages
 from penstock.workload.targets import Targets
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 IsLate = Callable[[], bool]
 Found = tuple[MAP, Recipe]
 
@@ -38,14 +39,15 @@ STIFF = 2
 def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
     """Give the compositions worth trying for a window, smallest first.
 
-    A composition without a base has SCV of at least 1 and autocorrelations below (SCV - 1) / (2 SCV); with a base of k
-    phases the first is 1 / k and the second wider.
+    A composition without a base has SCV of at least 1, m3 of at least 1.5 m2^2, and autocorrelations below
+    (SCV - 1) / (2 SCV); a base of k phases widens all three.
     """
     c2, strongest = targets.scv, float(np.max(targets.acf, initial=0.0))
+    least = staged.parts_needed(targets.m2, targets.m3)
     shapes = []
-    if c2 > 1.0 + 1e-6:
+    if c2 > 1.0 + 1e-6 and least == 1:
         shapes += [Shape(j) for j in range(1, 6)]
-    k = 2
+    k = max(2, least)
     while k <= max_states // 2 and not _reaches(c2, strongest, k):
         k += 1
     # Below SCV 1 the base is what sets the third moment: more phases of it are worth more than more components.
@@ -112,10 +114,13 @@ def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, i
             yield from _valid(d0[0], d1[0], Recipe(name, shape=shape, theta=theta[i]))
 
 
-def stages_for(max_states: int) -> list[Stages]:
+def stages_for(targets: Targets, max_states: int) -> list[Stages]:
     """Give the chains of stages worth trying, the largest first."""
-    most = Stages(max(1, (3 * max_states) // 8), max(1, (max_states - (3 * max_states) // 8) // 2))
-    return [s for s in (most, Stages(4, 4), Stages(2, 2)) if s.order <= min(max_states, most.order)][:3]
+    parts = staged.parts_needed(targets.m2, targets.m3)
+    burst = max(1, (3 * max_states) // 8)
+    largest = Stages(burst, max(1, (max_states - burst) // (1 + parts)), parts)
+    smaller = [Stages(k, k, parts) for k in (4, 3, 2) if k + (1 + parts) * k < largest.order]
+    return [s for s in (largest, *smaller[:1], *smaller[-1:]) if s.order <= max_states][:3]
 
 
 def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> Iterator[Found]:
@@ -124,44 +129,43 @@ def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> It
     if cycle is None:
         return
     low, high = staged.cycle_bounds(stages, targets.n)
+    phases = stages.phases()
 
     def chains(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         return staged.chains_of_cycles(rows, stages)
 
     theta, loss = least_squares(
-        _chain_evaluate(chains, targets), np.clip(cycle.parameters(), low, high)[None], low, high,
+        _chain_evaluate(chains, phases, targets), np.clip(cycle.parameters(), low, high)[None], low, high,
         iterations=8, is_late=is_late, stiff=STIFF,
     )  # fmt: skip
     if np.isfinite(loss[0]):
         mu, p = chains(theta)
-        yield from free(mu[0], p[0], targets, is_late)
+        yield from free(Chain(mu[0], p[0], phases), targets, is_late)
 
 
-def free(mu: FloatArray, p: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 24) -> Iterator[Found]:
-    """Search on from a chain without hidden transitions, every mean time and transition being free."""
-    chain = FreeChain.like(p)
-    start = chain.parameters(mu, p)
-    low, high = chain.bounds(start)
+def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int = 24) -> Iterator[Found]:
+    """Search on from a chain, every mean time and transition being free."""
+    kind = FreeChain.like(chain.p, chain.phases)
+    start = kind.on_moments(kind.parameters(chain.mu, chain.p)[None], targets)[0]
+    low, high = kind.bounds(start)
     theta, loss = least_squares(
-        _chain_evaluate(chain.chains, targets, pull=start), start[None], low, high, iterations=iterations,
-        is_late=is_late, stiff=STIFF, retract=lambda rows: chain.on_moments(rows, targets),
+        _chain_evaluate(kind.chains, chain.phases, targets, pull=start), start[None], low, high,
+        iterations=iterations, is_late=is_late, stiff=STIFF, retract=lambda rows: kind.on_moments(rows, targets),
     )  # fmt: skip
     if not np.isfinite(loss[0]):
         return
-    means, steps = chain.chains(theta)
-    d0, d1 = staged.rates_of(means, steps)
-    for process, recipe in _valid(d0[0], d1[0], Recipe("stages")):
-        yield process, Recipe(recipe.family, process=process)
+    mu, p = kind.chains(theta)
+    d0, d1 = staged.rates_of(mu, p, chain.phases)
+    yield from _valid(d0[0], d1[0], Recipe("stages", chain=Chain(mu[0], p[0], chain.phases)))
 
 
 def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
     """Search on from what an earlier window's fit ended with."""
     if recipe.shape is not None and recipe.theta is not None:
-        yield from polish(recipe.shape, recipe.theta[None], targets, is_late, iterations=8)
-    elif recipe.process is not None:
-        mu = -1.0 / recipe.process.D0.diagonal()
-        p = recipe.process.D1 * mu[:, None]
-        yield from free(mu, p / p.sum(axis=1, keepdims=True), targets, is_late, iterations=7)
+        theta = product_form.on_moments(recipe.theta[None], recipe.shape, targets, rounds=6)
+        yield from polish(recipe.shape, theta, targets, is_late, iterations=8)
+    elif recipe.chain is not None:
+        yield from free(recipe.chain, targets, is_late, iterations=7)
 
 
 def cycle_of(recipe: Recipe, stages: Stages) -> Cycle | None:
@@ -197,11 +201,11 @@ def _with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> 
     return evaluate
 
 
-def _chain_evaluate(chains: Chains, targets: Targets, pull: FloatArray | None = None) -> Evaluate:
+def _chain_evaluate(chains: Chains, phases: IntArray, targets: Targets, pull: FloatArray | None = None) -> Evaluate:
     def descriptors(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return staged.evaluate_chain(theta, chains, targets, pull)
+        return staged.evaluate_chain(theta, chains, phases, targets, pull)
 
-    return _with_queue(descriptors, lambda theta: staged.rates_of(*chains(theta)), targets)
+    return _with_queue(descriptors, lambda theta: staged.rates_of(*chains(theta), phases), targets)
 
 
 def _valid(d0: FloatArray, d1: FloatArray, recipe: Recipe) -> Iterator[Found]:

@@ -5,14 +5,16 @@ In a composition of two-phase processes the slowest phase lasts a geometric numb
 follow each other without a lull to recover in. Windows of real traffic may hold a few long cycles only, and then the
 response time grows far less with the utilisation than such a model says. Here a burst passes through several stages
 and so does a lull, which makes both more regular (as the Erlang distribution is the least variable one of so many
-phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull holds two phases, for long and short times.
+phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull holds two states, for long and short times; the
+long ones may be sums of several exponential times, where the window's third moment is too small for one.
 
 ========  ==============================================================================================
 Symbol    Meaning
 ========  ==============================================================================================
-mu        mean time in each phase; there are no hidden transitions, so D0 = -diag(1 / mu)
-P         phase after one arrival to phase after the next; D1 = diag(1 / mu) P
+mu        mean time in each state
+P         state after one arrival to state after the next
 pi        stationary vector of P
+r         phases of each state, in a row and equal; D0 has as many rows as all states together have phases
 ========  ==============================================================================================
 """
 
@@ -30,6 +32,7 @@ from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 Chains = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 _DIFFERENCE = 1e-6
@@ -39,15 +42,25 @@ _PULL = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """How many stages a burst has (one phase each), and a lull (two phases each)."""
+    """How many stages a burst has (one state each), and a lull (two states each); and the phases of a long time."""
 
     burst: int
     lull: int
+    parts: int = 1
+
+    @property
+    def states(self) -> int:
+        """Number of states."""
+        return self.burst + 2 * self.lull
 
     @property
     def order(self) -> int:
         """Number of phases."""
-        return self.burst + 2 * self.lull
+        return self.burst + (1 + self.parts) * self.lull
+
+    def phases(self) -> IntArray:
+        """Give the number of phases of each state: bursts, then short and long times of each stage of the lull."""
+        return np.array([1] * self.burst + [1, self.parts] * self.lull, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, Flo
     """Give mu and P for each row of a cycle's parameters; the mean is 1."""
     share, slow, memory = (1.0 / (1.0 + np.exp(-theta[:, i])) for i in (0, 3, 5))
     ratio, length, slow_ratio = np.exp(theta[:, 1]), np.exp(theta[:, 2]), np.exp(theta[:, 4])
-    count, n, kb, kl = len(theta), stages.order, stages.burst, stages.lull
+    count, n, kb, kl = len(theta), stages.states, stages.burst, stages.lull
     out_burst = np.minimum(kb / (length * (1.0 - share)), 1.0)
     out_lull = np.minimum(kl / (length * share), 1.0)
     draw = np.stack([1.0 - slow, slow], axis=1)
@@ -121,12 +134,13 @@ class FreeChain:
     """
 
     mask: BoolArray
-    anchors: npt.NDArray[np.int64]
+    anchors: IntArray
+    phases: IntArray
 
     @classmethod
-    def like(cls, p: FloatArray) -> FreeChain:
+    def like(cls, p: FloatArray, phases: IntArray) -> FreeChain:
         """Give the chain with the transitions of `p`."""
-        return cls(p > 0, np.argmax(p, axis=1))
+        return cls(p > 0, np.argmax(p, axis=1), phases)
 
     def _others(self) -> BoolArray:
         others = self.mask.copy()
@@ -153,12 +167,13 @@ class FreeChain:
         n = len(self.mask)
         _, p = self.chains(theta)
         pi = stationary_rows(p - np.eye(n))
+        second, third = moment_factors(self.phases)
 
         def constraints(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
             mu = np.exp(logs)
-            e1, e2, e3 = (pi * mu**k for k in (1, 2, 3))
+            e1, e2, e3 = (pi * factor * mu**k for k, factor in ((1, 1.0), (2, second), (3, third)))
             s1, s2, s3 = (e.sum(axis=1) for e in (e1, e2, e3))
-            values = np.stack([np.log(2.0 * s2 / s1**2 / targets.m2), np.log(6.0 * s3 / s1**3 / targets.m3)], axis=1)
+            values = np.stack([np.log(s2 / s1**2 / targets.m2), np.log(s3 / s1**3 / targets.m3)], axis=1)
             slopes = np.stack(
                 [
                     2.0 * (e2 / s2[:, None] - e1 / s1[:, None]),
@@ -177,13 +192,63 @@ class FreeChain:
         return theta - 6.0, theta + 6.0
 
 
-def rates_of(mu: FloatArray, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain as it was found: mean times, transitions, and phases of each state."""
+
+    mu: FloatArray
+    p: FloatArray
+    phases: IntArray
+
+
+def moment_factors(phases: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Give E[X^2] / E[X]^2 and E[X^3] / E[X]^3 for sums of so many equal exponential times.
+
+    Examples
+    --------
+    >>> [values.tolist() for values in moment_factors(np.array([1, 2]))]
+    [[2.0, 1.5], [6.0, 3.0]]
+    """
+    second: FloatArray = 1.0 + 1.0 / phases
+    return second, second * (1.0 + 2.0 / phases)
+
+
+def parts_needed(m2: float, m3: float, slack: float = 0.03) -> int:
+    """Give how many phases long times need for a third moment this small, the mean being 1.
+
+    Of states with r phases each, m3 / m2^2 is at least (r + 2) / (r + 1) (by Cauchy and Schwarz); `slack` of it may be
+    missing, which moments within a hundredth of the window's make up for.
+
+    Examples
+    --------
+    >>> parts_needed(5.0, 40.0), parts_needed(5.0, 35.0)
+    (1, 2)
+    """
+    r = 1
+    while (r + 2.0) / (r + 1.0) * (1.0 - slack) > m3 / m2**2 and r < 8:
+        r += 1
+    return r
+
+
+def rates_of(mu: FloatArray, p: FloatArray, phases: IntArray) -> tuple[FloatArray, FloatArray]:
     """Give D0 and D1 of a stack of chains."""
-    return -np.eye(mu.shape[1]) / mu[:, :, None], p / mu[:, :, None]
+    if np.all(phases == 1):
+        return -np.eye(mu.shape[1]) / mu[:, :, None], p / mu[:, :, None]
+    last = np.cumsum(phases) - 1
+    first = last - phases + 1
+    owner = np.repeat(np.arange(phases.size), phases)
+    rate = (phases / mu)[:, owner]
+    order = owner.size
+    d0 = -np.eye(order) * rate[:, :, None]
+    inner = np.setdiff1d(np.arange(order), last)
+    d0[:, inner, inner + 1] = rate[:, inner]
+    d1 = np.zeros_like(d0)
+    d1[:, last[:, None], first[None, :]] = p * rate[:, last, None]
+    return d0, d1
 
 
 def evaluate_chain(
-    theta: FloatArray, chains: Chains, targets: Targets, pull: FloatArray | None = None
+    theta: FloatArray, chains: Chains, phases: IntArray, targets: Targets, pull: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Give the weighted residuals of one chain against the targets (queues not included), and their derivatives.
 
@@ -193,13 +258,15 @@ def evaluate_chain(
         One row.
     chains
         Gives mu and P for rows of parameters.
+    phases
+        Of each state.
     pull
         Where the parameters are held, softly; ``None``: nowhere.
     """
     size = theta.shape[1]
     shifted = theta + _DIFFERENCE * np.concatenate([np.zeros((1, size)), np.eye(size)])
     mu, p = chains(shifted)
-    values = _descriptors(mu, p, targets)
+    values = _descriptors(mu, p, phases, targets)
     slopes = (values[1:] - values[0]).T / _DIFFERENCE
     residuals = values[0]
     if pull is not None:
@@ -208,10 +275,11 @@ def evaluate_chain(
     return residuals[None], np.where(np.isfinite(slopes), slopes, 0.0)[None]
 
 
-def _descriptors(mu: FloatArray, p: FloatArray, targets: Targets) -> FloatArray:
+def _descriptors(mu: FloatArray, p: FloatArray, phases: IntArray, targets: Targets) -> FloatArray:
     pi = stationary_rows(p - np.eye(mu.shape[1]))
     square = mu * mu
-    m2, m3 = 2.0 * (pi * square).sum(axis=1), 6.0 * (pi * square * mu).sum(axis=1)
+    second, third = moment_factors(phases)
+    m2, m3 = (pi * square * second).sum(axis=1), (pi * square * mu * third).sum(axis=1)
     joint = _covariances(mu, p, pi, targets)
     scv = m2 - 1.0
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -119,10 +119,10 @@ def test_queue_terms_equal_differences(targets: Targets) -> None:
 
 def test_chain_of_stages_is_a_process_of_mean_one_and_right_shares() -> None:
     """A cycle has the share of lulls and the length asked for, and stages of a kind are equally likely."""
-    stages = Stages(3, 2)
+    stages = Stages(3, 2, 1)
     cycle = Cycle(0.3, 50.0, 2000.0, 0.4, 8.0, 0.7)
     mu, p = staged.chains_of_cycles(cycle.parameters()[None], stages)
-    d0, d1 = staged.rates_of(mu, p)
+    d0, d1 = staged.rates_of(mu, p, stages.phases())
     process = MAP(d0[0], d1[0])
     assert process.order == stages.order == 7
     assert process.mean == pytest.approx(1.0)
@@ -133,25 +133,28 @@ def test_chain_of_stages_is_a_process_of_mean_one_and_right_shares() -> None:
 
 def test_free_chain_round_trips_and_keeps_its_zeros(targets: Targets) -> None:
     """Parameters of a free chain give the chain back, and moving them adds no transition."""
-    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 2000.0, 0.4, 8.0, 0.7).parameters()[None], Stages(2, 2))
-    chain = FreeChain.like(p[0])
+    stages = Stages(2, 2, 2)
+    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 2000.0, 0.4, 8.0, 0.7).parameters()[None], stages)
+    chain = FreeChain.like(p[0], stages.phases())
     theta = chain.parameters(mu[0], p[0])
     again_mu, again_p = chain.chains(theta[None])
     assert again_mu[0] == pytest.approx(mu[0])
     assert again_p[0] == pytest.approx(p[0])
     _, moved = chain.chains(theta[None] + np.random.default_rng(9).normal(0, 1, theta.size))
     assert np.array_equal(moved[0] > 0, p[0] > 0)
-    residuals, slopes = staged.evaluate_chain(theta[None], chain.chains, targets, pull=theta)
+    residuals, slopes = staged.evaluate_chain(theta[None], chain.chains, chain.phases, targets, pull=theta)
     assert residuals.shape[1] == slopes.shape[1]
     assert np.all(residuals[0, -theta.size :] == 0.0)
 
 
-def test_chain_residuals_are_those_of_the_process(targets: Targets) -> None:
+@pytest.mark.parametrize("parts", [1, 3])
+def test_chain_residuals_are_those_of_the_process(parts: int, targets: Targets) -> None:
     """Following powers of two along the lags gives the autocorrelation of the process."""
-    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 300.0, 0.4, 8.0, 0.7).parameters()[None], Stages(2, 2))
-    chain = FreeChain.like(p[0])
-    residuals, _ = staged.evaluate_chain(chain.parameters(mu[0], p[0])[None], chain.chains, targets)
-    d0, d1 = staged.rates_of(mu, p)
+    stages = Stages(2, 2, parts)
+    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 300.0, 0.4, 8.0, 0.7).parameters()[None], stages)
+    chain = FreeChain.like(p[0], stages.phases())
+    residuals, _ = staged.evaluate_chain(chain.parameters(mu[0], p[0])[None], chain.chains, chain.phases, targets)
+    d0, d1 = staged.rates_of(mu, p, stages.phases())
     expected = residuals_of(MAP(d0[0], d1[0]), targets)[: residuals.shape[1]]
     assert residuals[0] == pytest.approx(expected, rel=1e-5, abs=1e-5)
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The windows the fit is measured on: real traces where there are any, and samples of known processes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.markov import MAP, map2_from_moments, superpose
+
+FloatArray = npt.NDArray[np.float64]
+
+KNOWN: dict[str, MAP] = {
+    "MAP(2)": map2_from_moments(1.0, 5.0, 60.0, 0.9),
+    "MAP(4)": superpose(
+        MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0]), MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
+    ),
+    "MAP(8)": superpose(
+        MAP.mmpp([[-0.002, 0.002], [0.006, -0.006]], [0.3, 3.0]),
+        MAP.mmpp([[-0.05, 0.05], [0.03, -0.03]], [0.1, 2.0]),
+        MAP.mmpp([[-1.0, 1.0], [0.5, -0.5]], [0.1, 2.0]),
+    ),
+}
+
+
+def data_folder() -> Path | None:
+    """Where the real traces are: PENSTOCK_DATA, or shared/data beside the repository."""
+    named = os.environ.get("PENSTOCK_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+def bc_paug89(folder: Path) -> FloatArray:
+    """Inter-arrival times of the Bellcore trace, in seconds."""
+    with lzma.open(folder / "bc-paug89" / "BC-pAug89.timestamps_us.txt.xz", "rt") as file:
+        return np.diff(np.loadtxt(file)) / 1e6
+
+
+def cloudphysics(folder: Path) -> FloatArray:
+    """Inter-arrival times of the block I/O trace, in seconds."""
+    with lzma.open(folder / "cloudphysics-io" / "cloudPhysicsIO.us.csv.xz", "rt") as file:
+        rows = csv.reader(file)
+        next(rows)
+        return np.diff(np.array([float(row[0]) for row in rows])) / 1e6
+
+
+def google_submits(folder: Path) -> FloatArray:
+    """Inter-arrival times of the task submissions after time zero, in seconds."""
+    with gzip.open(folder / "google-2011" / "task_events_part-00000-of-00500.csv.gz", "rt") as file:
+        times = np.array([float(row[0]) for row in csv.reader(file) if row[5] == "0"])
+    return np.diff(np.sort(times[times > 0])) / 1e6
+
+
+REAL: dict[str, Callable[[Path], FloatArray]] = {
+    "bc-paug89": bc_paug89,
+    "cloudphysics-io": cloudphysics,
+    "google-2011 submits": google_submits,
+}
