@@ -24,6 +24,7 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.fit.traces import KNOWN, REAL, data_folder
+
 from penstock.markov import MAP
 from penstock.workload import FitResult, fit_maps, predicted_responses, replay
 
@@ -146,9 +147,10 @@ def show(qualities: list[Quality], rows: dict[str, list[dict[str, float]]]) -> N
           "| queue 0.8 | true MAP 0.5 | 0.8 | worst of best | bars |")  # fmt: skip
     print("|---|" + "---:|" * 13 + "---|")
     for q in qualities:
+        warm = ", ".join(f"{moved}: {cpu:.2f}" for moved, cpu in q.warm_cpu_seconds.items())
         truth = ["-", "-"] if q.true_map_errors is None else [f"{100 * e:+.1f} %" for e in q.true_map_errors]
         cells = [
-            q.trace, str(q.max_states), f"{q.cold_cpu_seconds:.2f}", ", ".join(f"{k}: {v:.2f}" for k, v in q.warm_cpu_seconds.items()), str(q.states),
+            q.trace, str(q.max_states), f"{q.cold_cpu_seconds:.2f}", warm, str(q.states),
             f"{100 * q.m2:+.2f} %", f"{100 * q.m3:+.2f} %", f"{100 * q.scv:+.2f} %", f"{q.acf_rmse:.4f}",
             *(f"{100 * e:+.1f} %" for e in q.queue_errors), *truth,
             f"x{q.worst_factor_of_all:.2f} of {q.maps}", "met" if q.meets_bars else "NOT met",

@@ -104,15 +104,15 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     }  # fmt: skip
     misfit = (relative[1] / MOMENT_BAR) ** 2 + (relative[2] / MOMENT_BAR) ** 2
     if trace.skewness is not None and trace.acf.size:
-        errors["skewness"] = float(unit.skewness / trace.skewness - 1.0) if trace.skewness else None
+        errors["skewness"] = float(unit.skewness / trace.skewness - 1.0) if abs(trace.skewness) > 1e-9 else None
         far = min(_FAR_LAG, trace.acf.size)
         difference = unit.autocorrelation(np.arange(1, far + 1)) - trace.acf[:far]
         rmse = float(np.sqrt(np.mean(difference**2)))
         errors["acf_rmse"] = rmse
         misfit += (rmse / ACF_BAR) ** 2
-        chosen = trace.idi_counts <= 1000
+        chosen = (trace.idi_counts <= 1000) & (trace.idi > 0)
         ratio = unit.idi(trace.idi_counts[chosen]) / trace.idi[chosen]
-        errors["idi"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
+        errors["idi"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12))))) if chosen.any() else None
     responses = predicted_responses(unit, queue.utilisations)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(responses / queue.responses)

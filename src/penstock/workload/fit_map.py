@@ -20,10 +20,13 @@ from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP
 from penstock.workload import search, simple_fits
 from penstock.workload.candidates import QUEUE_BAR, FittedMap, Recipe, best_distinct, score
+from penstock.workload.mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription, check_iats, describe_iats
 from penstock.workload.replay_queue import ReplayedQueue, replay
 from penstock.workload.search import Found
 from penstock.workload.targets import targets_of
+
+FloatArray = npt.NDArray[np.float64]
 
 NEEDED = 256
 """Fewest inter-arrival times a process is fitted to."""
@@ -113,7 +116,7 @@ def fit_maps(
     def is_late() -> bool:
         return budget_seconds is not None and elapsed() >= budget_seconds
 
-    fitting = _Fitting(trace, queue, best, max_states, is_late)
+    fitting = _Fitting(values=values, trace=trace, queue=queue, best=best, max_states=max_states, is_late=is_late)
     kind = fitting.simple()
     if kind is None:
         kind = "correlated"
@@ -138,9 +141,16 @@ class _Fitting:
     """One window's candidates, as they are found."""
 
     def __init__(
-        self, trace: TraceDescription, queue: ReplayedQueue, best: int, max_states: int, is_late: Callable[[], bool]
+        self,
+        *,
+        values: FloatArray,
+        trace: TraceDescription,
+        queue: ReplayedQueue,
+        best: int,
+        max_states: int,
+        is_late: Callable[[], bool],
     ) -> None:
-        self.trace, self.queue = trace, queue
+        self.values, self.trace, self.queue = values, trace, queue
         self.best, self.max_states, self.is_late = best, max_states, is_late
         self.candidates: list[FittedMap] = []
         self.notes: list[str] = []
@@ -155,7 +165,11 @@ class _Fitting:
             return "constant"
         if self.max_states > 1 and simple_fits.is_negative(trace):
             self._closed(simple_fits.negative_fits(trace, self.max_states))
-            if self.candidates:
+            if not any(candidate.meets_bars for candidate in self.candidates):
+                targets = targets_of(trace, self.queue)
+                self._add(search.alternate(targets, self.max_states, self.is_late))
+                self._closed(simple_fits.renewal_fits(trace, self.max_states))
+            if min((_worst(c) for c in self.candidates), default=np.inf) <= 2.0 * QUEUE_BAR:
                 return "negative"
         if self.max_states == 1:
             self._add([(MAP.poisson(1.0), Recipe("poisson"))])
@@ -166,6 +180,9 @@ class _Fitting:
             if kind == "poisson":
                 self._add([(MAP.poisson(1.0), Recipe("poisson"))])
             self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=kind == "renewal")
+            mixture = mixture_renewal(self.values, self.max_states) if kind == "renewal" and trace.scv > 1 else None
+            if mixture is not None:
+                self._add([(mixture, Recipe("renewal, mixture"))])
             if min((_worst(c) for c in self.candidates), default=np.inf) <= QUEUE_BAR:
                 return kind
             self.notes.append("no single lag shows dependence, yet the queue does: fitted as correlated")

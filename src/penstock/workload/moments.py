@@ -23,6 +23,8 @@ IntArray = npt.NDArray[np.int64]
 LEAST = 64
 """Fewest inter-arrival times that can be described: two in each batch of the standard errors."""
 
+_SMALLEST_MEAN = 1e-90
+
 _PAIRS = ((1, 1), (1, 4), (4, 4), (4, 16), (16, 16), (16, 64), (64, 64), (64, 256), (256, 256))
 
 
@@ -96,6 +98,11 @@ def check_iats(iats: npt.ArrayLike, field: str = "iats") -> FloatArray:
             f"{field}[{i}] = {values[i]:g}: a time between arrivals is finite and not negative; "
             "sort the arrivals and remove what is not a time",
             field=field,
+        )
+    mean = float(values.mean()) if values.any() else 1.0
+    if not _SMALLEST_MEAN < mean < 1.0 / _SMALLEST_MEAN:
+        raise ConfigurationError(
+            f"{field}: a mean of {mean:g} leaves no room for its third power; choose another unit of time", field=field
         )
     if not values.any():
         raise ConfigurationError(f"{field}: every time is 0, so there is no rate; use a finer clock", field=field)

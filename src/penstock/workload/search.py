@@ -143,7 +143,9 @@ def stage(stages: Stages, start: Found, targets: Targets, is_late: IsLate) -> It
         yield from free(Chain(mu[0], p[0], phases), targets, is_late)
 
 
-def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int = 24) -> Iterator[Found]:
+def free(
+    chain: Chain, targets: Targets, is_late: IsLate, iterations: int = 24, family: str = "stages"
+) -> Iterator[Found]:
     """Search on from a chain, every mean time and transition being free."""
     kind = FreeChain.like(chain.p, chain.phases)
     start = kind.on_moments(kind.parameters(chain.mu, chain.p)[None], targets)[0]
@@ -156,7 +158,7 @@ def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int = 24) 
         return
     mu, p = kind.chains(theta)
     d0, d1 = staged.rates_of(mu, p, chain.phases)
-    yield from _valid(d0[0], d1[0], Recipe("stages", chain=Chain(mu[0], p[0], chain.phases)))
+    yield from _valid(d0[0], d1[0], Recipe(family, chain=Chain(mu[0], p[0], chain.phases)))
 
 
 def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
@@ -165,7 +167,18 @@ def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
         theta = product_form.on_moments(recipe.theta[None], recipe.shape, targets, rounds=6)
         yield from polish(recipe.shape, theta, targets, is_late, iterations=8)
     elif recipe.chain is not None:
-        yield from free(recipe.chain, targets, is_late, iterations=7)
+        yield from free(recipe.chain, targets, is_late, iterations=7, family=recipe.family)
+
+
+def alternate(targets: Targets, max_states: int, is_late: IsLate) -> Iterator[Found]:
+    """Search chains of short and long times that take turns, two states of each kind, for negative correlation."""
+    for parts in range(1, max_states // 4 + 1):
+        spread = max((1.0 + targets.scv) / (1.0 + 1.0 / parts) - 1.0, 0.02)
+        half = min(float(np.sqrt(spread)), 0.7)
+        mu = np.array([(1.0 - half) * 0.7, (1.0 - half) * 1.3, (1.0 + half) * 0.7, (1.0 + half) * 1.3])
+        stay = min(max(0.5 * (1.0 + float(targets.acf[0]) * targets.scv / spread), 0.03), 0.45)
+        p = np.kron(np.array([[stay, 1.0 - stay], [1.0 - stay, stay]]), np.array([[0.6, 0.4], [0.6, 0.4]]))
+        yield from free(Chain(mu, p, np.full(4, parts, dtype=np.int64)), targets, is_late, family="alternating states")
 
 
 def cycle_of(recipe: Recipe, stages: Stages) -> Cycle | None:

@@ -26,8 +26,9 @@ def is_correlated(trace: TraceDescription) -> bool:
         return False
     z = trace.acf_at_lags / np.maximum(trace.acf_errors, 1e-3 / math.sqrt(trace.n))
     near = z[trace.lags <= 100]
-    doubt = np.maximum(trace.idi_errors, 0.02 * trace.idi)
-    # Dispersion that grows with the number of intervals is dependence too weak to show at any one lag.
+    # Dispersion that grows with the number of intervals is dependence too weak to show at any one lag. Of k intervals
+    # the window has n / k independent sums, whose variance is off by sqrt(2 k / n) at the least.
+    doubt = np.maximum(trace.idi_errors, trace.idi * np.sqrt(3.0 * trace.idi_counts / trace.n))
     growth = (trace.idi - trace.scv) / np.sqrt(doubt**2 + trace.scv_error**2)
     return bool(
         np.any(np.abs(near[:4]) > _SIGMAS) or np.mean(near**2) > 3.0 or np.max(np.abs(growth), initial=0.0) > _SIGMAS

@@ -61,7 +61,7 @@ def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
     doubt = np.where(near, 0.0, trace.acf_errors)
     acf_weights = share / np.sqrt(ACF_TOLERANCE**2 + doubt**2)
     scale = trace.bicovariance_errors + 0.1 * np.abs(trace.bicovariances) + 1e-9
-    chosen = trace.idi_counts <= lags[-1]
+    chosen = (trace.idi_counts <= lags[-1]) & (trace.idi > 0)
     counts, idi = trace.idi_counts[chosen], trace.idi[chosen]
     relative = trace.idi_errors[chosen] / np.maximum(idi, 1e-300)
     spread = np.sqrt(_DISPERSION_TOLERANCE**2 + relative**2) * np.sqrt(max(counts.size, 1))
@@ -76,7 +76,7 @@ def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
         pairs=np.array(trace.pairs, dtype=np.int64).reshape(-1, 2),
         bicovariances=trace.bicovariances,
         bicovariance_weights=0.3 / np.sqrt(max(len(trace.pairs), 1)) / scale,
-        idi_map=np.stack([dispersion_weights(lags, int(count)) for count in counts]),
+        idi_map=np.array([dispersion_weights(lags, int(count)) for count in counts]).reshape(-1, lags.size),
         idi=idi,
         idi_weights=0.5 / spread,
         queue=queue,

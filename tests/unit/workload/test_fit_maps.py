@@ -11,7 +11,7 @@ from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.workload import FitResult, describe_iats, fit_maps, predicted_responses, replay
 from penstock.workload.candidates import ABSURD, Recipe, best_distinct, score
 from penstock.workload.fit_map import NEEDED
-from penstock.workload.simple_fits import negative_fits
+from penstock.workload.simple_fits import is_correlated, negative_fits
 
 MAP2 = map2_from_moments(1.0, 5.0, 60.0, 0.9)
 MAP4 = superpose(MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0]), MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0]))
@@ -163,6 +163,36 @@ def test_alternating_processes_have_the_moments_asked_for() -> None:
         assert process.mean == pytest.approx(1.0)
         assert process.scv == pytest.approx(trace.scv, rel=1e-6)
         assert float(process.autocorrelation(1)) == pytest.approx(trace.acf[0], rel=1e-6)
+
+
+def test_skewed_times_with_negative_correlation_are_searched() -> None:
+    """Negatively correlated lognormal times, out of reach of closed forms, meet moments and queue."""
+    rng = np.random.default_rng(20)
+    z = np.zeros(20_000)
+    noise = rng.normal(size=z.size)
+    for i in range(1, z.size):
+        z[i] = -0.7 * z[i - 1] + noise[i]
+    fit = fit_maps(np.exp(0.55 * z))
+    best = fit.maps[0]
+    assert fit.kind == "negative"
+    assert float(best.map.autocorrelation(1)) < 0.6 * fit.trace.acf[0]
+    assert abs(best.errors["scv"] or 0.0) < 0.02
+    assert best.worst_queue_factor < 1.2
+
+
+def test_independent_times_of_another_shape_keep_their_queue() -> None:
+    """Weibull times have three moments like many others; the mixture with their tail predicts their queue."""
+    fit = fit_maps(np.random.default_rng(21).weibull(0.4, 30_000))
+    assert fit.kind == "renewal"
+    assert fit.maps[0].meets_bars
+
+
+def test_independent_times_are_rarely_called_correlated() -> None:
+    """Of thirty windows of independent, very variable times at most one is taken for correlated."""
+    rng = np.random.default_rng(22)
+    process = MAP.renewal(PH.hyperexponential([0.1, 0.9], [0.2, 2.0]))
+    windows = [describe_iats(process.sample(10_000, rng)) for _ in range(30)]
+    assert sum(is_correlated(trace) for trace in windows) <= 1
 
 
 def test_low_variability_with_positive_correlation_is_fitted() -> None:

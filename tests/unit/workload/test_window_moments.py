@@ -138,6 +138,13 @@ def test_bad_times_are_named(bad: float) -> None:
         describe_iats(x)
 
 
+def test_units_beyond_arithmetic_are_refused() -> None:
+    """Times whose third power cannot be written ask for another unit."""
+    for scale in (1e-120, 1e120):
+        with pytest.raises(ConfigurationError, match="unit of time"):
+            describe_iats(np.random.default_rng(11).exponential(scale, 100))
+
+
 def test_all_zero_and_matrix_input_are_refused() -> None:
     """Zeros only have no rate, and a matrix is no series."""
     with pytest.raises(ConfigurationError, match="every time is 0"):
