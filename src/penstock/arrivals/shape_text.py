@@ -7,16 +7,21 @@
     periodic:base=500,peak=5000,period=60s,width=20s,duration=5m,smooth=false
     steps:30s@500,10s@5000,30s@500
     sampled:periodic:base=500,peak=5000,period=60s,width=20s,duration=5m,seed=7
+    map:file=/data/map.json,rate=500,duration=5m,seed=7
+    synt:rate=500,duration=30m,seed=7
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from penstock.arrivals.contract import Arrivals
+from penstock.arrivals.from_map import MapArrivals, load_map
 from penstock.arrivals.sampled import Sampled
 from penstock.arrivals.shapes import Constant, Periodic, Shape, Steps
+from penstock.arrivals.synt import synt
 from penstock.errors import ConfigurationError
 from penstock.units import parse_rate, parse_seconds
 
@@ -32,7 +37,8 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
         Text as above, or a mapping with the same fields and the shape's name under ``shape``, for example
         ``{"shape": "steps", "steps": [["30s", 500], ["10s", 5000]]}``; ``sampled: true`` makes arrivals random.
     seed
-        For sampled shapes that name none.
+        For random arrivals that name none: sampled shapes, ``map`` (a file with D0 and D1 as ``penstock fit`` writes
+        it; the rate is the process's own where none is given) and ``synt`` (`penstock.arrivals.synt`).
 
     Raises
     ------
@@ -47,12 +53,17 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
     name, fields, is_sampled = _split(description) if isinstance(description, str) else _unpack(description)
     if name not in _FIELDS:
         raise ConfigurationError(
-            f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, each also as sampled:NAME:...",
+            f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, "
+            f"of which also as sampled:NAME:... {', '.join(n for n in _FIELDS if n not in _RANDOM)}",
             field="shape",
         )
+    if name in _RANDOM:
+        if is_sampled:
+            raise ConfigurationError(f"shape: {name} is random already; leave out sampled", field="shape")
+        return _build_random(name, _read_fields(name, {"seed": seed, **fields}))
     if is_sampled:
         seed = _read_seed(fields.pop("seed", seed), "seed")
-    shape = _build(name, fields)
+    shape = _build(name, _read_fields(name, fields))
     return Sampled(shape, seed) if is_sampled else shape
 
 
@@ -82,7 +93,7 @@ def _unpack(mapping: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
     return str(fields.pop("shape", "")), fields, _read_bool(fields.pop("sampled", False), "sampled")
 
 
-def _build(name: str, fields: Mapping[str, Any]) -> Shape:
+def _read_fields(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     readers, required = _FIELDS[name]
     faults = [
         f"unknown field {field!r}; known fields of {name}: {', '.join(readers)}"
@@ -99,6 +110,21 @@ def _build(name: str, fields: Mapping[str, Any]) -> Shape:
                 faults.append(str(fault))
     if faults:
         raise ConfigurationError.of_all(f"shape {name}", faults)
+    return values
+
+
+def _build_random(name: str, values: Mapping[str, Any]) -> Arrivals:
+    if name == "synt":
+        return synt(values["rate"], values["duration"], seed=values["seed"])
+    process = load_map(values["file"])
+    if "rate" in values:
+        if not values["rate"] > 0:
+            raise ConfigurationError("rate: 0 is not a rate of arrivals; give one above 0", field="rate")
+        process = process.with_rate(values["rate"])
+    return MapArrivals(process, seconds=values["duration"], seed=values["seed"])
+
+
+def _build(name: str, values: Mapping[str, Any]) -> Shape:
     if name == "constant":
         return Constant(values["rate"], values["duration"])
     if name == "steps":
@@ -120,6 +146,13 @@ def _read_bool(value: Any, field: str) -> bool:
     if str(value).strip().lower() not in known:
         raise ConfigurationError(f"{field}: {value!r} is neither true nor false", field=field)
     return known[str(value).strip().lower()]
+
+
+def _read_file(value: Any, field: str) -> str:
+    if not Path(str(value)).is_absolute():
+        # Executors open it too, and each has a working folder of its own.
+        raise ConfigurationError(f"{field}: {value!r} is not an absolute path; write it from / on", field=field)
+    return str(value)
 
 
 def _read_seed(value: Any, field: str) -> int:
@@ -159,4 +192,10 @@ _FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
         ("base", "peak", "period", "width", "duration"),
     ),
     "steps": ({"steps": _read_steps, "duration": parse_seconds}, ("steps",)),
+    "map": (
+        {"file": _read_file, "rate": parse_rate, "duration": parse_seconds, "seed": _read_seed},
+        ("file", "duration"),
+    ),
+    "synt": ({"rate": parse_rate, "duration": parse_seconds, "seed": _read_seed}, ("rate", "duration")),
 }
+_RANDOM = ("map", "synt")

@@ -8,6 +8,7 @@ that is then mapped.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,9 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from penstock.arrivals.contract import check_range
+from penstock.arrivals.count_files import load_counts
+from penstock.arrivals.count_series import CountSeries
 from penstock.arrivals.file_cache import cached_file, fingerprint
-from penstock.arrivals.trace_files import Chunk
-from penstock.arrivals.trace_times import Reading, check_times, read_times
+from penstock.arrivals.trace_files import Chunk, Progress
+from penstock.arrivals.trace_times import Reading, TraceSource, check_times, read_times
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 
@@ -85,11 +88,16 @@ def load_trace(
     path: str | Path,
     *,
     column: str | None = None,
-    unit: str = "s",
-    kind: str = "arrivals",
-    origin: str = "zero",
+    unit: str | None = None,
+    kind: str | None = None,
+    origin: str | None = None,
+    format: str = "auto",
+    period_seconds: float | None = None,
+    spread: str = "random",
+    seed: int = 0,
     cache_dir: Path | None = None,
-) -> Trace:
+    progress: Progress | None = None,
+) -> Trace | CountSeries:
     """Give the trace in a text, csv, npy or parquet file; text and csv may be packed (``.gz``, ``.xz``).
 
     Parameters
@@ -97,26 +105,43 @@ def load_trace(
     column
         The column's name or number (from 0), for csv and parquet with more than one.
     unit
-        Of the file's numbers: ``s``, ``ms``, ``us``, ``ns``, ``m``, ``h`` or ``d``.
+        Of the file's numbers: ``s`` (where nothing is said), ``ms``, ``us``, ``ns``, ``m``, ``h`` or ``d``; for counts
+        the length of a period.
     kind
-        ``arrivals``: the numbers are times; ``iats``: the times between arrivals, the first from the start.
+        ``arrivals``: the numbers are times (where nothing is said); ``iats``: the times between arrivals, the first
+        from the start; ``counts``: how many arrived in each period.
     origin
-        ``zero``: times count from 0; ``first``: from the first arrival, for traces of absolute times.
+        ``zero``: times count from 0 (where nothing is said); ``first``: from the first arrival, for absolute times.
+    format
+        ``plain``, or the name of a published trace (`penstock.arrivals.TRACE_FORMATS`), which says all of the above;
+        ``auto``: by the file's header or first row, where that is like no other, unless one of the above says
+        something else.
+    period_seconds
+        For counts, the length of a period where it is not one `unit`.
+    spread, seed
+        For counts, where in their period records come (`CountSeries`).
     cache_dir
         Where the converted trace is kept for the next call and for other processes; None: it goes with the Trace.
+    progress
+        Hears which part of the file has been read.
 
     Raises
     ------
     ConfigurationError
         The file, the line and the fix.
     """
-    path, reading = Path(path), Reading(column, unit, kind, origin)
+    path = Path(path)
+    reading = Reading(column, unit, kind, origin, format, period_seconds, spread, seed)
     if cache_dir is not None:
         identity = (*fingerprint(path, "trace"), reading)
-        npy = cached_file(cache_dir, "trace.npy", identity, partial(_write_npy, path, reading))
+    source = reading.of(path)
+    if source.kind == "counts":
+        return load_counts(source, progress)
+    if cache_dir is not None:
+        npy = cached_file(cache_dir, "trace.npy", identity, partial(_write_npy, source, progress))
         return Trace(np.load(npy, mmap_mode="r", allow_pickle=False), name=str(path), is_checked=True)
     with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
-        offset, count = _convert(path, reading, cast("BinaryIO", file))
+        offset, count = write_npy(read_times(source, progress), cast("BinaryIO", file), _empty(str(path)))
         times = np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,))
     return Trace(times, name=str(path), is_checked=True)
 
@@ -125,20 +150,23 @@ def _empty(name: str) -> ConfigurationError:
     return ConfigurationError(f"trace: {name} holds no arrival; give at least one time", field="trace")
 
 
-def _write_npy(path: Path, reading: Reading, file: BinaryIO) -> None:
-    _convert(path, reading, file)
+def _write_npy(source: TraceSource, progress: Progress | None, file: BinaryIO) -> None:
+    write_npy(read_times(source, progress), file, _empty(str(source.path)))
 
 
-def _convert(path: Path, reading: Reading, file: BinaryIO) -> tuple[int, int]:
-    """Write the times of a trace file as one npy array; gives the offset of its data and its length."""
+def write_npy(parts: Iterable[FloatArray], file: BinaryIO, nothing: ConfigurationError) -> tuple[int, int]:
+    """Write the parts as one npy array; gives the offset of its data and its length.
+
+    Raises `nothing` where all parts are empty.
+    """
     header = {"descr": "<f8", "fortran_order": False, "shape": (0,)}
     np.lib.format.write_array_header_1_0(file, header)
     offset, count = file.tell(), 0
-    for times in read_times(path, reading):
-        file.write(np.ascontiguousarray(times, dtype="<f8").data)
-        count += len(times)
+    for part in parts:
+        file.write(np.ascontiguousarray(part, dtype="<f8").data)
+        count += len(part)
     if not count:
-        raise _empty(str(path))
+        raise nothing
     # The length is known only now; the format pads headers so that a longer number fits in place.
     file.seek(0)
     np.lib.format.write_array_header_1_0(file, header | {"shape": (count,)})

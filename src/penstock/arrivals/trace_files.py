@@ -10,7 +10,7 @@ import csv
 import gzip
 import io
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -26,6 +26,9 @@ _CHUNK_BYTES = 1 << 20
 _CHUNK_ROWS = 1 << 16
 _PACKED = (".gz", ".xz")
 
+Progress = Callable[[float], None]
+"""Told, now and then, which part of a file has been read, from 0 to 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -36,32 +39,92 @@ class Chunk:
     word: str = "line"
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """Open a file that may be packed by gzip or xz."""
-    if path.suffix == ".gz":
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    return cast("BinaryIO", lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb"))
+def open_bytes(path: Path, progress: Progress | None = None) -> BinaryIO:
+    """Open a file that may be packed by gzip or xz; `progress` hears how far it has been read."""
+    raw = _WatchedFile(path, progress)
+    try:
+        if path.suffix == ".gz":
+            return cast("BinaryIO", _Gzip(raw))
+        return cast("BinaryIO", _Xz(raw) if path.suffix == ".xz" else io.BufferedReader(raw))
+    except BaseException:
+        raw.close()
+        raise
 
 
-def read_chunks(path: Path, column: str | None = None) -> Iterator[Chunk]:
+class _WatchedFile(io.FileIO):
+    """A file as it is on the disk, packed or not, that tells how far it has been read."""
+
+    def __init__(self, path: Path, progress: Progress | None) -> None:
+        super().__init__(path, "rb")
+        self._progress = progress
+        self._size = max(1, path.stat().st_size)
+        self._told = 0.0
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        self._tell()
+        return count
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self._tell()
+        return data
+
+    def _tell(self) -> None:
+        if self._progress is not None and (done := min(1.0, self.tell() / self._size)) >= min(1.0, self._told + 0.01):
+            self._told = done
+            self._progress(done)
+
+
+class _Gzip(gzip.GzipFile):
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        super().__init__(fileobj=cast("BinaryIO", raw), mode="rb")
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
+
+
+class _Xz(lzma.LZMAFile):
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        super().__init__(cast("BinaryIO", raw), "rb")
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
+
+
+def inner_suffix(path: Path) -> str:
+    """Give the suffix that says what a file holds, below that of its packing."""
+    return Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
+
+
+def check_is_file(path: Path) -> None:
+    """Raise ConfigurationError where there is no file to read."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "is not there"
+        raise ConfigurationError(f"trace: {path} {what}; give the path of a file", field="trace")
+
+
+def read_chunks(path: Path, column: str | None = None, progress: Progress | None = None) -> Iterator[Chunk]:
     """Give the numbers of a file in order, in chunks of bounded size.
 
     The name says the format: ``.csv``, ``.npy``, ``.parquet``, any other is text (one number per line, comments
     after #); text and csv may be packed (``.gz``, ``.xz``).
     """
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not there"
-        raise ConfigurationError(f"trace: {path} {what}; give the path of a file", field="trace")
-    suffix = Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
-    read = FORMATS.get(suffix, _read_text)
+    check_is_file(path)
+    read = FORMATS.get(inner_suffix(path), _read_text)
     if path.suffix in _PACKED and read not in (_read_text, _read_csv):
         raise ConfigurationError(f"trace: {path}: only text and csv may be packed; unpack it first", field="trace")
-    with _faults_named(path):
-        yield from read(path, column)
+    with faults_named(path):
+        yield from read(path, column, progress)
 
 
 @contextmanager
-def _faults_named(path: Path) -> Iterator[None]:
+def faults_named(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into ConfigurationError with its name."""
     try:
         yield
     except ConfigurationError:
@@ -70,14 +133,14 @@ def _faults_named(path: Path) -> Iterator[None]:
         raise ConfigurationError(f"trace: {path} cannot be read: {fault}", field="trace") from fault
 
 
-def _read_text(path: Path, column: str | None) -> Iterator[Chunk]:
+def _read_text(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
     if column is not None:
         raise ConfigurationError(
             f"column: {path} is read as text, one number per line, which has no column {column!r}; "
             "leave column out, or give a .csv or .parquet file",
             field="column",
         )
-    with open_bytes(path) as file:
+    with open_bytes(path, progress) as file:
         first = 1
         while lines := file.readlines(_CHUNK_BYTES):
             if first == 1:
@@ -88,7 +151,7 @@ def _read_text(path: Path, column: str | None) -> Iterator[Chunk]:
 
 def _parse_lines(path: Path, lines: list[bytes], first: int) -> Chunk:
     try:  # the common case: nothing but numbers
-        return Chunk(np.array([float(line) for line in lines]), range(first, first + len(lines)))
+        return Chunk(_exact([float(line) for line in lines], lines), range(first, first + len(lines)))
     except ValueError:
         cells = [(place, line.partition(b"#")[0].strip()) for place, line in enumerate(lines, first)]
     return _parse_cells(path, [(place, cell.decode(errors="replace")) for place, cell in cells if cell])
@@ -108,11 +171,23 @@ def _parse_cells(path: Path, cells: list[tuple[int, str]]) -> Chunk:
             "or give a .csv file and its column",
             field="trace",
         )
-    return Chunk(np.array(values, dtype=np.float64), np.array([place for place, _ in cells], dtype=np.int64))
+    exact = _exact(values, [cell for _, cell in cells])
+    return Chunk(exact, np.array([place for place, _ in cells], dtype=np.int64))
 
 
-def _read_csv(path: Path, column: str | None) -> Iterator[Chunk]:
-    with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file:
+def _exact(values: list[float], cells: Sequence[bytes | str]) -> NDArray[Any]:
+    """Give the numbers as floats, or as whole numbers where floats would lose digits (nanoseconds since 1970)."""
+    array = np.array(values, dtype=np.float64)
+    if len(array) and np.abs(array).max() >= 2**53:
+        try:
+            return np.array([int(cell) for cell in cells], dtype=np.int64)
+        except (ValueError, OverflowError):
+            return array  # not whole, or beyond any clock: as good as floats can say
+    return array
+
+
+def _read_csv(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
+    with io.TextIOWrapper(open_bytes(path, progress), encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file)
         header = next(rows, None)
         if header is None:
@@ -150,7 +225,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _read_npy(path: Path, column: str | None) -> Iterator[Chunk]:
+def _read_npy(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
     if column is not None:
         raise ConfigurationError(f"column: {path} is one array without columns; leave column out", field="column")
     array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -163,9 +238,11 @@ def _read_npy(path: Path, column: str | None) -> Iterator[Chunk]:
     for start in range(0, len(array), _CHUNK_ROWS):
         values = np.array(array[start : start + _CHUNK_ROWS])
         yield Chunk(values, range(start, start + len(values)), "index")
+        if progress is not None:
+            progress((start + len(values)) / len(array))
 
 
-def _read_parquet(path: Path, column: str | None) -> Iterator[Chunk]:
+def _read_parquet(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
     try:
         import pyarrow.parquet  # late: only this format needs it
     except ImportError as fault:
@@ -193,9 +270,11 @@ def _read_parquet(path: Path, column: str | None) -> Iterator[Chunk]:
                 )
             yield Chunk(values, range(start, start + len(values)), "row")
             start += len(values)
+            if progress is not None:
+                progress(start / file.metadata.num_rows)
 
 
-FORMATS: dict[str, Callable[[Path, str | None], Iterator[Chunk]]] = {
+FORMATS: dict[str, Callable[[Path, str | None, Progress | None], Iterator[Chunk]]] = {
     ".csv": _read_csv,
     ".npy": _read_npy,
     ".parquet": _read_parquet,

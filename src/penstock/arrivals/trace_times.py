@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the numbers of a file to arrival times in seconds: unit, kind and origin applied, every fault named."""
+"""From the numbers of a file to arrival times in seconds: format, unit, kind and origin applied, every fault named."""
 
 from __future__ import annotations
 
@@ -11,30 +11,97 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.arrivals.trace_files import Chunk, read_chunks
+from penstock.arrivals.count_series import SPREADS
+from penstock.arrivals.trace_files import Chunk, Progress, read_chunks
+from penstock.arrivals.trace_formats import TraceFormat, find_format, recognise
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 from penstock.units import parse_seconds
 
-KINDS = ("arrivals", "iats")
+KINDS = ("arrivals", "iats", "counts")
 ORIGINS = ("zero", "first")
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the numbers of a trace file are to be understood; the fields are those of `load_trace`."""
+    """How a trace file is to be understood, as far as its reader says; the fields are those of `load_trace`."""
 
     column: str | None = None
-    unit: str = "s"
-    kind: str = "arrivals"
-    origin: str = "zero"
+    unit: str | None = None
+    kind: str | None = None
+    origin: str | None = None
+    format: str = "auto"
+    period_seconds: float | None = None
+    spread: str = "random"
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        parse_seconds(f"1{self.unit}", field="unit")
-        for field, value, known in (("kind", self.kind, KINDS), ("origin", self.origin, ORIGINS)):
+        if self.unit is not None:
+            parse_seconds(f"1{self.unit}", field="unit")
+        for field, value, known in (
+            ("kind", self.kind or KINDS[0], KINDS),
+            ("origin", self.origin or ORIGINS[0], ORIGINS),
+            ("spread", self.spread, SPREADS),
+        ):
             if value not in known:
                 raise ConfigurationError(f"{field}: unknown {value!r}; known: {', '.join(known)}", field=field)
+        if self.format != "auto":
+            find_format(self.format)
+
+    def of(self, path: Path) -> TraceSource:
+        """Give the file with all that was left open decided: by its format, where it has one, else by default."""
+        format = recognise(path) if self.format == "auto" else find_format(self.format)
+        if format is not None and (faults := self._against(format)):
+            if self.format != "auto":
+                raise ConfigurationError.of_all("format", faults)
+            format = None  # whoever names a column or another unit knows the file better
+        kind = format.kind if format is not None else self.kind or "arrivals"
+        if self.period_seconds is not None and (
+            kind != "counts" or (format is not None and format.period_at is not None)
+        ):
+            why = "the file tells its periods itself" if kind == "counts" else f"{path} is read as {kind}"
+            raise ConfigurationError(f"period: {why}; leave it out, or give kind=counts", field="period")
+        return TraceSource(
+            path=path,
+            format=format,
+            column=self.column,
+            unit=format.unit if format is not None else self.unit or "s",
+            kind=kind,
+            origin=self.origin or (format.origin if format is not None else "zero"),
+            period_seconds=self.period_seconds,
+            spread=self.spread,
+            seed=self.seed,
+        )
+
+    def _against(self, format: TraceFormat) -> list[str]:
+        own = (("column", self.column, None), ("unit", self.unit, format.unit), ("kind", self.kind, format.kind))
+        return [
+            f"{field}: {given!r} is not what the format {format.name} has; leave it out, or give format=plain"
+            for field, given, has in own
+            if given is not None and given != has
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSource:
+    """A trace file and how it is read."""
+
+    path: Path
+    format: TraceFormat | None
+    column: str | None
+    unit: str
+    kind: str
+    origin: str
+    period_seconds: float | None
+    spread: str
+    seed: int
+
+    def chunks(self, progress: Progress | None = None) -> Iterator[Chunk]:
+        """Give the file's numbers as they stand."""
+        if self.format is not None and self.format.columns is not None:
+            return self.format.read(self.path, progress)
+        return read_chunks(self.path, self.column, progress)
 
     def seconds(self, values: NDArray[Any]) -> FloatArray:
         """The file's numbers in seconds."""
@@ -44,47 +111,70 @@ class Reading:
         return scaled
 
 
-def read_times(path: Path, reading: Reading) -> Iterator[FloatArray]:
+def read_times(source: TraceSource, progress: Progress | None = None) -> Iterator[FloatArray]:
     """Give the arrival times of a file in seconds, checked, in chunks of bounded size."""
-    read = _read_iats if reading.kind == "iats" else _read_arrivals
+    read = _times_of_gaps if source.kind == "iats" else _times_of_arrivals
     first, last = None, 0.0
-    for times in read(path, reading):
+    for times in read(source, progress):
         first = float(times[0]) if first is None else first
         last = float(times[-1])
         yield times
     if first is not None and first > max(86400.0, last - first):
         raise ConfigurationError(
-            f"trace: {path}: the first arrival is {first:.6g} s after the start, the rest takes only "
+            f"trace: {source.path}: the first arrival is {first:.6g} s after the start, the rest takes only "
             f"{last - first:.6g} s; give origin=first where the times are absolute, or another unit",
             field="origin",
         )
 
 
-def _read_arrivals(path: Path, reading: Reading) -> Iterator[FloatArray]:
+def read_gaps(source: TraceSource, progress: Progress | None = None) -> Iterator[FloatArray]:
+    """Give the times between the arrivals of a file in seconds, checked, in chunks of bounded size.
+
+    Of n arrivals there are n - 1. Differences are taken before the scaling, so whole numbers keep all their digits.
+    """
+    last: NDArray[Any] | None = None
+    for chunk in source.chunks(progress):
+        if not len(chunk.values):
+            continue
+        values = _signed(chunk.values)
+        if source.kind == "iats":
+            gaps = source.seconds(values)
+            check_times(str(source.path), gaps, None, chunk)
+        else:
+            before = values[:1] if last is None else last
+            check_times(str(source.path), source.seconds(values), float(source.seconds(before)[0]), chunk)
+            gaps = source.seconds(np.diff(values, prepend=before))[0 if last is not None else 1 :]
+            last = values[-1:]
+        if len(gaps):
+            yield gaps
+
+
+def _times_of_arrivals(source: TraceSource, progress: Progress | None) -> Iterator[FloatArray]:
     zero, last = None, 0.0
-    for chunk in read_chunks(path, reading.column):
-        values = chunk.values.astype(np.int64) if chunk.values.dtype.kind == "u" else chunk.values
+    for chunk in source.chunks(progress):
+        values = _signed(chunk.values)
         if len(values):
             if zero is None:
-                zero = values[0] if reading.origin == "first" else values.dtype.type(0)
+                zero = values[0] if source.origin == "first" else values.dtype.type(0)
             # Subtracted before the scaling: whole numbers keep all their digits.
-            times = reading.seconds(values - zero)
-            check_times(str(path), times, last, chunk)
+            times = source.seconds(values - zero)
+            check_times(str(source.path), times, last, chunk)
             last = float(times[-1])
             yield times
 
 
-def _read_iats(path: Path, reading: Reading) -> Iterator[FloatArray]:
+def _times_of_gaps(source: TraceSource, progress: Progress | None) -> Iterator[FloatArray]:
     last = None
-    for chunk in read_chunks(path, reading.column):
-        if len(chunk.values):
-            gaps = reading.seconds(chunk.values)
-            check_times(str(path), gaps, None, chunk)
-            if last is None:
-                last = -float(gaps[0]) if reading.origin == "first" else 0.0
-            times = last + np.cumsum(gaps)
-            last = float(times[-1])
-            yield times
+    for gaps in read_gaps(source, progress):
+        if last is None:
+            last = -float(gaps[0]) if source.origin == "first" else 0.0
+        times = last + np.cumsum(gaps)
+        last = float(times[-1])
+        yield times
+
+
+def _signed(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.int64) if values.dtype.kind == "u" else values
 
 
 def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk) -> None:
@@ -99,9 +189,14 @@ def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk
     """
     with np.errstate(invalid="ignore"):  # inf - inf: told as not finite
         steps = seconds if last is None else np.diff(seconds, prepend=last)
+    gaps_or_times = (
+        "a time between arrivals is never below 0"
+        if last is None
+        else ("times count from the trace's start (origin=first makes the first one zero)")
+    )
     faults: tuple[tuple[NDArray[np.bool_], str], ...] = (
         (~np.isfinite(seconds), "not a finite number; remove or replace it"),
-        (seconds < 0, "negative; times count from the trace's start (origin=first makes the first one zero)"),
+        (seconds < 0, f"negative; {gaps_or_times}"),
         (steps < 0, "smaller than the one before; sort the trace, or give kind=iats for inter-arrival times"),
     )
     for wrong, text in faults:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.arrivals import Arrivals, ReplayArrivals, load_trace, parse_shape
+from penstock.arrivals import TRACE_FORMATS, Arrivals, ReplayArrivals, load_trace, parse_shape
 from penstock.arrivals.file_cache import default_cache_dir, fingerprint
 from penstock.arrivals.trace_times import KINDS, ORIGINS
 from penstock.errors import ConfigurationError
@@ -27,7 +27,7 @@ class ReplayOptions:
     ----------
     trace, shape
         The path of a trace file, or the description of a shape (`penstock.arrivals.parse_shape`); one of the two.
-    unit, column, kind, origin
+    unit, column, kind, origin, format
         How a trace file is read (`penstock.arrivals.load_trace`).
     speed
         How many times faster than real time.
@@ -39,7 +39,7 @@ class ReplayOptions:
     malformed
         The fraction of malformed log lines.
     seed
-        Of generated log lines, and of sampled shapes that name none.
+        Of generated log lines, of random shapes that name none, and of where in their period counted records come.
     max_rows_per_batch
         The most records one batch takes; None: all that are due.
     start_at
@@ -50,10 +50,11 @@ class ReplayOptions:
 
     trace: str | None = None
     shape: str | None = None
-    unit: str = "s"
+    unit: str | None = None
     column: str | None = None
-    kind: str = "arrivals"
-    origin: str = "zero"
+    kind: str | None = None
+    origin: str | None = None
+    format: str = "auto"
     speed: float = 1.0
     partitions: int = 2
     payload: str = "none"
@@ -130,6 +131,8 @@ def _open_trace(options: ReplayOptions, state: tuple[str, int, int]) -> Arrivals
         unit=options.unit,
         kind=options.kind,
         origin=options.origin,
+        format=options.format,
+        seed=options.seed,
         cache_dir=options.cache_path,
     )
 
@@ -140,7 +143,7 @@ def _faults_between(values: Mapping[str, Any]) -> list[str]:
     if "shape" in values:
         return [
             f"{field}: describes a trace file and has no meaning for a shape; leave it out"
-            for field in ("unit", "column", "kind", "origin")
+            for field in ("unit", "column", "kind", "origin", "format")
             if field in values
         ] + _faults_of_shape(values["shape"], values.get("seed", 0))
     return []
@@ -218,6 +221,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "column": ("column", _text),
     "kind": ("kind", _one_of(KINDS)),
     "origin": ("origin", _one_of(ORIGINS)),
+    "format": ("format", _one_of(("auto", "plain", *TRACE_FORMATS))),
     "speed": ("speed", _number(0, math.inf, above=True)),
     "partitions": ("partitions", _whole(1)),
     "payload": ("payload", _payload),

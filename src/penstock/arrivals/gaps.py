@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inter-arrival times of a trace: one window without reading on, or all of them with random access.
+
+They are taken from the file's own numbers, not from times in seconds, so no digit is lost far from the start.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+import numpy as np
+
+from penstock.arrivals.count_files import load_counts
+from penstock.arrivals.count_series import CountSeries
+from penstock.arrivals.file_cache import cached_file, fingerprint
+from penstock.arrivals.trace import write_npy
+from penstock.arrivals.trace_files import Progress
+from penstock.arrivals.trace_times import Reading, read_gaps
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+
+_BLOCK = 1 << 18
+
+
+class Gaps(Protocol):
+    """Inter-arrival times in order, in seconds; time zero is the first one's start."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        ...
+
+    def window(self, start: int, stop: int) -> FloatArray:
+        """Those from `start` to `stop` (not included)."""
+        ...
+
+    def edges(self, size: int) -> FloatArray:
+        """When each `size`-th of them starts, and when the last ends."""
+        ...
+
+
+class MappedGaps:
+    """Inter-arrival times in an array, which may be mapped from a file."""
+
+    def __init__(self, gaps: FloatArray) -> None:
+        self._gaps = gaps
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self._gaps)
+
+    def window(self, start: int, stop: int) -> FloatArray:
+        """Those from `start` to `stop` (not included)."""
+        return np.array(self._gaps[start:stop])
+
+    def edges(self, size: int) -> FloatArray:
+        """When each `size`-th of them starts, and when the last ends."""
+        sums = [float(np.sum(self._gaps[start : start + size])) for start in range(0, self.total, size)]
+        return np.concatenate([[0.0], np.cumsum(sums)])
+
+
+class CountedGaps:
+    """Inter-arrival times of a series of counts, made when asked for."""
+
+    def __init__(self, series: CountSeries) -> None:
+        self._series = series
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self._series.total - 1
+
+    def window(self, start: int, stop: int) -> FloatArray:
+        """Those from `start` to `stop` (not included)."""
+        return np.diff(self._series.times(start, min(stop, self.total) + 1))
+
+    def edges(self, size: int) -> FloatArray:
+        """When each `size`-th of them starts, and when the last ends."""
+        places = [*range(0, self.total, size), self.total]
+        times = np.array([float(self._series.times(i, i + 1)[0]) for i in places])
+        since: FloatArray = times - times[0]
+        return since
+
+
+def open_gaps(
+    path: str | Path, reading: Reading, *, cache_dir: Path | None = None, progress: Progress | None = None
+) -> Gaps:
+    """Give all inter-arrival times of a file, with random access in little memory.
+
+    Parameters
+    ----------
+    cache_dir
+        Where they are kept as an array for the next call and for other processes; None: they go with the result.
+    """
+    path = Path(path)
+    identity = (*fingerprint(path, "trace"), reading, "gaps")
+    source = reading.of(path)
+    nothing = _too_short(path, "holds no two arrivals, so no time between them")
+    if source.kind == "counts":
+        return CountedGaps(load_counts(source, progress))
+
+    def write(file: BinaryIO) -> None:
+        write_npy(read_gaps(source, progress), file, nothing)
+
+    if cache_dir is not None:
+        npy = cached_file(cache_dir, "gaps.npy", identity, write)
+        return MappedGaps(np.load(npy, mmap_mode="r", allow_pickle=False))
+    with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
+        offset, count = write_npy(read_gaps(source, progress), cast("BinaryIO", file), nothing)
+        return MappedGaps(np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,)))
+
+
+def read_window(
+    path: str | Path, reading: Reading, *, skip: int = 0, size: int | None = None, progress: Progress | None = None
+) -> FloatArray:
+    """Give `size` inter-arrival times after the first `skip`, or as many as there are; the file is read no further.
+
+    Raises
+    ------
+    ConfigurationError
+        The file holds no more than `skip`.
+    """
+    path = Path(path)
+    source = reading.of(path)
+    parts: list[FloatArray] = []
+    stop, seen = None if size is None else skip + size, 0
+    counted = source.kind == "counts"
+    for gaps in _blocks(CountedGaps(load_counts(source, progress))) if counted else read_gaps(source, progress):
+        parts.append(gaps[max(0, skip - seen) : None if stop is None else stop - seen])
+        seen += len(gaps)
+        if stop is not None and seen >= stop:
+            break
+    window = np.concatenate(parts) if parts else np.empty(0)
+    if not len(window):
+        raise _too_short(path, f"holds {seen} inter-arrival times, none after the first {skip}")
+    return window
+
+
+def _too_short(path: Path, what: str) -> ConfigurationError:
+    return ConfigurationError(f"trace: {path} {what}; give a longer trace or skip fewer", field="trace")
+
+
+def _blocks(gaps: Gaps) -> Iterator[FloatArray]:
+    for start in range(0, gaps.total, _BLOCK):
+        yield gaps.window(start, min(start + _BLOCK, gaps.total))
