@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import logging
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._operator import OperatorJob, load_app
 from penstock._wiring import LoopSettings, fitting_limits, make_cycle, policy_of, why_no_cpu_shares
+from penstock.adaptors.process.detached import DetachedProcess
 from penstock.clock import SystemClock
 from penstock.errors import ActuationError, ClusterError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
@@ -78,17 +81,20 @@ def check_run(settings: RunSettings) -> None:
         raise ConfigurationError.of_all(settings.name, faults)
 
 
-def run_pipeline(settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event) -> RunSummary:
+def run_pipeline(
+    settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event, resume: bool = False
+) -> RunSummary:
     """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
 
     `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
+    With `resume` operators that outlived their controller in that folder are taken over instead of started.
     """
     check_run(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
-    with _Run(settings, folder.absolute(), listener, stop) as run:
+    with _Run(settings, folder.absolute(), listener, stop, resume=resume) as run:
         return run.run()
 
 
@@ -98,7 +104,7 @@ class _Member:
 
     settings: OperatorSettings
     job: OperatorJob
-    child: Child
+    child: Child | DetachedProcess
     remote: RemoteOperator
     arrivals: ArrivalTimes
     path: PathMonitor
@@ -107,7 +113,9 @@ class _Member:
 
 
 class _Run:
-    def __init__(self, settings: RunSettings, folder: Path, listener: RunListener, stop: threading.Event) -> None:
+    def __init__(
+        self, settings: RunSettings, folder: Path, listener: RunListener, stop: threading.Event, *, resume: bool
+    ) -> None:
         from penstock.adaptors.process.children import Warden
         from penstock.adaptors.process.leftovers import remove_leftovers
         from penstock.adaptors.spark.replay_options import replay_arrivals
@@ -116,6 +124,7 @@ class _Run:
         self._folder = folder
         self._listener = listener
         self._stop = stop
+        self._resume = resume
         self._clock = SystemClock()
         self._objective = settings.objective_record()
         self._replay: ReplayArrivals = replay_arrivals(settings.arrivals.replay_options())
@@ -140,13 +149,15 @@ class _Run:
     def __exit__(self, *_: object) -> None:
         for member in self._members.values():
             member.remote.close()
+            if isinstance(member.child, DetachedProcess):
+                member.child.stop()
         self._warden.close()
         self._store.close()
 
     def run(self) -> RunSummary:
         started_at = self._clock.now()
-        sockets = self._warden.temporary_folder()
         master, environment = self._start_cluster()
+        sockets = self._warden.temporary_folder() if self._cluster is not None else _agents_folder(self._folder)
         for operator in self._settings.operators:
             self._start_operator(operator, master, environment, sockets)
         for member in self._members.values():
@@ -210,13 +221,7 @@ class _Run:
             input_folder=None if upstream is None else upstream.job.output_folder,
             trigger_seconds=operator.trigger,
         )
-        path = own / "job.json"
-        path.write_text(encode(job), encoding="utf-8")
-        log = self._folder / "logs" / f"{operator.name}.log"
-        log.parent.mkdir(exist_ok=True)
-        argv = [sys.executable, "-m", "penstock._operator", str(path)]
-        # In the user's folder: relative paths in the options mean there what they mean here.
-        child = self._warden.start(operator.name, argv, log=log, env={**os.environ, **environment}, cwd=Path.cwd())
+        child = self._launch(job, own, {**os.environ, **environment})
         arrivals = self._arrival_times(job)
         if upstream is None:
             path_monitor = PathMonitor(self._replay, window_seconds=self._settings.window)
@@ -225,6 +230,28 @@ class _Run:
             path_monitor = PathMonitor(above=upstream.path, lineage=arrivals, window_seconds=self._settings.window)
         remote = RemoteOperator(job.socket_path)
         self._members[operator.name] = _Member(operator, job, child, remote, arrivals, path_monitor)
+
+    def _launch(self, job: OperatorJob, own: Path, env: Mapping[str, str]) -> Child | DetachedProcess:
+        """Start the operator's process, or take over one that outlived its controller.
+
+        On the embedded cluster it ends with Penstock; on any other it goes on when Penstock is killed.
+        """
+        path, identity = own / "job.json", own / "process.json"
+        log = self._folder / "logs" / f"{job.name}.log"
+        log.parent.mkdir(exist_ok=True)
+        if self._resume and (running := DetachedProcess.adopt(job.name, log=log, identity=identity)) is not None:
+            if path.read_text(encoding="utf-8") != encode(job):
+                raise ConfigurationError(
+                    f"resume: operator {job.name} runs with other settings; give those it was started with",
+                    field="resume",
+                )
+            return running
+        path.write_text(encode(job), encoding="utf-8")
+        argv = [sys.executable, "-m", "penstock._operator", str(path)]
+        # In the user's folder: relative paths in the options mean there what they mean here.
+        if self._cluster is not None:
+            return self._warden.start(job.name, argv, log=log, env=env, cwd=Path.cwd())
+        return DetachedProcess.start(job.name, argv, log=log, env=env, cwd=Path.cwd(), identity=identity)
 
     def _await_ready(self, member: _Member) -> None:
         self._listener.phase(f"waiting for the query of {member.settings.name}")
@@ -364,14 +391,20 @@ class _Run:
 
     def _end(self, member: _Member) -> None:
         if member.settings.name not in self._cycles:  # it never came up: nobody there to be told
-            self._warden.stop(member.child)
+            self._stop_process(member.child)
             return
         try:
             member.remote.stop()
         except ActuationError as fault:
             _LOG.info("%s cannot be told to stop: %s", member.settings.name, fault)
         if member.child.wait(30.0) is None:
-            self._warden.stop(member.child)
+            self._stop_process(member.child)
+
+    def _stop_process(self, child: Child | DetachedProcess) -> None:
+        if isinstance(child, DetachedProcess):
+            child.stop()
+        else:
+            self._warden.stop(child)
 
     def _summary(self, started_at: float) -> RunSummary:
         ended_at = self._clock.now()
@@ -417,6 +450,14 @@ class _Run:
         ends = [latency for name, latency in paths.items() if name not in inputs and latency is not None]
         statistic = self._objective.statistic or "p95"
         return max(ends, key=lambda latency: latency.statistic(statistic), default=None)
+
+
+def _agents_folder(run_folder: Path) -> Path:
+    """Where the agents of a run listen that outlive it: the same for every controller of that run, and short."""
+    name = hashlib.sha256(str(run_folder).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"penstock-agents-{os.getuid()}" / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str, str]:

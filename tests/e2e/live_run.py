@@ -26,14 +26,14 @@ PATIENCE_SECONDS = 240.0
 class LiveRun:
     """A pipeline under way. Use as a context manager: whatever happens, nothing of it is left."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], *options: str) -> None:
         self.folder = folder
         self._settings = folder.with_suffix(".yaml")
         self._settings.write_text(yaml.safe_dump(settings))
         self._output = folder.with_suffix(".out").open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "penstock", "run", str(self._settings), "--no-view", "--json",
-             "--folder", str(folder)],
+             "--folder", str(folder), *options],
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 @click.option("--mode", type=click.Choice(["act", "recommend"]), help="Overrides the file; recommend does all but act.")
 @click.option("--check", "only_check", is_flag=True, help="Only look through the settings and say what would run.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Run folder.  [default: runs/NAME-TIME]")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Take over the operators in --folder whose controller died (on a master that is not embedded).",
+)
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @json_option
 @debug_option
@@ -37,6 +42,7 @@ def run(
     mode: str | None,
     only_check: bool,
     folder: Path | None,
+    resume: bool,
     no_view: bool,
     as_json: bool,
 ) -> None:
@@ -64,6 +70,7 @@ def run(
     (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
+    from penstock.errors import ConfigurationError
     from penstock.settings import load_settings
 
     settings = load_settings(settings_file)
@@ -72,7 +79,9 @@ def run(
     if only_check:
         show_check(settings, as_json)
         return
-    ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json))
+    if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
+        raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
+    ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume))
 
 
 def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:
@@ -82,7 +91,7 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
     return parse_settings({**settings.model_dump(mode="json"), **changes}, where)
 
 
-def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool) -> int:
+def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
     from penstock._run import check_run, run_pipeline
     from penstock.cli.output import print_json, words_console
@@ -93,14 +102,14 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
     from penstock.errors import PenstockError
 
     check_run(settings)
-    run_folder = make_run_folder(settings.name, folder)
+    run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)
     console = words_console(as_json)
     stop = threading.Event()
     view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
     with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping):
         try:
             with view:
-                summary = run_pipeline(settings, run_folder, listener=view, stop=stop)
+                summary = run_pipeline(settings, run_folder, listener=view, stop=stop, resume=resume)
         except PenstockError as fault:
             kind = Interrupted if stop.is_set() else type(as_failure(fault))
             hint = f"The logs are in {run_folder / 'logs'}; `penstock report {run_folder}` shows the run up to there."

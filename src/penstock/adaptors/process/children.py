@@ -26,25 +26,17 @@ from penstock.errors import ClusterError
 _ANSWER_SECONDS = 30.0  # the warden answers in milliseconds; this is for a machine that hardly moves
 
 
-class Child:
-    """One process under the warden. `returncode` is None while it runs, and -N after signal N."""
+class LoggedProcess:
+    """A process with its log. `returncode` is None while it runs, and -N after signal N."""
 
-    def __init__(self, name: str, key: str, pid: int, log: Path, changed: threading.Condition) -> None:
+    def __init__(self, name: str, pid: int, log: Path) -> None:
         self.name = name
-        self.key = key
         self.pid = pid
         self.log = log
         self.returncode: int | None = None
-        self._changed = changed
 
     def poll(self) -> int | None:
         """The exit code, or None while the process runs."""
-        return self.returncode
-
-    def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait for the end and give the exit code; None when the time is up first."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.returncode is not None, timeout_seconds)
         return self.returncode
 
     def tail(self, lines: int = 20) -> str:
@@ -59,15 +51,31 @@ class Child:
 
     def raise_if_ended(self) -> None:
         """Raise ClusterError, with the output's last lines, unless the process still runs."""
-        if self.returncode is not None:
+        returncode = self.poll()
+        if returncode is not None:
             raise ClusterError(
-                f"{self.name} (pid {self.pid}) {describe_exit(self.returncode)}; the end of {self.log}:\n{self.tail()}",
+                f"{self.name} (pid {self.pid}) {describe_exit(returncode)}; the end of {self.log}:\n{self.tail()}",
                 target=self.name,
             )
 
     def __repr__(self) -> str:
         state = "running" if self.returncode is None else describe_exit(self.returncode)
-        return f"Child({self.name!r}, pid={self.pid}, {state})"
+        return f"{type(self).__name__}({self.name!r}, pid={self.pid}, {state})"
+
+
+class Child(LoggedProcess):
+    """One process under the warden."""
+
+    def __init__(self, name: str, key: str, pid: int, log: Path, changed: threading.Condition) -> None:
+        super().__init__(name, pid, log)
+        self.key = key
+        self._changed = changed
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """Wait for the end and give the exit code; None when the time is up first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.returncode is not None, timeout_seconds)
+        return self.returncode
 
 
 def describe_exit(returncode: int) -> str:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that outlive Penstock: operators on a cluster that is not Penstock's own go on when their controller dies.
+
+A file beside the process's log names it, so that the next controller can take it over.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from penstock.adaptors.process.children import LoggedProcess
+from penstock.errors import ClusterError
+
+_UNKNOWN_EXIT = 255  # somebody else's child: that it ended can be seen, how it ended cannot
+
+
+class DetachedProcess(LoggedProcess):
+    """A process in a session of its own. Made by `start` or `adopt`."""
+
+    def __init__(self, name: str, process: psutil.Process, log: Path, child: subprocess.Popen[bytes] | None) -> None:
+        super().__init__(name, process.pid, log)
+        self._process = process
+        self._child = child
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str],
+        cwd: Path,
+        identity: Path,
+    ) -> DetachedProcess:
+        """Start a process and write who it is to `identity`."""
+        try:
+            with log.open("ab") as output:
+                child = subprocess.Popen(
+                    list(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
+                    start_new_session=True,
+                )  # fmt: skip
+        except OSError as fault:
+            raise ClusterError(f"{name} could not be started: {fault}", target=name) from fault
+        process = psutil.Process(child.pid)
+        identity.write_text(json.dumps({"pid": process.pid, "created": process.create_time()}), encoding="utf-8")
+        return cls(name, process, log, child)
+
+    @classmethod
+    def adopt(cls, name: str, *, log: Path, identity: Path) -> DetachedProcess | None:
+        """The process that `identity` names, if it still runs."""
+        try:
+            known = json.loads(identity.read_text(encoding="utf-8"))
+            process = psutil.Process(known["pid"])
+            is_it = process.create_time() == known["created"] and process.status() != psutil.STATUS_ZOMBIE
+        except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
+            return None
+        return cls(name, process, log, None) if is_it else None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while the process runs."""
+        if self.returncode is None:
+            if self._child is not None:
+                self.returncode = self._child.poll()
+            elif not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE:
+                self.returncode = _UNKNOWN_EXIT
+        return self.returncode
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """Wait for the end and give the exit code; None when the time is up first."""
+        try:
+            self._process.wait(timeout_seconds)
+        except psutil.TimeoutExpired:
+            return None
+        return self.poll()
+
+    def stop(self, *, grace_seconds: float = 5.0) -> None:
+        """End the process, SIGTERM first, SIGKILL after the grace time."""
+        if self.poll() is None:
+            self._process.terminate()
+            if self.wait(grace_seconds) is None:
+                self._process.kill()
+                self.wait(grace_seconds)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On a cluster of the user's own the pipeline goes on when Penstock is killed, and the next Penstock takes it over."""
+
+from pathlib import Path
+
+import pytest
+from tests.e2e.live_run import LiveRun
+from tests.e2e.test_scaled_run import settings
+
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.spark.cluster import EmbeddedCluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.timeout(1200)]
+
+RATE, SECONDS = 300, 90
+
+
+def test_a_killed_controller_is_replaced_and_no_record_is_lost(tmp_path: Path) -> None:
+    """After kill -9 of the controller batches go on; a resumed run ends with every record counted once."""
+    folder = tmp_path / "run"
+    with (
+        Warden() as warden,
+        EmbeddedCluster(warden, tmp_path / "users-cluster", cores_per_worker=2, memory_per_worker="3g") as cluster,
+    ):
+        spec = settings(f"constant:rate={RATE},duration={SECONDS}s", cluster={"master": cluster.master_url})
+        with LiveRun(folder, spec) as first:
+            first.wait_for("the first batch", lambda: any(o.records_done for o in first.observations()))
+            first.process.kill()
+            first.process.wait()
+        done = _newest_commit(folder)
+        first.wait_for("batches without a controller", lambda: _newest_commit(folder) > done + 2, while_running=False)
+        with LiveRun(folder, spec, "--resume") as second:
+            result = second.result()
+            assert result["records_due"] == result["records_done"] == RATE * SECONDS
+            assert second.total_counted("logs") == RATE * SECONDS
+            second.wait_for("the operator to be gone", lambda: not _operators(folder), while_running=False)
+
+
+def _newest_commit(folder: Path) -> int:
+    commits = (folder / "operators" / "logs" / "checkpoint" / "commits").glob("[0-9]*")
+    return max((int(p.name) for p in commits), default=-1)
+
+
+def _operators(folder: Path) -> list[int]:
+    import psutil
+
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(p.info["cmdline"] or [])]
