@@ -19,7 +19,7 @@ from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP
 from penstock.workload import search, simple_fits
-from penstock.workload.candidates import QUEUE_BAR, FittedMap, Recipe, best_distinct, score
+from penstock.workload.candidates import ABSURD, QUEUE_BAR, FittedMap, Recipe, best_distinct, score
 from penstock.workload.mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription, check_iats, describe_iats
 from penstock.workload.replay_queue import ReplayedQueue, replay
@@ -124,7 +124,7 @@ def fit_maps(
             fitting.again(warm)
         if not fitting.is_good:
             fitting.search(rng)
-    if not fitting.candidates:
+    if all(candidate.worst_queue_factor > ABSURD for candidate in fitting.candidates):
         fitting.fall_back()
     # A Poisson process has no moments to adjust: what a process with more parameters gains is the sample's chance.
     first = next((c for c in fitting.candidates if c.family == "poisson"), None) if kind == "poisson" else None
@@ -233,9 +233,15 @@ class _Fitting:
                     self._add(search.stage(stages, start, targets, self.is_late))
 
     def fall_back(self) -> None:
-        """Take independent times where no correlated process of so many states came about."""
-        self._closed(simple_fits.renewal_fits(self.trace, self.max_states), keep_notes=True)
-        self.notes.append(f"no correlated process of up to {self.max_states} states fits: times taken as independent")
+        """Try independent times where nothing that was found predicts the queue even within a factor of 2."""
+        found = len(self.candidates)
+        self._closed(simple_fits.renewal_fits(self.trace, self.max_states), keep_notes=not found)
+        self.notes.append(
+            f"no process of up to {self.max_states} states was found whose queue is right within a factor of 2: "
+            "do not plan by it; a longer budget, more states or another window may do"
+            if found
+            else f"no correlated process of up to {self.max_states} states was found: times taken as independent"
+        )
 
     def _is_close(self) -> bool:
         return min((_worst(c) for c in self.candidates), default=np.inf) <= _CLOSE_QUEUE

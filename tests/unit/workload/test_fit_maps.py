@@ -111,6 +111,13 @@ def test_budget_is_kept() -> None:
     assert any("budget" in note for note in fit.notes)
 
 
+def test_absurd_fits_are_owned_up_to() -> None:
+    """When a single state has to stand for a bursty window, a note warns against planning by it."""
+    fit = fit_maps(MAP4.sample(20_000, np.random.default_rng(7)), max_states=1)
+    assert fit.maps[0].worst_queue_factor > ABSURD
+    assert any("do not plan by it" in note for note in fit.notes)
+
+
 def test_poisson_is_recognised() -> None:
     """A Poisson window gives the Poisson process of its rate, first."""
     window = np.random.default_rng(8).exponential(0.2, 30_000)
