@@ -86,7 +86,9 @@ class FakePipeline:
         """Accept all settings."""
         self.settings = settings
 
-    def run_pipeline(self, settings: RunSettings, folder: Path, *, listener: Any, stop: Any) -> RunSummary:
+    def run_pipeline(
+        self, settings: RunSettings, folder: Path, *, listener: Any, stop: Any, resume: bool = False
+    ) -> RunSummary:
         """Play a run."""
         store = SqliteStore(folder / "knowledge.sqlite")
         fill_store(store, "log-analysis", seconds=60)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli import main
 from penstock.errors import ClusterError, ConfigurationError
 
 GOOD = """
@@ -186,3 +188,16 @@ def test_a_run_without_pictures_still_gives_its_result(
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["report"] is None
     assert "pip install 'penstock[report]'" in result.stderr
+
+
+def test_resuming_needs_the_folder_of_a_run(tmp_path: Path) -> None:
+    """Without a folder that holds a run there is nothing to take over; nothing is started."""
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "name: p\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
+        "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
+    )
+    for options in ([], ["--folder", str(tmp_path / "nothing")]):
+        outcome = CliRunner().invoke(main, ["run", str(path), "--resume", *options])
+        assert outcome.exit_code == 2
+        assert "--folder" in outcome.output
