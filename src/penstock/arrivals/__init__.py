@@ -3,6 +3,7 @@
 
 from penstock.arrivals.contract import Arrivals
 from penstock.arrivals.count_series import CountSeries
+from penstock.arrivals.cut import Cut
 from penstock.arrivals.due import ReplayArrivals, ReplayOffset
 from penstock.arrivals.from_map import MapArrivals, load_map
 from penstock.arrivals.gaps import Gaps, open_gaps, read_window
@@ -21,6 +22,7 @@ __all__ = [
     "Arrivals",
     "Constant",
     "CountSeries",
+    "Cut",
     "Gaps",
     "Joined",
     "MapArrivals",

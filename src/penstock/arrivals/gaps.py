@@ -23,6 +23,7 @@ from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 
 _BLOCK = 1 << 18
+_NOTHING = "holds no two arrivals, so no time between them; give a longer trace"
 
 
 class Gaps(Protocol):
@@ -99,7 +100,7 @@ def open_gaps(
     path = Path(path)
     identity = (*fingerprint(path, "trace"), reading, "gaps")
     source = reading.of(path)
-    nothing = _too_short(path, "holds no two arrivals, so no time between them")
+    nothing = ConfigurationError(f"trace: {path} {_NOTHING}", field="trace")
     if source.kind == "counts":
         return CountedGaps(load_counts(source, progress))
 
@@ -136,12 +137,9 @@ def read_window(
             break
     window = np.concatenate(parts) if parts else np.empty(0)
     if not len(window):
-        raise _too_short(path, f"holds {seen} inter-arrival times, none after the first {skip}")
+        what = f"holds {seen} inter-arrival times, none after the first {skip}; skip fewer" if seen else _NOTHING
+        raise ConfigurationError(f"trace: {path} {what}", field="trace")
     return window
-
-
-def _too_short(path: Path, what: str) -> ConfigurationError:
-    return ConfigurationError(f"trace: {path} {what}; give a longer trace or skip fewer", field="trace")
 
 
 def _blocks(gaps: Gaps) -> Iterator[FloatArray]:

@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from penstock.arrivals.contract import Arrivals
+from penstock.arrivals.cut import Cut
 from penstock.arrivals.trace import write_npy
 from penstock.arrivals.trace_files import Progress, inner_suffix
 from penstock.arrivals.trace_times import KINDS
@@ -64,7 +65,9 @@ def write_trace(
     if kind == "counts":
         parts = _counts(arrivals, period_seconds or per_unit)
     else:
-        parts = (_scaled(part, per_unit) for part in _times(arrivals, kind))
+        # Times of a cut were read, and rounded, as those of the whole.
+        largest = arrivals.end if isinstance(arrivals, Cut) else arrivals.duration_seconds
+        parts = (_scaled(part, per_unit, largest) for part in _times(arrivals, kind))
     seen = [0]
 
     def watched() -> Iterator[FloatArray]:
@@ -92,12 +95,12 @@ def _times(arrivals: Arrivals, kind: str) -> Iterator[FloatArray]:
         last = float(times[-1])
 
 
-def _scaled(seconds: FloatArray, per_unit: float) -> FloatArray:
-    # Multiplying by a whole number rounds once and so gives back what was divided by it.
-    scaled: FloatArray = seconds * round(1 / per_unit) if per_unit < 1 else seconds / per_unit
+def _scaled(seconds: FloatArray, per_unit: float, largest: float) -> FloatArray:
+    factor = round(1 / per_unit) if per_unit < 1 else 1 / per_unit
+    scaled: FloatArray = seconds * factor
     nearest = np.round(scaled)
-    # What reading in this unit rounded is put back: whole microseconds stay whole.
-    return np.where(np.abs(scaled - nearest) <= 4 * np.spacing(np.abs(scaled)), nearest, scaled)
+    # What was rounded when the times were read, or subtracted, is put back: whole microseconds stay whole.
+    return np.where(np.abs(scaled - nearest) <= 4 * np.spacing(largest * factor), nearest, scaled)
 
 
 def _counts(arrivals: Arrivals, period: float) -> Iterator[FloatArray]:
@@ -119,8 +122,11 @@ def _counts(arrivals: Arrivals, period: float) -> Iterator[FloatArray]:
 
 
 def _write_text(parts: Iterable[FloatArray], file: BinaryIO, packing: str, header: str | None) -> None:
-    raw = cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="wb", mtime=0)) if packing == ".gz" else file
-    raw = cast("BinaryIO", lzma.LZMAFile(file, "wb")) if packing == ".xz" else raw
+    raw = file
+    if packing == ".gz":
+        raw = cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="wb", mtime=0))  # the same bytes at any time
+    elif packing == ".xz":
+        raw = cast("BinaryIO", lzma.LZMAFile(file, "wb"))  # noqa: SIM115 - closed by the wrapper below
     with io.TextIOWrapper(raw, encoding="ascii", newline="\n") as text:
         if header is not None:
             text.write(header + "\n")

@@ -9,8 +9,10 @@ from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.errors import PlainErrorsGroup
 from penstock.cli.explain import explain
+from penstock.cli.fit import fit
 from penstock.cli.report import report
 from penstock.cli.run import run
+from penstock.cli.trace import trace
 
 
 @click.group(
@@ -30,8 +32,9 @@ def main() -> None:
       penstock explain         why it did what it did
       penstock report          how it went, with pictures
       penstock run FILE        run and scale a pipeline of your own
+      penstock fit TRACE       the arrival processes that describe a trace
     """
 
 
-for _command in (demo, run, explain, report, doctor):
+for _command in (demo, run, explain, report, doctor, fit, trace):
     main.add_command(_command)

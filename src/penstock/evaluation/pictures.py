@@ -38,7 +38,7 @@ _LINES_FOR_CHANGES_UP_TO = 80
 _LOG_LATENCY_ABOVE = 25  # times the objective: beyond it a straight axis shows only the worst moment
 _NICE_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
 _NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 9, "font.family": "sans-serif", "axes.titlesize": 9.5, "axes.spines.top": False,
     "axes.spines.right": False, "axes.edgecolor": MUTED, "axes.labelcolor": MUTED, "axes.titlecolor": INK,
     "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED, "grid.color": GRID, "grid.linewidth": 0.7,
@@ -59,7 +59,7 @@ def picture_of(history: RunHistory) -> Picture:
     """Draw a run."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = draw(history)
         png, svg = io.BytesIO(), io.StringIO()
         figure.savefig(png, format="png", dpi=150, facecolor="white")

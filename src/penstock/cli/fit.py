@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock fit`: the arrival processes that describe a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli.errors import debug_option, json_option
+from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from penstock.ports import FloatArray
+    from penstock.workload import FitResult
+
+
+@click.command(short_help="Fit arrival processes (MAPs) to a trace.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--window", type=click.IntRange(1), default=50_000, show_default=True, help="Inter-arrival times to fit.")
+@click.option("--skip", type=click.IntRange(0), default=0, show_default=True, help="Inter-arrival times to leave out.")
+@click.option("--best", type=click.IntRange(1), default=5, show_default=True, help="How many distinct processes.")
+@click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
+@trace_options
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw trace and fits into this PNG file.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Write the best process into this JSON file.")
+@json_option
+@debug_option
+def fit(  # noqa: PLR0917 - click passes them by name
+    file: Path,
+    window: int,
+    skip: int,
+    best: int,
+    max_states: int,
+    seed: int,
+    plot: Path | None,
+    map_file: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit Markovian arrival processes to the inter-arrival times of FILE.
+
+    FILE holds one number per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz), or is a public
+    trace in its own form. The processes come best first; "response" is the mean response time of the trace in a queue
+    with Erlang service at that load, and how far off each process predicts it. Matrices are per second.
+
+    --json prints one object: trace (n, mean, scv, skewness, acf from lag 1), maps (best first; each with D0, D1,
+    states, loss, mean, scv, skewness, acf) and seconds. The file --map writes is an object with D0 and D1.
+
+    \b
+    Examples:
+      penstock fit arrivals.txt
+      penstock fit packets.txt.xz --unit us --plot fit.png
+      penstock fit iats.csv --as iats --column gap --unit ms --best 1 --map map.json
+      penstock fit requests.csv --as counts --column count --unit m
+      penstock fit arrivals.txt --json | jq .maps[0].states
+    """
+    from penstock.arrivals import read_window
+    from penstock.cli.output import print_json, words_console
+    from penstock.errors import ConfigurationError, NotReadyError
+    from penstock.workload import fit_maps
+
+    for name, path in (("--plot", plot), ("--map", map_file)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigurationError(f"{name}: {path.parent} is no folder; make it first", field=name)
+    with in_command_words():
+        with progress_bar(f"reading {file.name}") as progress:
+            iats = read_window(file, reading_of(options, seed), skip=skip, size=window, progress=progress)
+        try:
+            result = fit_maps(iats, best=best, max_states=max_states, seed=seed)
+        except NotReadyError as fault:
+            raise ConfigurationError(
+                f"trace: {file}: {fault}; give a longer trace, a larger --window or a smaller --skip", field="trace"
+            ) from fault
+    console = words_console(as_json)
+    console.print(_heading(file, skip, result), markup=False)
+    console.print(fit_table(result))
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    if map_file is not None:
+        _write_map(map_file, result)
+        console.print(f"best process: {map_file}", markup=False)
+    if plot is not None:
+        _write_picture(plot, iats, result)
+        console.print(f"picture: {plot}", markup=False)
+    if as_json:
+        print_json(fit_document(result))
+
+
+def fit_document(result: FitResult) -> dict[str, Any]:
+    """What `--json` prints."""
+    import numpy as np
+
+    trace = result.trace
+    lags = np.arange(1, trace.acf.size + 1)
+    return {
+        "trace": {
+            "n": trace.n, "mean": trace.mean, "scv": trace.scv, "skewness": trace.skewness, "acf": trace.acf.tolist(),
+        },
+        "maps": [
+            {
+                **fitted.map.to_json(),
+                "states": fitted.states,
+                "loss": fitted.loss,
+                "mean": fitted.map.mean,
+                "scv": fitted.map.scv,
+                "skewness": fitted.map.skewness,
+                "acf": fitted.map.autocorrelation(lags).tolist(),
+            }
+            for fitted in result.maps
+        ],
+        "seconds": result.seconds,
+    }  # fmt: skip
+
+
+def fit_table(result: FitResult) -> Table:
+    """Descriptors of the trace, with twice their standard errors, beside those of each process."""
+    from rich.table import Table
+
+    trace, maps = result.trace, [fitted.map for fitted in result.maps]
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in ("", "trace", "\u00b1"):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for number in range(1, len(maps) + 1):
+        table.add_column("best" if number == 1 else f"no. {number}", justify="right", no_wrap=True)
+    factor, unit = _unit_of(trace.mean)
+    table.add_row(f"mean, {unit}", *_told(trace.mean, trace.mean_error, factor), *_shown(m.mean * factor for m in maps))
+    table.add_row("SCV", *_told(trace.scv, trace.scv_error), *_shown(m.scv for m in maps))
+    table.add_row("skewness", *_told(trace.skewness, trace.skewness_error), *_shown(m.skewness for m in maps))
+    for lag in (1, 10, 100, 1000):
+        if lag <= trace.acf.size:
+            at = trace.lags.tolist().index(lag) if lag in trace.lags else None
+            error = "" if at is None else f"{2 * trace.acf_errors[at]:.1g}"
+            row = [f"{float(m.autocorrelation(lag)):.3f}" for m in maps]
+            table.add_row(f"rho, lag {lag}", f"{trace.acf[lag - 1]:.3f}", error, *row)
+    for place in sorted({trace.idc.size // 2, trace.idc.size - 1}):
+        width = float(trace.idc_widths[place])
+        times, of = _unit_of(width)
+        told = _told(float(trace.idc[place]), float(trace.idc_errors[place]))
+        table.add_row(f"IDC, {width * times:.3g} {of}", *told, *_shown(float(m.idc(width)) for m in maps))
+    for utilisation, response in zip(result.queue.utilisations.tolist(), result.queue.responses.tolist(), strict=True):
+        seconds = response * trace.mean
+        times, of = _unit_of(seconds)
+        errors = [f"{100 * fitted.queue_errors[utilisation]:+.1f}%" for fitted in result.maps]
+        table.add_row(f"response, load {utilisation:g}", f"{seconds * times:.4g} {of}", "", *errors)
+    table.add_row("states", "", "", *(str(fitted.states) for fitted in result.maps))
+    table.add_row("loss", "", "", *_shown(fitted.loss for fitted in result.maps))
+    return table
+
+
+def _unit_of(seconds: float) -> tuple[float, str]:
+    """The factor and the unit that make a time a number from 1 on."""
+    return next(((f, u) for f, u in ((1.0, "s"), (1e3, "ms"), (1e6, "us")) if seconds * f >= 1.0), (1e9, "ns"))
+
+
+def _told(value: float | None, error: float | None, factor: float = 1.0) -> tuple[str, str]:
+    shown = "-" if value is None else f"{value * factor:.4g}"
+    spread = None if error is None else 2 * error * factor
+    return shown, "" if spread is None else f"{spread:.0f}" if spread >= 10 else f"{spread:.1g}"
+
+
+def _shown(values: Iterable[float]) -> list[str]:
+    return [f"{value:.4g}" for value in values]
+
+
+def _heading(file: Path, skip: int, result: FitResult) -> str:
+    trace = result.trace
+    after = f" after the first {skip}" if skip else ""
+    return (
+        f"{file.name}: {trace.n} inter-arrival times{after}, {1 / trace.mean:.6g} arrivals per second; "
+        f"{result.kind}; {len(result.maps)} processes in {result.seconds:.2f} s"
+    )
+
+
+def _write_map(path: Path, result: FitResult) -> None:
+    import json
+
+    from penstock.errors import ConfigurationError
+
+    try:
+        path.write_text(json.dumps(result.maps[0].map.to_json()) + "\n", encoding="utf-8")
+    except OSError as fault:
+        raise ConfigurationError(f"--map: {path} cannot be written: {fault.strerror}", field="--map") from fault
+
+
+def _write_picture(path: Path, iats: FloatArray, result: FitResult) -> None:
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation.fit_pictures import fit_picture
+
+    try:
+        path.write_bytes(fit_picture(iats, result))
+    except OSError as fault:
+        raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault
