@@ -164,13 +164,17 @@ def _times_of_arrivals(source: TraceSource, progress: Progress | None) -> Iterat
 
 
 def _times_of_gaps(source: TraceSource, progress: Progress | None) -> Iterator[FloatArray]:
-    last = None
-    for gaps in read_gaps(source, progress):
-        if last is None:
-            last = -float(gaps[0]) if source.origin == "first" else 0.0
-        times = last + np.cumsum(gaps)
-        last = float(times[-1])
-        yield times
+    last: Any = None
+    for chunk in source.chunks(progress):
+        values = _signed(chunk.values)
+        if len(values):
+            check_times(str(source.path), source.seconds(values), None, chunk)
+            if last is None:
+                last = -values[0] if source.origin == "first" else values.dtype.type(0)
+            # Summed before the scaling: the sums of whole numbers are whole.
+            sums = last + np.cumsum(values)
+            last = sums[-1]
+            yield source.seconds(sums)
 
 
 def _signed(values: NDArray[Any]) -> NDArray[Any]:
