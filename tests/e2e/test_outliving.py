@@ -12,7 +12,7 @@ from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.timeout(1200)]
 
-RATE, SECONDS = 300, 90
+RATE, SECONDS = 300, 60
 
 
 def test_a_killed_controller_is_replaced_and_no_record_is_lost(tmp_path: Path) -> None:

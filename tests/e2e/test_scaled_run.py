@@ -42,8 +42,9 @@ def settings(shape: str, **others: Any) -> dict[str, Any]:
 @pytest.mark.cgroups
 def test_load_rises_and_falls(tmp_path: Path) -> None:
     """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
-    calm, rush = 60.0, 90.0
-    with LiveRun(tmp_path / "run", settings("steps:60s@200,90s@8000,80s@200")) as run:
+    calm, rush, evening = 45, 75, 45
+    shape = f"steps:{calm}s@200,{rush}s@8000,{evening}s@200"
+    with LiveRun(tmp_path / "run", settings(shape)) as run:
         result = run.result()
         seen = run.observations()
         decisions = run.decisions()
@@ -54,7 +55,6 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
         during = [d for d in decisions if rush_begins <= d.at < rush_ends]
         after = [d.verb for d in decisions if d.at >= rush_ends]
 
-        assert calm > 0
         assert before
         assert set(before) == {"scale down"}
         assert during[0].verb == "scale up"
@@ -68,7 +68,7 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
         assert all(o.at > rush_begins for o in broken if o.at > seen[0].at + 30.0), "broken in the calm"
 
         due = result["records_due"]
-        assert due == 60 * 200 + 90 * 8000 + 80 * 200
+        assert due == calm * 200 + rush * 8000 + evening * 200
         assert result["records_read"] == result["records_done"] == due
         assert run.total_counted("logs") == due
         assert 0.2 <= result["cpu_share_mean"] < 1.0
@@ -80,7 +80,7 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
 @pytest.mark.kill
 def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_path: Path) -> None:
     """An executor, then the only worker, is killed -9 under load: both come back, no record is lost or doubled."""
-    with LiveRun(tmp_path / "run", settings("constant:rate=400,duration=100s", warm_up="200s")) as run:
+    with LiveRun(tmp_path / "run", settings("constant:rate=400,duration=70s", warm_up="200s")) as run:
         run.wait_for("the first batch", lambda: any(o.records_done for o in run.observations()))
         kill_9(run.processes("CoarseGrainedExecutorBackend")[0])
         done = run.observations()[-1].records_done or 0
@@ -88,8 +88,8 @@ def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_pat
         kill_9(run.processes("org.apache.spark.deploy.worker.Worker")[0])
         result = run.result()
         assert "a new one was started" in run.output()
-        assert result["records_due"] == result["records_done"] == 40_000
-        assert run.total_counted("logs") == 40_000
+        assert result["records_due"] == result["records_done"] == 28_000
+        assert run.total_counted("logs") == 28_000
         run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
 
 
