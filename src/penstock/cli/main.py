@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.characterize import characterize
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.errors import PlainErrorsGroup
@@ -36,5 +37,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, run, explain, report, doctor, fit, trace):
+for _command in (demo, run, explain, report, doctor, fit, trace, characterize):
     main.add_command(_command)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which windows a trace has, and what is said of each: one flat row, the same on one machine and on many."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.arrivals import Gaps
+from penstock.errors import ConfigurationError, NotReadyError
+from penstock.ports import FloatArray
+from penstock.workload import TraceDescription, describe_iats, fit_maps
+
+COLUMNS: dict[str, str] = {
+    "stream": "string", "window": "bigint", "first": "bigint", "n": "bigint", "start": "double", "end": "double",
+    "rate": "double", "mean": "double", "scv": "double", "scv_error": "double", "skewness": "double",
+    "rho1": "double", "rho10": "double", "rho100": "double", "idc": "double", "idc_seconds": "double",
+    "zero_share": "double", "coarse_step": "double",
+    "kind": "string", "states": "bigint", "loss": "double", "map_scv": "double", "map_rho1": "double",
+    "acf_rmse": "double", "queue_error": "double", "fit_seconds": "double", "map": "string", "notes": "string",
+}  # fmt: skip
+"""Columns of the table and their types in Spark.
+
+`first` is the number of the window's first inter-arrival time, `start` and `end` are seconds since the stream's first
+arrival. `idc` is the variance over the mean of counts in the longest interval that the window allows, `idc_seconds`.
+From `kind` on: the best process fitted, None without a fit; `queue_error` is the relative error of its mean response
+time at a load of 0.8, `map` its D0 and D1 as JSON. `notes` say what is odd, or why a window has no numbers.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """How a trace is cut into windows and what is done with each.
+
+    Parameters
+    ----------
+    size
+        Inter-arrival times in a window; the last window has what is left.
+    step
+        From one window's start to the next one's; None: `size`, so that they do not overlap.
+    fit
+        Whether processes are fitted too.
+    max_states, seed
+        Of the fit.
+    """
+
+    size: int = 50_000
+    step: int | None = None
+    fit: bool = True
+    max_states: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("window", self.size), ("step", self.every), ("max_states", self.max_states)):
+            if value < 1:
+                raise ConfigurationError(f"{name}: {value} is too small; give at least 1", field=name)
+
+    @property
+    def every(self) -> int:
+        """From one window's start to the next one's, in inter-arrival times."""
+        return self.size if self.step is None else self.step
+
+
+def plan_windows(gaps: Gaps, settings: WindowSettings) -> list[dict[str, Any]]:
+    """Give number, place, length and start of each window of a trace."""
+    starts = gaps.edges(settings.every)
+    windows = []
+    for number, first in enumerate(range(0, gaps.total, settings.every)):
+        n = min(settings.size, gaps.total - first)
+        windows.append({"window": number, "first": first, "n": n, "start": float(starts[number])})
+        if first + n == gaps.total:
+            break  # a further window would only repeat the end of this one
+    return windows
+
+
+def describe_window(iats: FloatArray, settings: WindowSettings) -> dict[str, Any]:
+    """Give what is said of one window; what cannot be said is None, and `notes` say why."""
+    row: dict[str, Any] = dict.fromkeys(list(COLUMNS)[6:])
+    try:
+        if settings.fit:
+            fit = fit_maps(iats, best=1, max_states=settings.max_states, seed=settings.seed)
+            row |= _of_trace(fit.trace)
+            best = fit.maps[0]
+            row |= {
+                "kind": fit.kind, "states": best.states, "loss": best.loss, "map_scv": best.map.scv,
+                "map_rho1": float(best.map.autocorrelation(1)), "acf_rmse": best.errors["acf_rmse"],
+                "queue_error": best.queue_errors[max(best.queue_errors)], "fit_seconds": fit.seconds,
+                "map": json.dumps(best.map.to_json()), "notes": "; ".join(fit.notes) or None,
+            }  # fmt: skip
+            return row
+        return row | _of_trace(describe_iats(iats))
+    except (NotReadyError, ConfigurationError) as fault:
+        if isinstance(fault, NotReadyError) and settings.fit:
+            # Too short for a fit may be long enough for numbers.
+            return describe_window(iats, WindowSettings(settings.size, settings.step, fit=False)) | {
+                "notes": str(fault)
+            }
+        return row | {"notes": str(fault)}
+
+
+def _of_trace(told: TraceDescription) -> dict[str, Any]:
+    def rho(lag: int) -> float | None:
+        return float(told.acf[lag - 1]) if lag <= told.acf.size else None
+
+    return {
+        "rate": told.rate, "mean": told.mean, "scv": told.scv, "scv_error": told.scv_error, "skewness": told.skewness,
+        "rho1": rho(1), "rho10": rho(10), "rho100": rho(100), "idc": float(told.idc[-1]),
+        "idc_seconds": float(told.idc_widths[-1]), "zero_share": told.zero_share, "coarse_step": told.coarse_step,
+        "notes": "; ".join(told.notes) or None,
+    }  # fmt: skip
+
+
+def characterize_gaps(stream: str, gaps: Gaps, settings: WindowSettings) -> list[dict[str, Any]]:
+    """Give the table's rows of one trace, computed here, one after the other."""
+    return [row_of(stream, window, gaps, settings) for window in plan_windows(gaps, settings)]
+
+
+def row_of(stream: str, window: dict[str, Any], gaps: Gaps, settings: WindowSettings) -> dict[str, Any]:
+    """Give the whole row of one window of `plan_windows`."""
+    iats = gaps.window(window["first"], window["first"] + window["n"])
+    place = {"stream": stream, **window, "end": window["start"] + float(iats.sum())}
+    return place | describe_window(iats, settings)
