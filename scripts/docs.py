@@ -8,6 +8,7 @@ import inspect
 import sys
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +66,23 @@ def cli_page() -> str:
     from penstock.cli import main as cli
 
     parts = [HEADER, "# Command line\n"]
-    context = click.Context(cli, info_name="penstock", terminal_width=100, max_content_width=100)
-    commands = [("penstock", cli, context)]
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        inner = click.Context(command, info_name=name, parent=context, terminal_width=100, max_content_width=100)
-        commands.append((f"penstock {name}", command, inner))
-    for title, command, inner in commands:
-        parts.append(f"\n## {title}\n\n```text\n{command.get_help(inner).rstrip()}\n```\n")
+    for title, command, context in _commands("penstock", cli, None):
+        parts.append(f"\n## {title}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
     return "".join(parts)
+
+
+def _commands(
+    title: str, command: click.Command, parent: click.Context | None
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """A command and, below a group, all of its own."""
+    name = title.rpartition(" ")[2]
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+    yield title, command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _commands(f"{title} {name}", inner, context)
 
 
 def records_page() -> str:

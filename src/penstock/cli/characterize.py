@@ -78,9 +78,8 @@ def characterize(  # noqa: PLR0917 - click passes them by name
     console.print(rows_table(result.rows))
     if len(result.rows) > _SHOWN:
         console.print(f"... {len(result.rows) - _SHOWN} more windows; --output writes all of them")
-    console.print(
-        f"{len(result.rows)} windows of {len(traces)} streams in {result.seconds:.1f} s on {result.slots} cores"
-    )
+    of = f"{len(traces)} streams" if len(traces) > 1 else traces[0].name
+    console.print(f"{len(result.rows)} windows of {of} in {result.seconds:.1f} s on {result.slots} cores", markup=False)
     for name, path in (("table", output), ("picture", plot)):
         if path is not None:
             (_write_table if name == "table" else _write_picture)(path, result.rows)
@@ -138,16 +137,19 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The first rows for people."""
     from rich.table import Table
 
+    several = len({row["stream"] for row in rows}) > 1
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("stream", overflow="ellipsis", no_wrap=True, max_width=24)
+    if several:
+        table.add_column("stream", overflow="ellipsis", no_wrap=True, max_width=20)
     formats = {
-        "window": "d", "start": ".6g", "n": "d", "rate": ".4g", "scv": ".3g", "rho1": ".3f", "rho10": ".3f",
+        "window": "d", "start": ".5g", "n": "d", "rate": ".4g", "scv": ".3g", "rho1": ".3f", "rho10": ".3f",
         "idc": ".3g", "states": "d", "loss": ".2g",
     }  # fmt: skip
     for name in formats:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows[:_SHOWN]:
-        table.add_row(row["stream"], *("-" if row[n] is None else format(row[n], f) for n, f in formats.items()))
+        stream = [row["stream"]] if several else []
+        table.add_row(*stream, *("-" if row[n] is None else format(row[n], f) for n, f in formats.items()))
     return table
 
 

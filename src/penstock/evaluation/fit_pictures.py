@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _COLOURS = (RED, BLUE, GREEN, ORANGE, PURPLE)
 _CDF_POINTS = 400
 _RATE_BINS = 300
+_LOG_FROM = 30  # largest over smallest: below it a straight axis from 0 tells more
 
 
 def fit_picture(iats: FloatArray, result: FitResult) -> bytes:
@@ -152,6 +154,7 @@ def burstiness_picture(rows: Sequence[Mapping[str, Any]]) -> bytes:
             for (stream, windows), colour in zip(streams.items(), _cycle(len(streams)), strict=True):
                 _draw_windows(axes, windows, column, colour, stream)
             _finish_windows(axes, title, is_log, column)
+            axes.set_xlim(0, max((row["end"] for row in rows), default=1.0))
         panels[-1].set_xlabel("time since the stream's first arrival (s)")
         if len(streams) > 1:
             handles, labels = panels[0].get_legend_handles_labels()
@@ -170,11 +173,12 @@ def _draw_windows(axes: Axes, windows: Sequence[Mapping[str, Any]], column: str,
 
 
 def _steps(windows: Sequence[Mapping[str, Any]], column: str) -> tuple[list[float], list[float]]:
-    """Each window as a flat stretch from its start to its end; what is not known is a gap."""
+    """Each window as a flat stretch from its start to its end, or its middle where windows overlap; gaps stay gaps."""
     at, values = [], []
+    overlap = any(after["first"] < row["first"] + row["n"] for row, after in itertools.pairwise(windows))
     for row in windows:
-        at += [row["start"], row["end"]]
-        values += [_number(row.get(column))] * 2
+        at += [(row["start"] + row["end"]) / 2] if overlap else [row["start"], row["end"]]
+        values += [_number(row.get(column))] * (1 if overlap else 2)
     return at, values
 
 
@@ -188,7 +192,7 @@ def _finish_windows(axes: Axes, title: str, is_log: bool, column: str) -> None:
     known = np.concatenate([line[np.isfinite(line)] for line in lines]) if lines else np.empty(0)
     if not known.size:
         axes.text(0.5, 0.5, "not known", transform=axes.transAxes, ha="center", va="center", color=MUTED)
-    elif is_log and known.min() > 0:
+    elif is_log and known.min() > 0 and known.max() > _LOG_FROM * known.min():
         axes.set_yscale("log")
     elif column in ("rate", "scv", "idc"):
         axes.set_ylim(bottom=0)
@@ -196,7 +200,6 @@ def _finish_windows(axes: Axes, title: str, is_log: bool, column: str) -> None:
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f} %")
     if column in ("queue_error", "rho1"):
         axes.axhline(0, color=MUTED, lw=0.7)
-    axes.set_xlim(left=0)
 
 
 def _cycle(count: int) -> list[str]:
