@@ -75,7 +75,8 @@ def check_run(settings: RunSettings) -> None:
     attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
     attempt("policy.", lambda: policy_of(settings.policy))
     for i, operator in enumerate(settings.operators):
-        attempt(f"operators.{i}.", lambda o=operator: _check_app(o))
+        attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
+        attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
     attempt("", find_java)
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
@@ -486,11 +487,13 @@ def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str
     return configuration | operator.spark
 
 
-def _check_app(operator: OperatorSettings) -> None:
-    load_app(operator.app)
+def _check_options(operator: OperatorSettings) -> None:
     module_name, _, function_name = operator.app.partition(":")
     # A module may say what is wrong with its options before anything starts.
-    check = getattr(importlib.import_module(module_name), "check_options", None)
+    try:
+        check = getattr(importlib.import_module(module_name), "check_options", None)
+    except ImportError:
+        return  # told of already
     if check is not None:
         check(function_name, {**operator.options, "output": "output"})
 

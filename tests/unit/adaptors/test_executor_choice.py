@@ -69,6 +69,16 @@ def test_the_choice_is_distinct_alive_and_never_too_large(
     assert set(chosen) <= free
 
 
+def test_the_driver_of_a_local_master_is_its_executor() -> None:
+    """A driver with cores of its own runs the tasks, so it is the one executor there is."""
+    entry = {
+        "id": "driver", "hostPort": "h:1", "totalCores": 2, "isActive": True, "activeTasks": 1, "totalDuration": 500,
+    }  # fmt: skip
+    (state,) = executor_states([entry])
+    assert state.cores == 2
+    assert executor_states([{**entry, "totalCores": 0}]) == ()
+
+
 def test_the_rest_interface_is_read_without_the_driver() -> None:
     """A recorded list gives the executors alone, in our units."""
     (state,) = executor_states(json.loads(RECORDED))

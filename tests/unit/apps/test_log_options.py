@@ -20,6 +20,7 @@ from penstock.errors import ConfigurationError
     [
         ("parser", {}),
         ("parser", {"format": "hdfs"}),
+        ("parser", {"output": "out"}),
         ("counter", {"output": "out"}),
         ("matcher", {"output": "out", "pattern_count": "40"}),
         ("log_analysis", {"output": "out", "format": "combined", "pattern_count": "1"}),

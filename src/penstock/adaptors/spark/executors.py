@@ -47,7 +47,7 @@ class ExecutorsByRest:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def __call__(self) -> tuple[ExecutorState, ...]:
-        """Give the live executors without the driver.
+        """Give the live executors; the driver only where it runs the tasks itself.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class ExecutorsByRest:
 
 
 def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState, ...]:
-    """Give the executors in the REST interface's list, without the driver."""
+    """Give the executors in the REST interface's list; the driver only where it runs the tasks itself."""
     return tuple(
         ExecutorState(
             executor_id=str(entry["id"]),
@@ -86,7 +86,8 @@ def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState
             added_at=_instant(entry.get("addTime")),
         )
         for entry in entries
-        if entry["id"] != "driver"
+        # The driver of a local master runs the tasks itself: only then has it cores.
+        if entry["id"] != "driver" or int(entry["totalCores"]) > 0
     )
 
 

@@ -21,7 +21,7 @@ _SCHEMAS = {
     "log_analysis": COUNTS_SCHEMA,
 }
 _OPTIONS = {
-    "parser": ("format",),
+    "parser": ("format", "output"),
     "counter": ("output",),
     "matcher": ("patterns", "pattern_count", "output"),
     "log_analysis": ("format", "patterns", "pattern_count", "output"),
@@ -55,7 +55,7 @@ def check_options(operator: str, options: Options) -> None:
     stream_schema(operator)
     known = _OPTIONS[operator]
     faults = [f"{name}: unknown option; known: {', '.join(known)}" for name in options if name not in known]
-    if "output" in known and not options.get("output"):
+    if operator != "parser" and not options.get("output"):  # what the parser emits is written by whoever runs it
         faults.append("output: missing; give the folder counts.json is written to")
     for name, check in (("format", chosen_format), ("patterns", _pattern_set), ("pattern_count", chosen_patterns)):
         if name in known and name in options:
