@@ -56,8 +56,8 @@ class ToyReplayOperator:
         busy = 1.8 if int(now // 600) % 2 else 0.1
         self._used += 4.0 * min(busy, self._allocation.capacity)
         start, self._done = self._done, int(now * RATE)
-        offsets = (json.dumps({"epoch_us": 0, "index": i}) for i in (start, self._done))
-        source = SourceProgress("replay", *offsets, None, self._done - start)
+        first, last = (json.dumps({"epoch_us": 0, "index": i}) for i in (start, self._done))
+        source = SourceProgress("replay", first, last, None, self._done - start)
         batch = BatchProgress("a", "q", "r", self._batch, now - 0.5, now, self._done - start, {}, (source,))
         self._batch += 1
         executors = tuple(ExecutorState(str(i), "h", 1, True, 0, 0.0) for i in range(self._allocation.executors))
