@@ -158,7 +158,7 @@ def _times_of_arrivals(source: TraceSource, progress: Progress | None) -> Iterat
                 zero = values[0] if source.origin == "first" else values.dtype.type(0)
             # Subtracted before the scaling: whole numbers keep all their digits.
             times = source.seconds(values - zero)
-            check_times(str(source.path), times, last, chunk)
+            check_times(str(source.path), times, last, chunk, since_first=source.origin == "first")
             last = float(times[-1])
             yield times
 
@@ -181,7 +181,7 @@ def _signed(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if values.dtype.kind == "u" else values
 
 
-def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk) -> None:
+def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk, *, since_first: bool = False) -> None:
     """Raise ConfigurationError where times are not finite, negative or (after `last`) falling, with their places.
 
     Parameters
@@ -190,6 +190,8 @@ def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk
         The time before the first; None: these are gaps, which may rise and fall.
     chunk
         The numbers as they stand in the file, for the message.
+    since_first
+        The times count from the first: below 0 are those that are smaller than it.
     """
     with np.errstate(invalid="ignore"):  # inf - inf: told as not finite
         steps = seconds if last is None else np.diff(seconds, prepend=last)
@@ -200,7 +202,7 @@ def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk
     )
     faults: tuple[tuple[NDArray[np.bool_], str], ...] = (
         (~np.isfinite(seconds), "not a finite number; remove or replace it"),
-        (seconds < 0, f"negative; {gaps_or_times}"),
+        ((seconds < 0) & (not since_first), f"negative; {gaps_or_times}"),
         (steps < 0, "smaller than the one before; sort the trace, or give kind=iats for inter-arrival times"),
     )
     for wrong, text in faults:
