@@ -22,7 +22,7 @@ BURSTY = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [1.0, 15.0])
 
 
 def test_spark_gives_the_numbers_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two streams, windows with fits: every cell is what the same window gives here; bad files are told; nothing is left."""
+    """Every cell of two streams is what the same window gives here; bad files are told; nothing is left behind."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     paths = {}

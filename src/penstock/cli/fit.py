@@ -171,9 +171,10 @@ def _shown(values: Iterable[float]) -> list[str]:
 def _heading(file: Path, skip: int, result: FitResult) -> str:
     trace = result.trace
     after = f" after the first {skip}" if skip else ""
+    found = "1 process" if len(result.maps) == 1 else f"{len(result.maps)} processes"
     return (
         f"{file.name}: {trace.n} inter-arrival times{after}, {1 / trace.mean:.6g} arrivals per second; "
-        f"{result.kind}; {len(result.maps)} processes in {result.seconds:.2f} s"
+        f"{result.kind}; {found} in {result.seconds:.2f} s"
     )
 
 
