@@ -63,7 +63,6 @@ def characterize_traces(
     executors: int | None = None,
     executor_memory: str = "1g",
     on_phase: Phase = lambda _text, _done: None,
-    stop: threading.Event | None = None,
 ) -> Characterization:
     """Describe all windows of the traces on Spark; whatever is started ends with the call.
 
@@ -76,8 +75,6 @@ def characterize_traces(
         How many, of one core each; two where nothing is said. ``local[n]`` has its n threads instead.
     on_phase
         Hears what is being done, and which part of it is.
-    stop
-        Set from elsewhere, it ends the job; ClusterError says so.
 
     Raises
     ------
@@ -122,9 +119,6 @@ def characterize_traces(
             env={**os.environ, **environment},
         )
         while child.wait(_POLL_SECONDS) is None:
-            if stop is not None and stop.is_set():
-                warden.stop(child)
-                raise ClusterError("stopped before the job was done", target="characterize")
             _tell(folder, on_phase)
         return _result(folder, child.returncode, child.tail(30))
 

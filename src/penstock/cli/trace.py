@@ -39,7 +39,7 @@ def trace() -> None:
     \b
     Examples:
       penstock trace info packets.txt.xz --unit us
-      penstock trace cut packets.txt.xz part.npy --unit us --from 10m --to-time 20m
+      penstock trace cut packets.txt.xz part.npy --unit us --from 10m --until 20m
       penstock trace convert submits.csv iats.txt --to iats --to-unit ms
       penstock trace sample map.json trace.npy --count 1000000
     """
@@ -77,7 +77,7 @@ def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
 @click.argument("file", type=_FILE)
 @click.argument("output", type=_FILE)
 @click.option("--from", "from_time", help='Leave out what comes up to this time, such as "90s".')
-@click.option("--to-time", help='Leave out what comes after this time, such as "10m".')
+@click.option("--until", help='Leave out what comes after this time, such as "10m".')
 @click.option("--first", type=click.IntRange(0), help="Number of the first record, from 0.")
 @click.option("--count", type=click.IntRange(1), help="How many records.")
 @trace_options
@@ -86,30 +86,30 @@ def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
 @json_option
 @debug_option
 def cut(  # noqa: PLR0917 - click passes them by name
-    file: Path, output: Path, from_time: str | None, to_time: str | None, first: int | None, count: int | None,
+    file: Path, output: Path, from_time: str | None, until: str | None, first: int | None, count: int | None,
     as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Write a part of FILE to OUTPUT, whose name says the format (.txt, .csv, .npy, .parquet; text also .gz, .xz).
 
-    Cut by time (--from, --to-time; times count from where the part begins) or by number (--first, --count; times count
+    Cut by time (--from, --until; times count from where the part begins) or by number (--first, --count; times count
     from the first record).
 
     \b
     Examples:
-      penstock trace cut packets.txt.xz part.txt --unit us --from 10m --to-time 20m --to-unit us
+      penstock trace cut packets.txt.xz part.txt --unit us --from 10m --until 20m --to-unit us
       penstock trace cut packets.txt.xz part.npy --unit us --first 100000 --count 50000
     """
     from penstock.arrivals import Cut
     from penstock.errors import ConfigurationError
     from penstock.units import parse_seconds
 
-    by_time, by_number = from_time is not None or to_time is not None, first is not None or count is not None
+    by_time, by_number = from_time is not None or until is not None, first is not None or count is not None
     if by_time == by_number:
         raise ConfigurationError(
-            "--from: give either times (--from, --to-time) or numbers (--first, --count) to cut at", field="--from"
+            "--from: give either times (--from, --until) or numbers (--first, --count) to cut at", field="--from"
         )
     start = 0.0 if from_time is None else parse_seconds(from_time, "--from")
-    stop = None if to_time is None else parse_seconds(to_time, "--to-time")
+    stop = None if until is None else parse_seconds(until, "--until")
 
     def part(arrivals: Arrivals) -> Arrivals:
         if by_time:

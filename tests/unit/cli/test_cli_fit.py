@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.arrivals import load_map
+from penstock.arrivals import TRACE_FORMATS, load_map
+from penstock.arrivals.trace_times import KINDS
+from penstock.cli import trace_options
 from penstock.markov import MAP
 
 BURSTY = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [1.0, 15.0])
@@ -157,3 +159,9 @@ def test_a_constant_series_is_fitted_with_a_note(tmp_path: Path, invoke: Callabl
     assert document["trace"]["acf"] == []
     assert document["maps"][0]["mean"] == pytest.approx(2.0)
     assert "note: all times are the same" in result.stderr
+
+
+def test_the_options_name_every_kind_and_format() -> None:
+    """The choices, written out so that --help loads nothing, are those the loaders know."""
+    assert ("auto", "plain", *TRACE_FORMATS) == trace_options.FORMATS
+    assert trace_options.KINDS == KINDS

@@ -63,7 +63,7 @@ def test_info_of_few_arrivals_says_what_it_can(tmp_path: Path, invoke: Callable[
 def test_cut_by_time_and_by_number(stamps: Path, tmp_path: Path, invoke: Callable[..., Any]) -> None:
     """A part by time counts from where it begins, one by number from its first record."""
     out = tmp_path / "part.txt"
-    by_time = ("--from", "10s", "--to-time", "20s", "--to-unit", "ms")
+    by_time = ("--from", "10s", "--until", "20s", "--to-unit", "ms")
     result = invoke("trace", "cut", str(stamps), str(out), "--unit", "ms", *by_time, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["arrivals"] == 100
