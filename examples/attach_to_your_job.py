@@ -2,7 +2,7 @@
 """A plain PySpark streaming job with Penstock attached: the three lines are marked.
 
 Run it against any master: ``spark-submit --master spark://host:7077 examples/attach_to_your_job.py --mode act``.
-On this machine alone, ``python examples/attach_to_your_job.py``, it only recommends: executors of a local master
+On this machine alone, ``.venv/bin/python examples/attach_to_your_job.py``, it only recommends: executors of a local master
 cannot be scaled.
 """
 
@@ -22,7 +22,8 @@ def main() -> None:
     arguments.add_argument("--executors", type=int, nargs=2, default=(1, 2), metavar=("MIN", "MAX"))
     chosen = arguments.parse_args()
 
-    spark = SparkSession.builder.appName("my-job").getOrCreate()
+    # Two shuffle partitions are enough here; Spark's default of 200 makes every small batch slow.
+    spark = SparkSession.builder.appName("my-job").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     events = spark.readStream.format("rate").option("rowsPerSecond", 2000).load()
     counts = events.groupBy((col("value") % 100).alias("key")).agg(count("*").alias("events"))
     query = counts.writeStream.outputMode("update").format("noop").queryName("my-job").start()

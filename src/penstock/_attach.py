@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG = logging.getLogger(__name__)
+_DECISIONS_SHOWN = 10_000
 
 
 def attach(
@@ -77,24 +78,29 @@ def attach(
     ConfigurationError
         An argument is wrong, or the query has no driver in this process; nothing was changed.
     """
-    limits = Limits(executors[0], executors[1], tuple(cpu_shares))
-    if interval_seconds <= 0 or window_seconds <= 0:
-        raise ConfigurationError("interval_seconds, window_seconds: must be above 0", field="interval_seconds")
+    limits = _limits(executors, cpu_shares)
+    _check_seconds("interval_seconds", interval_seconds, least=0.1)
+    _check_seconds("window_seconds", window_seconds, least=0.1)
+    _check_seconds("warm_up_seconds", warm_up_seconds, least=0.0)
+    if objective is not None and not isinstance(objective, Objective):
+        raise ConfigurationError(f'objective: {objective!r} is none; write latency(p95="2s")', field="objective")
+    if not hasattr(query, "isActive"):
+        raise ConfigurationError(f"query: {query!r} is no streaming query; give what start() returned", field="query")
     settings = LoopSettings(
         limits=limits,
         objective=objective or Objective(),
         mode=mode_of(mode),
-        policy=PolicySettings(name=policy, options=policy_options or {}),
+        policy=PolicySettings.model_construct(name=policy, options=dict(policy_options or {})),
         guards=_guards(guards),
         window_seconds=window_seconds,
         warm_up_seconds=warm_up_seconds,
     )
     policy_of(settings.policy)  # a wrong policy is told before the query is touched
     operator = name or query.name or "query"
-    kept: KnowledgeStore = MemoryStore() if store is None else SqliteStore(Path(store))
-    hold: QueryHold | None = None
+    hold = hold_query(query, operator, limits, settings.mode)
+    kept: KnowledgeStore | None = None
     try:
-        hold = hold_query(query, operator, limits, settings.mode)
+        kept = MemoryStore() if store is None else SqliteStore(Path(store))
         settings = replace(
             settings,
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
@@ -104,9 +110,9 @@ def attach(
             operator, settings, source=hold.probe, actuator=hold.actuator, arrival_times=arrivals, store=kept
         )
     except BaseException:
-        if hold is not None:
-            hold.close()
-        kept.close()
+        hold.close()
+        if kept is not None:
+            kept.close()
         raise
     return Scaler(cycle, hold, kept, interval_seconds)
 
@@ -127,8 +133,8 @@ class Scaler:
 
     @property
     def decisions(self) -> list[Decision]:
-        """The decisions so far, holds included, oldest first; each explains itself by `explain()`."""
-        return self._store.decisions() if self._final_decisions is None else self._final_decisions
+        """The newest 10,000 decisions, holds included, oldest first; each explains itself by `explain()`."""
+        return self._store.decisions(limit=_DECISIONS_SHOWN) if self._final_decisions is None else self._final_decisions
 
     @property
     def observation(self) -> Observation | None:
@@ -151,7 +157,7 @@ class Scaler:
             if self._final_decisions is not None:
                 return
             self._runner.stop()
-            self._final_decisions = self._store.decisions()
+            self._final_decisions = self._store.decisions(limit=_DECISIONS_SHOWN)
             for close in (self._hold.close, self._store.close):
                 try:
                     close()
@@ -168,6 +174,26 @@ class Scaler:
 
     def _take(self, report: CycleReport) -> None:
         self._observation = report.observation
+
+
+def _limits(executors: Any, cpu_shares: Any) -> Limits:
+    try:
+        lowest, highest = executors
+        shares = tuple(float(share) for share in cpu_shares)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"executors, cpu_shares: {executors!r}, {cpu_shares!r}; write them like (1, 8) and (0.5, 1.0)",
+            field="executors",
+        ) from None
+    if type(lowest) is not int or type(highest) is not int:
+        raise ConfigurationError(f"executors: {executors!r} must be two whole numbers, (min, max)", field="executors")
+    return Limits(lowest, highest, shares)
+
+
+def _check_seconds(field: str, value: Any, *, least: float) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not least <= value < float("inf"):
+        raise ConfigurationError(f"{field}: {value!r} must be a number of seconds, at least {least:g}", field=field)
 
 
 def _guards(given: dict[str, Any] | None) -> GuardSettings:

@@ -68,13 +68,18 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
     """The function named ``module:function``; ConfigurationError where there is none."""
     module_name, _, function_name = path.partition(":")
     try:
-        function = getattr(importlib.import_module(module_name), function_name)
+        module = importlib.import_module(module_name)
     except ImportError as fault:
         raise ConfigurationError(
             f"app: module {module_name!r} cannot be imported: {fault}; is it on PYTHONPATH?", field="app"
         ) from fault
-    except AttributeError as fault:
-        raise ConfigurationError(f"app: {module_name} has no {function_name!r}", field="app") from fault
+    except (Exception, SystemExit) as fault:  # the user's code: whatever it does at import is told as its fault
+        raise ConfigurationError(
+            f"app: module {module_name!r} fails at import: {type(fault).__name__}: {fault}", field="app"
+        ) from fault
+    function = getattr(module, function_name, None)
+    if function is None:
+        raise ConfigurationError(f"app: {module_name} has no {function_name!r}", field="app")
     if not callable(function):
         raise ConfigurationError(f"app: {path} is no function", field="app")
     return function  # type: ignore[no-any-return]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import logging
 import os
@@ -59,7 +58,7 @@ class RunListener(Protocol):
 
 def check_run(settings: RunSettings) -> None:
     """Raise ConfigurationError with every fault that can be known without starting anything."""
-    from penstock.adaptors.spark.java import find_java
+    from penstock.adaptors.spark.installation import SparkInstallation
     from penstock.adaptors.spark.master_address import MasterAddress
     from penstock.adaptors.spark.replay_options import replay_arrivals
 
@@ -75,9 +74,13 @@ def check_run(settings: RunSettings) -> None:
     attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
     attempt("policy.", lambda: policy_of(settings.policy))
     for i, operator in enumerate(settings.operators):
+        known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
-        attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
-    attempt("", find_java)
+        if len(faults) == known:
+            attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
+    attempt("", SparkInstallation.find)
+    attempt("", lambda: _check_payload(settings))
+    attempt("", lambda: _check_memory(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
 
@@ -134,6 +137,8 @@ class _Run:
             found = f"{len(left.processes)} processes and {len(left.folders)} folders"
             listener.fault("run", f"removed what a dead run left behind: {found}")
         self._store = SqliteStore(folder / "knowledge.sqlite")
+        if resume:
+            self._check_resumable()
         self._store.set_fact("settings", settings.model_dump_json())
         self._warden: Warden = Warden()
         self._cluster: EmbeddedCluster | None = None
@@ -143,6 +148,16 @@ class _Run:
         self._failure: ClusterError | None = None
         self._next_heal = 0.0
         self._drain_deadline: float | None = None
+
+    def _check_resumable(self) -> None:
+        why = None
+        if self._settings.cluster.master == "embedded":
+            why = "a run on the embedded cluster ends with its controller; start a new one"
+        elif self._store.fact("settings") != self._settings.model_dump_json():
+            why = "the run in this folder has other settings; give those it was started with"
+        if why is not None:
+            self._store.close()
+            raise ConfigurationError(f"resume: {why}", field="resume")
 
     def __enter__(self) -> _Run:
         return self
@@ -185,8 +200,7 @@ class _Run:
         self._listener.phase("starting the Spark cluster")
         operators = self._settings.operators
         cores = sum(o.executors[1] * o.executor_cores for o in operators)
-        # Spark adds max(384 MiB, 10 %) to every executor's heap; the worker only keeps count of it.
-        heap = sum(o.executors[1] * (parse_bytes(o.executor_memory) * 1.1 + (400 << 20)) for o in operators)
+        heap = sum(map(_executor_bytes, operators))
         self._cluster = EmbeddedCluster(
             self._warden,
             self._folder / "cluster",
@@ -427,7 +441,7 @@ class _Run:
             records_due=self._replay.arrived_by(ended_at),
             records_read=_records_read(Path(first.job.checkpoint_folder)),
             records_done=None if last_seen is None else last_seen.records_done,
-            latency=self._worst(paths),
+            latency=self._worst(paths, ended_at),
             cpu_share_mean=capacity / executor_seconds if executor_seconds > 0 else None,
             executor_seconds=executor_seconds,
             capacity_seconds=capacity,
@@ -445,8 +459,17 @@ class _Run:
             },
         )
 
-    def _worst(self, paths: Mapping[str, LatencySummary | None]) -> LatencySummary | None:
-        """The latency of the slowest path to an operator that nobody reads from."""
+    def _worst(self, paths: Mapping[str, LatencySummary | None], at: float) -> LatencySummary | None:
+        """The latency of the slowest path to an operator that nobody reads from.
+
+        Records that arrived and were not done count too, with their wait so far: left out, a run that fell behind
+        would look fast.
+        """
+        first = next(iter(self._members.values()))
+        done, due = (0 if first.last is None else first.last.observation.records_done or 0), self._replay.arrived_by(at)
+        if due is not None and due > done and self._replay.epoch_us is not None:
+            waiting = self._replay.epoch_us / 1e6 + self._replay.arrivals.times(done, due) / self._replay.speed
+            return first.path.latency_with_waiting(waiting, at)
         inputs = {m.settings.input for m in self._members.values()}
         ends = [latency for name, latency in paths.items() if name not in inputs and latency is not None]
         statistic = self._objective.statistic or "p95"
@@ -456,9 +479,13 @@ class _Run:
 def _agents_folder(run_folder: Path) -> Path:
     """Where the agents of a run listen that outlive it: the same for every controller of that run, and short."""
     name = hashlib.sha256(str(run_folder).encode()).hexdigest()[:12]
-    folder = Path(tempfile.gettempdir()) / f"penstock-agents-{os.getuid()}" / name
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    parent = Path(tempfile.gettempdir()) / f"penstock-agents-{os.getuid()}"
+    for folder in (parent, parent / name):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        if status.st_uid != os.getuid() or not folder.is_dir() or status.st_mode & 0o077:
+            raise ConfigurationError(f"{folder}: others can reach it; remove it, or set TMPDIR", field="TMPDIR")
+    return parent / name
 
 
 def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str, str]:
@@ -487,15 +514,42 @@ def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str
     return configuration | operator.spark
 
 
+def _check_payload(settings: RunSettings) -> None:
+    payload = settings.arrivals.replay_options().get("payload", "")
+    path = Path(payload.removeprefix("file:"))
+    if payload.startswith("file:") and (not path.is_file() or path.stat().st_size == 0):
+        raise ConfigurationError(f"arrivals.options.payload: {path} is no file with lines in it", field="payload")
+
+
+def _executor_bytes(operator: OperatorSettings) -> float:
+    """What the executors of an operator take at most; Spark adds max(384 MiB, 10 %) to every heap."""
+    return operator.executors[1] * (parse_bytes(operator.executor_memory) * 1.1 + (400 << 20))
+
+
+def _check_memory(settings: RunSettings) -> None:
+    import psutil
+
+    wanted, there = sum(map(_executor_bytes, settings.operators)), psutil.virtual_memory().total
+    if settings.cluster.master == "embedded" and wanted > there:
+        raise ConfigurationError(
+            f"operators: their limits allow executors of {wanted / 2**30:.1f} GiB on the embedded cluster, and this "
+            f"machine has {there / 2**30:.1f} GiB; lower executors or executor_memory",
+            field="operators",
+        )
+
+
 def _check_options(operator: OperatorSettings) -> None:
     module_name, _, function_name = operator.app.partition(":")
     # A module may say what is wrong with its options before anything starts.
+    check = getattr(sys.modules[module_name], "check_options", None)
+    if check is None:
+        return
     try:
-        check = getattr(importlib.import_module(module_name), "check_options", None)
-    except ImportError:
-        return  # told of already
-    if check is not None:
         check(function_name, {**operator.options, "output": "output"})
+    except ConfigurationError:
+        raise
+    except Exception as fault:  # the user's code
+        raise ConfigurationError(f"check_options of {module_name} failed: {type(fault).__name__}: {fault}") from fault
 
 
 def _records_read(checkpoint: Path) -> int | None:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.loop import Cycle
 from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
 from penstock.plan.registry import make_policy
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
-from penstock.records import Limits, Mode, Objective
+from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings, PolicySettings
 
 if TYPE_CHECKING:
@@ -116,10 +117,13 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
 
     context = query_context(query)
     executors = executors_of_this_driver()
-    cores = int(context.getConf().get("spark.executor.cores", "1") or "1")
+    cores = _cores_per_executor(context, executors)
     notes: list[str] = []
     shares: CpuShares | None = None
-    if mode is Mode.ACT and limits.cpu_shares != (1.0,):
+    wants_shares = mode is Mode.ACT and limits.cpu_shares != (1.0,)
+    if wants_shares and cores is None:
+        notes.append(_without_cpu_shares("how many cores an executor has is not known; set spark.executor.cores"))
+    elif wants_shares and cores is not None:
         try:
             hierarchy = find_hierarchy()
             removed = sweep_stale(hierarchy)
@@ -146,14 +150,23 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         draining=lambda: scaler.draining,
         other_faults=faults,
     )
-    return QueryHold(probe, actuator, cores, tuple(notes), shares.release if shares is not None else lambda: None)
+    return QueryHold(probe, actuator, cores or 1, tuple(notes), shares.release if shares is not None else lambda: None)
+
+
+def _cores_per_executor(context: SparkContext, executors: Callable[[], tuple[ExecutorState, ...]]) -> int | None:
+    """As configured, else as the executors that are there say: without a setting one takes all cores of its worker."""
+    configured = context.getConf().get("spark.executor.cores")
+    if configured is not None:
+        return int(configured)
+    try:
+        return max((e.cores for e in executors()), default=0) or None
+    except MetricSourceError:
+        return None
 
 
 def query_context(query: StreamingQuery) -> SparkContext:
     """The SparkContext a query of this process runs on."""
     from pyspark import SparkContext
-
-    from penstock.errors import ConfigurationError
 
     context = SparkContext._active_spark_context
     if context is None or not hasattr(query, "_jsq"):

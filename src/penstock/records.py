@@ -77,8 +77,10 @@ class CpuReading:
     used_seconds: float
     throttled_seconds: float
     quota_cores: float | None
-    """The cap in force; None: no cap."""
+    """The cap Penstock has set; None: no cap."""
     processes: int
+    parents_quota_cores: float | None = None
+    """The tightest cap somebody else has set around it; None: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,8 +28,9 @@ from penstock.errors import ConfigurationError
 from penstock.records import STATISTICS, Limits, Mode, Objective
 from penstock.units import parse_bytes, parse_seconds
 
-_NAME = re.compile(r"^[a-z][a-z0-9_-]{0,39}$")
-_APP = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+_NAME = re.compile(r"^[a-z][a-z0-9_-]{0,39}\Z")
+_SMALLEST_HEAP_BYTES = 471_859_200  # what Spark refuses to start below
+_APP = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 
 
 def _name(value: str) -> str:
@@ -44,8 +46,17 @@ def _app(value: str) -> str:
 
 
 def _size(value: Any) -> str:
-    parse_bytes(value)
+    if parse_bytes(value) < _SMALLEST_HEAP_BYTES:
+        raise ValueError('too small: Spark needs at least 471 MB; write it like "600m"')
+    if not re.fullmatch(r"\d+[kmg]b?", str(value).lower()):
+        raise ValueError('write a whole number and a unit, such as "1536m"')
     return str(value)
+
+
+def _text_options(value: Any) -> dict[str, str]:
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError("write names and values, such as {payload: log}")
+    return {str(k): str(v) for k, v in (value or {}).items()}
 
 
 def _executors(value: tuple[int, int]) -> tuple[int, int]:
@@ -67,7 +78,11 @@ Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 Name = Annotated[str, AfterValidator(_name)]
 AppPath = Annotated[str, AfterValidator(_app)]
 Size = Annotated[str, BeforeValidator(_size)]
-TextOptions = Annotated[dict[str, str], BeforeValidator(lambda d: {k: str(v) for k, v in dict(d or {}).items()})]
+TextOptions = Annotated[dict[str, str], BeforeValidator(_text_options)]
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3  # a value may hold more than anyone wants to read
 
 
 class _Part(BaseModel):
@@ -186,7 +201,7 @@ class RunSettings(_Part):
     guards: GuardSettings = Field(default_factory=GuardSettings, description="damping after the policy")
     mode: Literal["act", "recommend"] = Field(default="act", description="`recommend` does all but act")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
-    interval: Seconds = Field(default=1.0, gt=0, description="how often the loop looks")
+    interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
     window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
     warm_up: Seconds = Field(default=15.0, description="after the first batch: watch, do not decide")
     drain: Seconds = Field(
@@ -238,7 +253,7 @@ def load_settings(path: Path) -> RunSettings:
         ) from fault
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as fault:
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
@@ -284,7 +299,7 @@ def _in_words(error: dict[str, Any]) -> str:
     elif not path:
         return message
     else:
-        message = f"{message} (got {error['input']!r})" if not isinstance(error["input"], dict) else message
+        message = f"{message} (got {_SHORT.repr(error['input'])})" if not isinstance(error["input"], dict) else message
     return f"{path}: {message}" if not message.startswith(f"{path}:") else message
 
 

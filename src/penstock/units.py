@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 
 from penstock.errors import ConfigurationError
 
@@ -108,6 +109,8 @@ def _quantity(
         raise ConfigurationError(f"{field}: {value!r} is not {wanted}", field=field)
     if isinstance(value, (int, float)):
         return float(value)
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{field}: {reprlib.repr(value)} is not {wanted}", field=field)
     match = _QUANTITY.match(value)
     if match is None:
         raise ConfigurationError(f"{field}: cannot read {value!r}; write {wanted}", field=field)

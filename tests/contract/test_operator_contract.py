@@ -63,6 +63,10 @@ class World:
         """Cap."""
         self.share = allocation.cpu_share
 
+    def widen(self) -> None:
+        """Raise the cap."""
+        self.share = 1.0
+
     def open(self) -> None:
         """Lift the cap."""
         self.share = 1.0

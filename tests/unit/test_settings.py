@@ -109,3 +109,44 @@ def test_files_are_handed_on_by_absolute_path() -> None:
     data = plain() | {"arrivals": {"trace": "t.npy", "options": {"payload": "file:lines.txt"}}}
     options = parse_settings(data).arrivals.replay_options()
     assert options == {"trace": str(Path("t.npy").absolute()), "payload": f"file:{Path('lines.txt').absolute()}"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"window": [1]},
+        {"window": None},
+        {"interval": {}},
+        {"objective": {"p95": [1]}},
+        {"guards": {"opposite": [1]}},
+        {"name": "logs\n"},
+        {"interval": "1ns"},
+    ],
+)
+def test_values_of_the_wrong_kind_name_their_field(change: dict[str, Any]) -> None:
+    """A list where a duration is expected is told as a mistake, not as a defect."""
+    with pytest.raises(ConfigurationError, match=next(iter(change))):
+        parse_settings(plain() | change)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("options", 5), ("spark", [1]), ("executor_memory", [1]), ("executor_memory", "1.5g"), ("driver_memory", "1k")],
+)
+def test_operators_values_of_the_wrong_kind_name_their_field(field: str, value: object) -> None:
+    """The same for what an operator is given."""
+    data = plain()
+    data["operators"][0][field] = value
+    with pytest.raises(ConfigurationError, match=field):
+        parse_settings(data)
+
+
+def test_a_yaml_bomb_is_told_in_a_line(tmp_path: Path) -> None:
+    """Aliases of aliases do not blow the message up."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join([*lines, "name: *a8"]))
+    with pytest.raises(ConfigurationError) as fault:
+        load_settings(path)
+    assert len(str(fault.value)) < 5000

@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
 
 @click.command(short_help="A real pipeline on a real Spark, scaled before your eyes.")
 @click.option("--minutes", type=float, metavar="M", help=f"How long records arrive.  [default: {DEFAULT_MINUTES:g}]")
-@click.option("--objective", metavar="STAT=TIME", help="Latency bound: mean, p50, p95 or p99.  [default: p95=3s]")
+@click.option("--objective", metavar="STAT=TIME", help="Latency bound: mean, p50, p95 or p99.  [default: p95=6s]")
 @click.option("--policy", type=click.Choice(["threshold", "fixed"]), help="Who decides; fixed never scales.")
 @click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and tell, but do not act.")
 @click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2]")
@@ -146,12 +146,12 @@ def lasting(shape: str, minutes: float | None) -> str:
 
 
 def read_objective(text: str) -> dict[str, float]:
-    """Read ``p95=3s``."""
+    """Read ``p95=6s``."""
     from penstock.settings import make_objective
 
     statistic, equals, bound = (part.strip() for part in text.partition("="))
     if not equals or not bound:
-        raise ConfigurationError(f"--objective: cannot read {text!r}; write it like p95=3s", field="--objective")
+        raise ConfigurationError(f"--objective: cannot read {text!r}; write it like p95=6s", field="--objective")
     try:
         objective = make_objective({statistic: bound})
     except ConfigurationError as fault:

@@ -40,7 +40,7 @@ def make_run_folder(name: str, folder: Path | None = None) -> Path:
     """
     if folder is None:
         folder = _free(RUNS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    elif (folder / KNOWLEDGE).exists():
+    elif _holds_run(folder):
         raise ConfigurationError(
             f"--folder: {folder} holds a run already; give a new folder, or move that one away", field="--folder"
         )
@@ -55,6 +55,13 @@ def make_run_folder(name: str, folder: Path | None = None) -> Path:
             field="--folder",
         ) from fault
     return folder
+
+
+def _holds_run(folder: Path) -> bool:
+    try:
+        return (folder / KNOWLEDGE).exists()
+    except OSError as fault:
+        raise ConfigurationError(f"--folder: {folder.name[:60]}... cannot be used: {fault.strerror}") from fault
 
 
 def find_run(run: Path | None, runs: Path = RUNS) -> Run:

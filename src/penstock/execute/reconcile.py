@@ -69,10 +69,11 @@ class Reconciler:
 
     @property
     def current(self) -> Allocation | None:
-        """What planning starts from: the plan while it is being carried out or holds, else what is observed."""
-        if self._planned is not None and (self._pending is not None or self._planned == self._observed):
-            return self._planned
-        return self._observed
+        """What planning starts from: the plan, until it has failed; without one, what is observed.
+
+        An executor that is lost does not change what the operator is meant to have: `heal` asks for it again.
+        """
+        return self._observed if self._observed is None or self._planned is None else self._planned
 
     def sync(self, telemetry: Telemetry, now: float) -> list[Outcome]:
         """Take in what is true; gives the actions that ended thereby."""
@@ -127,10 +128,14 @@ class Reconciler:
         if telemetry.executors is None:
             return None
         count = sum(1 for e in telemetry.executors if e.is_active and not e.is_draining)
-        if telemetry.cpu is None or telemetry.cpu.quota_cores is None:
-            return Allocation(count, self._limits.cpu_shares[-1])
+        cpu, asked = telemetry.cpu, self._requested
+        if cpu is None or cpu.quota_cores is None:
+            others = None if cpu is None else cpu.parents_quota_cores
+            if others is not None and asked is not None and asked.capacity * self._cores_per_executor >= others:
+                return Allocation(count, asked.cpu_share)  # somebody else's cap is tighter: ours is left to it
+            return Allocation(count, 1.0)  # no cap: all of the CPU, whether the limits allow that or not
         # The quota is for the whole group; while executors come and go it belongs to the number asked for.
         divisor = self._requested.executors if self._requested is not None else max(1, count)
-        share = telemetry.cpu.quota_cores / (divisor * self._cores_per_executor)
-        nearest = min(self._limits.cpu_shares, key=lambda level: abs(level - share))
+        share = cpu.quota_cores / (divisor * self._cores_per_executor)
+        nearest = min((*self._limits.cpu_shares, 1.0), key=lambda level: abs(level - share))
         return Allocation(count, nearest)

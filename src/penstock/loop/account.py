@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,8 @@ class OperatorAccount:
     """Integral of executors x CPU share."""
     observed_seconds: float = 0.0
     unobserved_seconds: float = 0.0
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=_DECISIONS_KEPT))
+    """The newest changes."""
     _last_at: float | None = None
 
     def add(self, report: CycleReport) -> None:
@@ -37,7 +39,7 @@ class OperatorAccount:
             self.executor_seconds += observed.executors * passed
             self.share_seconds += observed.capacity * passed
             self.observed_seconds += passed
-        if report.decision is not None and report.decision.is_change and len(self.decisions) < _DECISIONS_KEPT:
+        if report.decision is not None and report.decision.is_change:
             self.decisions.append(report.decision)
 
     @property

@@ -22,6 +22,7 @@ from penstock.records import (
     Observation,
     Outcome,
     PlanRequest,
+    Quality,
     StageTime,
 )
 
@@ -88,10 +89,12 @@ class Cycle:
         report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
             report.decision = self._plan(observation, now)
+        with _timed("remember", now, times):
+            # Before acting: what cannot be kept with its reason is not done.
+            self._remember_decision(report)
         with _timed("act", now, times):
             self._act(report, now)
-        with _timed("remember", now, times):
-            self._remember(report)
+            self._remember_action(report)
         return report
 
     def observe_only(self, now: float) -> Observation:
@@ -111,6 +114,10 @@ class Cycle:
             self.operator, now, observation, current, self._limits, self._objective, tuple(self._recent)
         )
         decision = replace(self._policy.plan(request), mode=self._mode)
+        if observation.quality is not Quality.GOOD:
+            # Not even into the limits: executors that are still starting look like too few.
+            why = f"the data are {observation.quality}"
+            return decision.amended("only good data", current, why) if decision.is_change else decision
         return apply_guards(decision, request, self._guards)
 
     def _act(self, report: CycleReport, now: float) -> None:
@@ -124,15 +131,17 @@ class Cycle:
             report.action, ended = healed
             report.outcomes += ended
 
-    def _remember(self, report: CycleReport) -> None:
+    def _remember_decision(self, report: CycleReport) -> None:
         self._store.add_observation(report.observation)
         if report.decision is not None:
             self._store.add_decision(report.decision)
+
+    def _remember_action(self, report: CycleReport) -> None:
         if report.action is not None:
             self._store.add_action(report.action)
         for outcome in report.outcomes:
             self._store.add_outcome(outcome)
-        # One pass late, so that the time this step takes is among them.
+        # One pass late, so that the time of this step is among them.
         self._store.add_stage_times(self._times_of_last_pass)
         self._times_of_last_pass = report.stage_times
 

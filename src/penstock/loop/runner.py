@@ -64,6 +64,8 @@ class Runner:
                     missed = int(late // self._interval)
                     self.missed_turns += missed
                     due += missed * self._interval
+                if late < -self._interval:  # the wall clock was set back
+                    due = self._clock.now() + self._interval
                 self._clock.wait(due - self._clock.now(), self._stop)
         finally:
             self._release()
@@ -94,7 +96,7 @@ class Runner:
 
     def _note(self, operator: str, text: str) -> None:
         self.faults += 1
-        _LOG.warning("%s: this pass changed nothing: %s", operator, text)
+        _LOG.warning("%s: a pass failed: %s", operator, text)
         if self._on_fault is not None:
             self._on_fault(operator, text)
 

@@ -46,7 +46,10 @@ class CpuWindow:
         cores = _active_cores(telemetry.executors)
         cpu = telemetry.cpu
         if cpu is not None and (cpu.quota_cores is not None or cores is not None):
-            allowed = cpu.quota_cores if cpu.quota_cores is not None else cores
+            caps = [c for c in (cpu.quota_cores, cpu.parents_quota_cores, cores) if c is not None]
+            allowed = caps[0] if cpu.quota_cores is not None else min(caps)
+            if cpu.parents_quota_cores is not None:
+                allowed = min(allowed, cpu.parents_quota_cores)
             self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)
         elif cpu is None and telemetry.executors is not None and cores:
             self._append("task time", telemetry.at, self._count_task_seconds(telemetry.executors), cores, None)
@@ -71,8 +74,7 @@ class CpuWindow:
 
     def _append(self, source: str, at: float, used: float, allowed: float | None, throttled: float | None) -> None:
         assert allowed is not None
-        fell = self._samples and used < self._samples[-1].used_seconds
-        if source != self._source or fell:
+        if source != self._source or (self._samples and not self._continues(self._samples[-1], at, used)):
             self._samples.clear()
             self._source = source
         if self._samples and at <= self._samples[-1].at:
@@ -80,6 +82,13 @@ class CpuWindow:
         last = self._samples[-1] if self._samples else None
         integral = last.allowed_seconds + allowed * (at - last.at) if last else 0.0
         self._samples.append(_Sample(at, used, integral, throttled))
+
+    def _continues(self, last: _Sample, at: float, used: float) -> bool:
+        """Whether a sample goes on from the last: no counter reset, no clock set back, no gap longer than the window.
+
+        An average over a gap would speak of a time nobody watched.
+        """
+        return used >= last.used_seconds and -1.0 < at - last.at <= self._window_seconds
 
     def _count_task_seconds(self, executors: tuple[ExecutorState, ...]) -> float:
         # Executors come and go: add up what each gained, so that the sum never falls when one leaves.

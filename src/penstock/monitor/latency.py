@@ -23,7 +23,7 @@ _BINS = _BINS_PER_OCTAVE * _OCTAVES
 
 
 class LatencyHistogram:
-    """Counts of latencies in logarithmic bins, with the exact sum and maximum beside them."""
+    """Counts of latencies in logarithmic bins, with their exact sum beside them."""
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] = np.zeros(_BINS, dtype=np.int64)

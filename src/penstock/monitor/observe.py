@@ -68,14 +68,15 @@ class Monitor:
         backlog = None if arrived is None else max(0, arrived - self._records_done)
         latency = self._latency.window(now)
         arrival_rate = self._arrival_rate(now, arrived)
+        last = self._quality.last_batch
         missing = [*self._faults, *notes]
         if use is None:
             missing.append("utilisation: no CPU counters over the window yet")
         if latency is None:
             missing.append(f"latency: no record was done in the last {self._window_seconds:.0f} s")
         if backlog is None:
-            missing.append("backlog: the source does not tell when records arrive")
-        last = self._quality.last_batch
+            why = "not known before the first batch" if last is None else "the source does not tell when records arrive"
+            missing.append(f"backlog: {why}")
         return Observation(
             operator=self.operator,
             at=now,

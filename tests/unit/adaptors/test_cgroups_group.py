@@ -85,7 +85,8 @@ def test_quota_above_the_parents_is_left_to_the_parent(tmp_path: Path) -> None:
     kernel.write(str(kernel.root / "cpu" / "cpu.cfs_quota_us"), "150000")
     group.set_quota(4.0)
     assert group.quota() is None
-    assert group.read().quota_cores == 1.5
+    assert group.read().quota_cores is None
+    assert group.read().parents_quota_cores == 1.5
     group.set_quota(1.0)
     assert group.read().quota_cores == 1.0
 

@@ -75,7 +75,7 @@ def test_minutes_set_the_speed_of_a_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--objective", "p95", "--objective: cannot read 'p95'; write it like p95=3s"),
+        ("--objective", "p95", "--objective: cannot read 'p95'; write it like p95=6s"),
         ("--objective", "p42=3s", "--objective: unknown statistic 'p42'"),
         ("--objective", "p95=soon", "--objective.p95: cannot read 'soon'"),
         ("--objective", "p95=0s", "--objective: the bound must be a positive time"),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planned, requested and observed kept apart, and brought together."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.errors import ActuationRejectedError
@@ -138,6 +140,35 @@ def test_a_lost_executor_is_asked_for_again() -> None:
     assert healed[0].decision_id is None
     assert actuator.asked[-1].target == Allocation(2, 1.0)
     assert reconciler.current == Allocation(2, 1.0)
+
+
+def test_a_lost_executor_does_not_change_the_plan() -> None:
+    """Planning goes on from what the operator is meant to have, not from what a crash left of it."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    reconciler.sync(a_look(0.0, 3), 0.0)
+    reconciler.start(a_decision(Allocation(3, 1.0)), 0.0)
+    reconciler.sync(a_look(1.0, 3), 1.0)
+    reconciler.sync(a_look(2.0, 1), 2.0)
+    assert reconciler.current == Allocation(3, 1.0)
+
+
+def test_no_cap_is_all_of_the_cpu_whatever_the_limits_say() -> None:
+    """An uncapped operator whose largest share is a half is outside its limits, and is seen so."""
+    reconciler = Reconciler("a", RecordingActuator(), Limits(1, 1, (0.25, 0.5)))
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    assert reconciler.state.observed == Allocation(1, 1.0)
+
+
+def test_a_tighter_cap_of_somebody_else_stands_for_ours() -> None:
+    """Inside a container of two cores three whole executors are as good as reached."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    reconciler.sync(a_look(0.0, 3), 0.0)
+    reconciler.start(a_decision(Allocation(3, 1.0)), 0.0)
+    look = a_look(1.0, 3)
+    assert look.cpu is not None
+    held = replace(look, cpu=replace(look.cpu, parents_quota_cores=2.0))
+    (outcome,) = reconciler.sync(held, 1.0)
+    assert outcome.status is OutcomeStatus.DONE
 
 
 def test_executors_not_seen_are_not_none() -> None:

@@ -143,6 +143,45 @@ def test_a_restarted_controller_keeps_the_guard_times() -> None:
     assert any("cooldown" in a.guard for d in store.decisions() for a in d.amended_by)
 
 
+def test_executors_that_still_start_are_not_taken_for_too_few() -> None:
+    """Before the data are good nothing is asked for, not even the way into the limits."""
+    clock = VirtualClock(0.0)
+    operator, store, runner = a_loop(clock)
+    operator.allocation = Allocation(0, 1.0)
+    runner.run(until=5.0)
+    assert operator.asked == []
+    assert all(d.target == d.current for d in store.decisions())
+
+
+def test_what_cannot_be_kept_is_not_done() -> None:
+    """With a store that fails no change is asked for."""
+    clock = VirtualClock(0.0)
+    operator, store, runner = a_loop(clock)
+
+    def full(decision: object) -> None:
+        raise OSError("no space left")
+
+    store.add_decision = full  # type: ignore[method-assign]
+    runner.run(until=60.0)
+    assert operator.asked == []
+    assert runner.faults > 0
+
+
+def test_a_clock_set_back_does_not_stop_the_loop() -> None:
+    """After an hour's step back the next pass comes an interval later."""
+    clock = VirtualClock(10_000.0)
+
+    def step_back(report: CycleReport) -> None:
+        if runner.passes == 1:
+            clock._now -= 3600.0
+        if runner.passes == 20:
+            runner.stop()
+
+    _, _, runner = a_loop(clock, on_report=step_back)
+    runner.run()
+    assert clock.now() == pytest.approx(6400.0 + 19.0)
+
+
 def test_recommend_does_all_but_act() -> None:
     """In recommend mode the same decisions come, and nothing is asked for."""
     clock = VirtualClock(0.0)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Utilisation out of cumulative counters."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.monitor.cpu import CpuWindow
@@ -73,6 +75,42 @@ def test_counters_that_fall_start_anew() -> None:
     use = window.use(10.0)
     assert use is not None
     assert use.utilisation == pytest.approx(0.4)
+
+
+def test_a_gap_is_not_averaged_over() -> None:
+    """Ten minutes nobody watched say nothing of the load after them."""
+    window = CpuWindow(15.0)
+    window.add(a_look(0.0, 0.0, 1.0))
+    window.add(a_look(600.0, 60.0, 1.0))
+    assert window.use(600.0) is None
+    window.add(a_look(601.0, 61.0, 1.0))
+    use = window.use(601.0)
+    assert use is not None
+    assert use.utilisation == pytest.approx(1.0)
+
+
+def test_a_clock_set_back_starts_anew() -> None:
+    """Samples from before the step are dropped, not kept for ever."""
+    window = CpuWindow(15.0)
+    window.add(a_look(5000.0, 0.0, 1.0))
+    window.add(a_look(5001.0, 1.0, 1.0))
+    window.add(a_look(1400.0, 1.0, 1.0))
+    window.add(a_look(1410.0, 2.0, 1.0))
+    use = window.use(1410.0)
+    assert use is not None
+    assert use.utilisation == pytest.approx(0.1)
+
+
+def test_somebody_elses_cap_bounds_what_is_allowed() -> None:
+    """Four uncapped executors inside a limit of two cores may use two."""
+    window = CpuWindow(60.0)
+    for at, used in ((0.0, 0.0), (10.0, 18.0)):
+        look = a_look(at, used, None, executors=4)
+        assert look.cpu is not None
+        window.add(replace(look, cpu=replace(look.cpu, parents_quota_cores=2.0)))
+    use = window.use(10.0)
+    assert use is not None
+    assert use.utilisation == pytest.approx(0.9)
 
 
 def test_without_cgroups_time_in_tasks_counts() -> None:

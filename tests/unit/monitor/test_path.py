@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency from the first arrival to the end of the last operator."""
 
+import numpy as np
 import pytest
 from tests.unit.monitor.test_latency import FakeArrivals, a_batch
 
@@ -33,6 +34,17 @@ def test_latency_of_a_path_runs_from_the_first_arrival() -> None:
     of_first = first.latency_of_run()
     assert of_first is not None
     assert of_first.mean_seconds == pytest.approx(1.55)  # both batches end 1.1 .. 2.0 after their arrivals
+
+
+def test_records_that_still_wait_count_with_their_wait() -> None:
+    """Nine done at once and one that has waited a minute: the mean knows of it."""
+    first = PathMonitor(FakeArrivals())
+    first.add(a_batch(0, 0, 9, 0.8, 1.0))
+    summary = first.latency_with_waiting(np.array([0.9]), 60.9)
+    assert summary is not None
+    assert summary.records == 10
+    assert not summary.is_exact
+    assert summary.max_seconds == pytest.approx(60.0, rel=1e-3)
 
 
 def test_a_forgotten_batch_is_counted_as_unknown() -> None:

@@ -145,11 +145,11 @@ class CpuGroup:
     # --- the counters ------------------------------------------------------------------------------------------
 
     def read(self) -> CpuReading:
-        """CPU time used and withheld since the group was made, and the cap in force (parents count too)."""
+        """CPU time used and withheld since the group was made, the cap of the group, and that of its parents."""
         with self._lock:
             try:
                 used, throttled = self._counters()
-                quota, processes = self._effective_quota(), len(self.pids())
+                quota, parents, processes = self.quota(), self._parents_quota(), len(self.pids())
             except (OSError, ValueError, KeyError) as fault:
                 raise MetricSourceError(
                     f"cgroups: the counters of {self.folder} cannot be read: {fault}", target=self.folder
@@ -160,6 +160,7 @@ class CpuGroup:
                 throttled_seconds=self._throttled.at(throttled),
                 quota_cores=quota,
                 processes=processes,
+                parents_quota_cores=parents,
             )
 
     # --- the end -----------------------------------------------------------------------------------------------
@@ -257,10 +258,6 @@ class CpuGroup:
     def _is_beyond_parents(self, cores: float) -> bool:
         above = self._parents_quota()
         return above is not None and cores > above
-
-    def _effective_quota(self) -> float | None:
-        caps = [cap for cap in (self.quota(), self._parents_quota()) if cap is not None]
-        return min(caps, default=None)
 
 
 class _Rising:

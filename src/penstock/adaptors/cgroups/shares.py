@@ -116,6 +116,10 @@ class CpuShares:
             assert self._lease is not None
             self._lease.set_quota(quota_cores(allocation, self.uncapped, self.cores_per_executor))
 
+    def widen(self) -> None:
+        """Raise the cap to the largest allocation of the limits."""
+        self.apply(self.uncapped)
+
     def open(self) -> None:
         """Lift the cap and keep the group."""
         with self._lock:

@@ -31,6 +31,10 @@ class CpuShareControl(Protocol):
         """Cap the executors at the allocation's share."""
         ...
 
+    def widen(self) -> None:
+        """Raise the cap to the largest allocation of the limits."""
+        ...
+
     def open(self) -> None:
         """Lift the cap and stay ready."""
         ...
@@ -88,7 +92,7 @@ class SparkActuator:
     reconcile_every_seconds
         How often the last request is repeated.
     warm_seconds
-        While executors start, and this long after, the CPU cap is off: see `_is_starting`.
+        While executors start, and this long after, the CPU cap is at its widest: see `_is_starting`.
     """
 
     def __init__(
@@ -138,10 +142,7 @@ class SparkActuator:
         Raises
         ------
         ActuationRejectedError
-            When the allocation cannot be had here at all; nothing changes.
-        ActuationError
-            When an earlier request (`request_id` names it) failed and nobody was told yet. The new one is taken on
-            all the same.
+            When the allocation cannot be had here at all; nothing changes. What fails later is told by `take_faults`.
         """
         check_allocation(action.target, action.request_id)
         self._scaler.ensure_scalable()
@@ -152,10 +153,6 @@ class SparkActuator:
             self._is_stopping = False
             self._ensure_worker()
             self._wake.notify_all()
-            error = None if self._is_error_told else self._last_error
-            self._is_error_told = True
-        if error is not None:
-            raise error
 
     def take_faults(self) -> tuple[str, ...]:
         """Give the failures and remarks nobody was told of yet, for `Telemetry.faults`."""
@@ -270,7 +267,7 @@ class SparkActuator:
         with self._shares_lock:
             if self._is_share_due and not self._are_shares_open and not self._is_stopping:
                 if is_starting:
-                    self._shares.open()
+                    self._shares.widen()
                 else:
                     self._shares.apply(action.target)
                     self._is_share_due = False

@@ -71,13 +71,20 @@ class ContextControl:
         return self._call("count executors", count)
 
     def requested_total(self) -> int | None:
-        """The total asked for so far; None: none was."""
+        """The total asked for so far, or else the one the application was started with; None: neither is known."""
 
         def read() -> int | None:
             joined = str(self._backend.getRequestedTotalExecutors().values().mkString(","))
             return sum(map(int, joined.split(","))) if joined else None
 
         return self._call("read the wanted number of executors", read)
+
+    @cached_property
+    def _configured_total(self) -> int | None:
+        conf = self._context.getConf()
+        if conf.contains("spark.cores.max") and conf.contains("spark.executor.cores"):
+            return int(str(conf.get("spark.cores.max"))) // int(str(conf.get("spark.executor.cores"))) or None
+        return int(str(conf.get("spark.executor.instances"))) if conf.contains("spark.executor.instances") else None
 
     def request_total(self, total: int) -> None:
         """Set how many executors are wanted."""

@@ -39,7 +39,8 @@ class Java:
     def major(self) -> int:
         """The version's leading number; before Java 9 it stood behind ``1.``."""
         first, _, rest = self.version.partition(".")
-        return int(re.match(r"\d+", rest if first == "1" else first)[0])  # type: ignore[index]
+        number = re.match(r"\d+", rest if first == "1" else first)
+        return int(number[0]) if number is not None else 0  # a version that is no number is too old to be known
 
     @property
     def fault(self) -> str | None:
