@@ -2,8 +2,8 @@
 """A plain PySpark streaming job with Penstock attached: the three lines are marked.
 
 Run it against any master: ``spark-submit --master spark://host:7077 examples/attach_to_your_job.py --mode act``.
-On this machine alone, ``.venv/bin/python examples/attach_to_your_job.py``, it only recommends: executors of a local master
-cannot be scaled.
+On this machine alone, ``.venv/bin/python examples/attach_to_your_job.py``, it only recommends: executors of a local
+master cannot be scaled.
 """
 
 import argparse

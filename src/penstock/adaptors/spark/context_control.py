@@ -75,7 +75,7 @@ class ContextControl:
 
         def read() -> int | None:
             joined = str(self._backend.getRequestedTotalExecutors().values().mkString(","))
-            return sum(map(int, joined.split(","))) if joined else None
+            return sum(map(int, joined.split(","))) if joined else self._configured_total
 
         return self._call("read the wanted number of executors", read)
 
