@@ -22,7 +22,7 @@ demo: setup ## watch a real streaming query on a real Spark being scaled
 test: setup ## all tests: unit, contract, property, integration on a real cluster, end to end
 	@source scripts/java.sh && $(PY) -m pytest $(ARGS)
 
-test-unit: setup ## the tests that need no Spark, under a minute
+test-unit: setup ## the tests that need no Spark, a minute or two
 	@$(PY) -m pytest -m "not spark and not cgroups and not e2e" $(ARGS)
 
 check: setup ## formatting, lint, types, import contracts, generated docs
