@@ -482,9 +482,11 @@ def _agents_folder(run_folder: Path) -> Path:
     parent = Path(tempfile.gettempdir()) / f"penstock-agents-{os.getuid()}"
     for folder in (parent, parent / name):
         folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
-        if status.st_uid != os.getuid() or not folder.is_dir() or status.st_mode & 0o077:
-            raise ConfigurationError(f"{folder}: others can reach it; remove it, or set TMPDIR", field="TMPDIR")
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise ConfigurationError(
+                f"{folder}: not yours; set TMPDIR to a folder of your own", field="TMPDIR"
+            )
+        folder.chmod(0o700)
     return parent / name
 
 
