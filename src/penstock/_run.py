@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +26,14 @@ from penstock.loop.account import OperatorAccount, RunSummary
 from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes
 from penstock.records import LatencySummary, Mode, Quality, encode
-from penstock.settings import OperatorSettings, RunSettings
+from penstock.settings import (
+    ArrivalsSettings,
+    OperatorSettings,
+    PolicySettings,
+    RunSettings,
+    parse_settings,
+    read_settings,
+)
 from penstock.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -54,6 +61,42 @@ class RunListener(Protocol):
     def fault(self, operator: str, text: str) -> None:
         """A pass that failed, or something the user should know."""
         ...
+
+
+def load_checked(path: Path) -> RunSettings:
+    """Read a settings file and look it through; every mistake is told at once, whichever layer finds it."""
+    data = read_settings(path)
+    try:
+        return parse_settings(data, str(path))
+    except ConfigurationError as fault:
+        raise ConfigurationError.of_all(str(path), [*fault.faults, *_faults_in_parts(data)]) from fault
+
+
+def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
+    """What a deeper look at the parts that can be read by themselves shows, in a file that is wrong elsewhere."""
+    from pydantic import ValidationError
+
+    from penstock.adaptors.spark.replay_options import replay_arrivals
+
+    faults: list[str] = []
+
+    def attempt(where: str, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except ConfigurationError as fault:
+            faults.extend(f"{where}{text}" for text in fault.faults)
+        except ValidationError:
+            pass  # told of already: the part itself cannot be read
+
+    arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
+    attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
+    if policy is not None:
+        attempt("policy.", lambda: policy_of(PolicySettings.model_validate(policy)))
+    for i, operator in enumerate(operators if isinstance(operators, list) else []):
+        app = operator.get("app") if isinstance(operator, dict) else None
+        if isinstance(app, str) and ":" in app:
+            attempt(f"operators.{i}.", lambda a=app: load_app(a))  # type: ignore[misc]
+    return faults
 
 
 def check_run(settings: RunSettings) -> None:
@@ -483,9 +526,7 @@ def _agents_folder(run_folder: Path) -> Path:
     for folder in (parent, parent / name):
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise ConfigurationError(
-                f"{folder}: not yours; set TMPDIR to a folder of your own", field="TMPDIR"
-            )
+            raise ConfigurationError(f"{folder}: not yours; set TMPDIR to a folder of your own", field="TMPDIR")
         folder.chmod(0o700)
     return parent / name
 

@@ -243,6 +243,11 @@ def parse_settings(data: object, where: str = "settings") -> RunSettings:
 
 def load_settings(path: Path) -> RunSettings:
     """Read a settings file (YAML)."""
+    return parse_settings(read_settings(path), str(path))
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The plain data of a settings file; ConfigurationError where it is no YAML mapping."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as fault:
@@ -257,7 +262,7 @@ def load_settings(path: Path) -> RunSettings:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
-    return parse_settings(data, str(path))
+    return data
 
 
 def mode_of(text: str) -> Mode:

@@ -70,10 +70,10 @@ def run(
     (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
+    from penstock._run import load_checked
     from penstock.errors import ConfigurationError
-    from penstock.settings import load_settings
 
-    settings = load_settings(settings_file)
+    settings = load_checked(settings_file)
     if mode is not None:
         settings = changed(settings, {"mode": mode}, str(settings_file))
     if only_check:
