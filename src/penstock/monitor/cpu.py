@@ -46,10 +46,8 @@ class CpuWindow:
         cores = _active_cores(telemetry.executors)
         cpu = telemetry.cpu
         if cpu is not None and (cpu.quota_cores is not None or cores is not None):
-            caps = [c for c in (cpu.quota_cores, cpu.parents_quota_cores, cores) if c is not None]
-            allowed = caps[0] if cpu.quota_cores is not None else min(caps)
-            if cpu.parents_quota_cores is not None:
-                allowed = min(allowed, cpu.parents_quota_cores)
+            own = cpu.quota_cores if cpu.quota_cores is not None else cores
+            allowed = min(cap for cap in (own, cpu.parents_quota_cores) if cap is not None)
             self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)
         elif cpu is None and telemetry.executors is not None and cores:
             self._append("task time", telemetry.at, self._count_task_seconds(telemetry.executors), cores, None)
