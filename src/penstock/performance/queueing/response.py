@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every queue answers with: the distribution of the time a record spends in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from penstock.errors import ConfigurationError
+from penstock.markov.conditions import FloatArray
+
+
+class Response(Protocol):
+    """A distribution of times in seconds, with the load that causes it.
+
+    Of a queue that is not stable all times are infinite: saturated is an answer.
+    """
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the queue keeps up for ever."""
+        ...
+
+    @property
+    def utilisation(self) -> float:
+        """Work that arrives over work that can be done."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """Mean time."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Variance of the time."""
+        ...
+
+    def percentile(self, p: float) -> float:
+        """The time that a share `p` of the records stays within, 0 < p < 1."""
+        ...
+
+    def percentiles(self, ps: Sequence[float]) -> FloatArray:
+        """Several percentiles at once."""
+        ...
+
+    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
+        """Share of the records that stay within each of some times."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Saturated:
+    """The answer of a queue that cannot keep up: waiting grows without end."""
+
+    utilisation: float
+
+    @property
+    def is_stable(self) -> bool:
+        """False: it is not."""
+        return False
+
+    @property
+    def mean(self) -> float:
+        """Infinite."""
+        return float("inf")
+
+    @property
+    def variance(self) -> float:
+        """Infinite."""
+        return float("inf")
+
+    def percentile(self, p: float) -> float:
+        """Infinite for every share."""
+        check_probability(p)
+        return float("inf")
+
+    def percentiles(self, ps: Sequence[float]) -> FloatArray:
+        """Infinite for every share."""
+        return np.array([self.percentile(p) for p in ps])
+
+    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
+        """Zero: in the end no record stays within any time."""
+        return np.zeros(len(times))
+
+
+def check_probability(p: float) -> float:
+    """Give `p` back if it lies between 0 and 1, both excluded.
+
+    Examples
+    --------
+    >>> check_probability(0.95)
+    0.95
+    """
+    if not 0.0 < p < 1.0:
+        raise ConfigurationError(
+            f"percentiles: {p!r} is outside (0, 1); write the 95th percentile as 0.95", field="percentiles"
+        )
+    return p
