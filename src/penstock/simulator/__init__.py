@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines under a virtual clock, with the same ports as Spark: exact recursions over arrays, no model of performance."""
+"""Pipelines under a virtual clock, with the same ports as Spark: exact recursions over arrays, no queueing model."""
