@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -117,6 +118,49 @@ class Guard(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PathPrediction:
+    """What is predicted of one source-to-sink path under one allocation, in the worst of all workload models.
+
+    `seconds` is the statistic that the path's objective bounds; infinite where an operator cannot keep up.
+    `operator_seconds` gives each operator's part of it and `utilisation` its load, under the model in `worst`.
+    """
+
+    path: tuple[str, ...]
+    seconds: float
+    bound_seconds: float
+    operator_seconds: Mapping[str, float]
+    utilisation: Mapping[str, float]
+    worst: str
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bound is kept."""
+        return self.seconds <= self.bound_seconds
+
+
+class PathLatency(Protocol):
+    """Predicts the latency along every path of a pipeline for any CPU shares of its operators.
+
+    Promises: the same shares give the same answer; a larger share never makes a path slower; every path has a bound;
+    an operator that cannot keep up gives an infinite time, never an error.
+    """
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, each after those it reads from."""
+        ...
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The source-to-sink paths, as names of operators."""
+        ...
+
+    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+        """The predictions in the order of `paths`."""
+        ...
+
+
 class KnowledgeStore(Protocol):
     """What is remembered.
 
@@ -193,5 +237,7 @@ __all__ = [
     "Guard",
     "KnowledgeStore",
     "MetricSource",
+    "PathLatency",
+    "PathPrediction",
     "Policy",
 ]
