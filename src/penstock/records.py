@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frozen records that travel between the stages, in the order of the data's way.
 
-``Telemetry (BatchProgress, ...) -> Observation -> Decision -> Action -> Outcome``
+``Telemetry (BatchProgress, ...) -> Observation -> Prediction -> Decision -> Action -> Outcome``
 
 Instants (`at`, `started_at`, ...) are seconds since the epoch. A value that is not known is ``None``, never zero.
 Every record is plain data: `encode` writes it as JSON, `decode` reads it back.
@@ -266,6 +266,51 @@ class Observation:
     records_done: int | None = None
     last_batch_id: int | None = None
     missing: tuple[str, ...] = ()
+
+
+# --- what the models say of an allocation ----------------------------------------------------------------------
+
+# JSON has no number for infinity: it is written as the text "Infinity", and read back.
+_INFINITY_AS_TEXT = {"ser_json_inf_nan": "strings"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A predicted number: `value` for the worst of the arrival processes (number `worst_case` of them), and bounds."""
+
+    __pydantic_config__ = _INFINITY_AS_TEXT
+    value: float
+    low: float
+    high: float
+    worst_case: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model says of an allocation. Saturated is an answer: `is_stable` False, all times infinite."""
+
+    __pydantic_config__ = _INFINITY_AS_TEXT
+    allocation: Allocation
+    model: str
+    is_stable: bool
+    utilisation: Bounded
+    mean_seconds: Bounded
+    percentile_seconds: Mapping[float, Bounded] | None = None
+    """By probability (0.95); None where the model knows no percentiles."""
+
+    def statistic(self, name: str) -> Bounded | None:
+        """The latency called ``mean``, ``p50``, ``p95``, ...; None where it was not predicted."""
+        if name == "mean":
+            return self.mean_seconds
+        known = {f"p{100 * p:.10g}": seconds for p, seconds in (self.percentile_seconds or {}).items()}
+        return known.get(name)
+
+    def meets(self, objective: Objective) -> bool | None:
+        """Whether the predicted value is within the objective; None where its statistic was not predicted."""
+        if objective.statistic is None or objective.seconds is None:
+            return self.is_stable
+        predicted = self.statistic(objective.statistic)
+        return None if predicted is None else predicted.value <= objective.seconds
 
 
 # --- what is decided and done ----------------------------------------------------------------------------------
