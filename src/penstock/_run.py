@@ -10,13 +10,14 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock._operator import OperatorJob, load_app
-from penstock._wiring import LoopSettings, fitting_limits, make_cycle, policy_of, why_no_cpu_shares
+from penstock._operator import OperatorJob
+from penstock._run_checks import check_run, executor_bytes
+from penstock._wiring import LoopSettings, fitting_limits, make_cycle, why_no_cpu_shares
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.clock import SystemClock
 from penstock.errors import ActuationError, ClusterError, ConfigurationError
@@ -26,15 +27,7 @@ from penstock.loop.account import OperatorAccount, RunSummary
 from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes
 from penstock.records import LatencySummary, Mode, Quality, encode
-from penstock.settings import (
-    ArrivalsSettings,
-    OperatorSettings,
-    PolicySettings,
-    RunSettings,
-    parse_settings,
-    read_settings,
-)
-from penstock.units import parse_bytes
+from penstock.settings import OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Child, Warden
@@ -61,71 +54,6 @@ class RunListener(Protocol):
     def fault(self, operator: str, text: str) -> None:
         """A pass that failed, or something the user should know."""
         ...
-
-
-def load_checked(path: Path) -> RunSettings:
-    """Read a settings file and look it through; every mistake is told at once, whichever layer finds it."""
-    data = read_settings(path)
-    try:
-        return parse_settings(data, str(path))
-    except ConfigurationError as fault:
-        raise ConfigurationError.of_all(str(path), [*fault.faults, *_faults_in_parts(data)]) from fault
-
-
-def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
-    """What a deeper look at the parts that can be read by themselves shows, in a file that is wrong elsewhere."""
-    from pydantic import ValidationError
-
-    from penstock.adaptors.spark.replay_options import replay_arrivals
-
-    faults: list[str] = []
-
-    def attempt(where: str, check: Callable[[], object]) -> None:
-        try:
-            check()
-        except ConfigurationError as fault:
-            faults.extend(f"{where}{text}" for text in fault.faults)
-        except ValidationError:
-            pass  # told of already: the part itself cannot be read
-
-    arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
-    attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
-    if policy is not None:
-        attempt("policy.", lambda: policy_of(PolicySettings.model_validate(policy)))
-    for i, operator in enumerate(operators if isinstance(operators, list) else []):
-        app = operator.get("app") if isinstance(operator, dict) else None
-        if isinstance(app, str) and ":" in app:
-            attempt(f"operators.{i}.", lambda a=app: load_app(a))  # type: ignore[misc]
-    return faults
-
-
-def check_run(settings: RunSettings) -> None:
-    """Raise ConfigurationError with every fault that can be known without starting anything."""
-    from penstock.adaptors.spark.installation import SparkInstallation
-    from penstock.adaptors.spark.master_address import MasterAddress
-    from penstock.adaptors.spark.replay_options import replay_arrivals
-
-    faults: list[str] = []
-
-    def attempt(where: str, check: Any) -> None:
-        try:
-            check()
-        except ConfigurationError as fault:
-            faults.extend(f"{where}{text}" for text in fault.faults)
-
-    attempt("", lambda: MasterAddress.parse(settings.cluster.master))
-    attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
-    attempt("policy.", lambda: policy_of(settings.policy))
-    for i, operator in enumerate(settings.operators):
-        known = len(faults)
-        attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
-        if len(faults) == known:
-            attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
-    attempt("", SparkInstallation.find)
-    attempt("", lambda: _check_payload(settings))
-    attempt("", lambda: _check_memory(settings))
-    if faults:
-        raise ConfigurationError.of_all(settings.name, faults)
 
 
 def run_pipeline(
@@ -243,7 +171,7 @@ class _Run:
         self._listener.phase("starting the Spark cluster")
         operators = self._settings.operators
         cores = sum(o.executors[1] * o.executor_cores for o in operators)
-        heap = sum(map(_executor_bytes, operators))
+        heap = sum(map(executor_bytes, operators))
         self._cluster = EmbeddedCluster(
             self._warden,
             self._folder / "cluster",
@@ -555,44 +483,6 @@ def _spark_configuration(operator: OperatorSettings, is_local: bool) -> dict[str
     if is_local:
         configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return configuration | operator.spark
-
-
-def _check_payload(settings: RunSettings) -> None:
-    payload = settings.arrivals.replay_options().get("payload", "")
-    path = Path(payload.removeprefix("file:"))
-    if payload.startswith("file:") and (not path.is_file() or path.stat().st_size == 0):
-        raise ConfigurationError(f"arrivals.options.payload: {path} is no file with lines in it", field="payload")
-
-
-def _executor_bytes(operator: OperatorSettings) -> float:
-    """What the executors of an operator take at most; Spark adds max(384 MiB, 10 %) to every heap."""
-    return operator.executors[1] * (parse_bytes(operator.executor_memory) * 1.1 + (400 << 20))
-
-
-def _check_memory(settings: RunSettings) -> None:
-    import psutil
-
-    wanted, there = sum(map(_executor_bytes, settings.operators)), psutil.virtual_memory().total
-    if settings.cluster.master == "embedded" and wanted > there:
-        raise ConfigurationError(
-            f"operators: their limits allow executors of {wanted / 2**30:.1f} GiB on the embedded cluster, and this "
-            f"machine has {there / 2**30:.1f} GiB; lower executors or executor_memory",
-            field="operators",
-        )
-
-
-def _check_options(operator: OperatorSettings) -> None:
-    module_name, _, function_name = operator.app.partition(":")
-    # A module may say what is wrong with its options before anything starts.
-    check = getattr(sys.modules[module_name], "check_options", None)
-    if check is None:
-        return
-    try:
-        check(function_name, {**operator.options, "output": "output"})
-    except ConfigurationError:
-        raise
-    except Exception as fault:  # the user's code
-        raise ConfigurationError(f"check_options of {module_name} failed: {type(fault).__name__}: {fault}") from fault
 
 
 def _records_read(checkpoint: Path) -> int | None:

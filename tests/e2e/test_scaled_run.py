@@ -18,7 +18,7 @@ def settings(shape: str, **others: Any) -> dict[str, Any]:
     """The log analysis with few, far levels, so that what is measured stays far from the policy's bounds.
 
     A batch costs CPU however few records it holds: with this trigger the calm was seen to use 0.15 to 0.3 cores and
-    the rush 0.7 and more. The lowest level, half a core, lies between them, and the bounds leave room for a busy machine.
+    the rush 0.7 and more. The lowest level, half a core, lies between, and the bounds leave room for a busy machine.
     """
     return {
         "name": "e2e",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock._run import load_checked
+from penstock._run_checks import load_checked
 from penstock.errors import ConfigurationError
 
 

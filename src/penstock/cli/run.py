@@ -70,7 +70,7 @@ def run(
     (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
-    from penstock._run import load_checked
+    from penstock._run_checks import load_checked
     from penstock.errors import ConfigurationError
 
     settings = load_checked(settings_file)
@@ -93,7 +93,8 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
 
 def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
-    from penstock._run import check_run, run_pipeline
+    from penstock._run import run_pipeline
+    from penstock._run_checks import check_run
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import make_run_folder
     from penstock.cli.signals import stopping_on_signals
@@ -167,7 +168,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     """Look through the settings and say what would run; nothing is started."""
     from rich.table import Table
 
-    from penstock._run import check_run
+    from penstock._run_checks import check_run
     from penstock.cli.output import print_json, words_console
     from penstock.evaluation.report import clock
 

@@ -107,8 +107,9 @@ class FakePipeline:
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     """No cluster: runs are played."""
     import penstock._run
+    import penstock._run_checks
 
     fake = FakePipeline()
-    monkeypatch.setattr(penstock._run, "check_run", fake.check_run)
+    monkeypatch.setattr(penstock._run_checks, "check_run", fake.check_run)
     monkeypatch.setattr(penstock._run, "run_pipeline", fake.run_pipeline)
     return fake
