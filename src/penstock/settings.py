@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -246,6 +246,20 @@ def load_settings(path: Path) -> RunSettings:
     return parse_settings(read_settings(path), str(path))
 
 
+class _OnceOnlyLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping: YAML would drop the first without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"`{key.value}` stands twice in one mapping; keep one", key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """The plain data of a settings file; ConfigurationError where it is no YAML mapping."""
     try:
@@ -257,7 +271,7 @@ def read_settings(path: Path) -> dict[str, Any]:
             f"{path}: is not a text file; write it as YAML in UTF-8", field="settings file"
         ) from fault
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _OnceOnlyLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
     if not isinstance(data, dict):

@@ -150,3 +150,11 @@ def test_a_yaml_bomb_is_told_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as fault:
         load_settings(path)
     assert len(str(fault.value)) < 5000
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    """YAML alone would keep the second value and say nothing."""
+    path = tmp_path / "twice.yaml"
+    path.write_text("name: one\nmode: act\nmode: recommend\n")
+    with pytest.raises(ConfigurationError, match=r"`mode` stands twice.*\n.*line 3"):
+        load_settings(path)

@@ -64,15 +64,20 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     console = words_console(as_json)
     chosen = " (the newest)" if found.was_chosen else ""
     kind = "decisions" if with_holds else "changes"
-    console.print(f"{found.folder}{chosen}: {history.name}, objective {history.objective}", markup=False)
+    console.print(
+        f"{found.folder}{chosen}: {history.name}, objective {history.objective}", markup=False, soft_wrap=True
+    )
     console.print(
         f"{len(shown)} of {len(wanted)} {kind}; {len(history.decisions)} decisions in all"
         + ("" if with_holds else ", holds are shown with --all"),
         markup=False,
+        soft_wrap=True,
     )
     for decision in shown if not as_json else ():
         first, *rest = decision.explain().splitlines()
-        console.print(f"\n{clock(history.since_start(decision.at)):>7}  {first}", markup=False, style="bold")
+        console.print(
+            f"\n{clock(history.since_start(decision.at)):>7}  {first}", markup=False, style="bold", soft_wrap=True
+        )
         for line in rest:
             console.print(f"         {line.strip()}", markup=False, soft_wrap=True)
         if decision.is_change and decision.mode == "act":

@@ -50,6 +50,8 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
     decisions = s.get("decisions") or []
     ups = sum(1 for d in decisions if d.get("verb") == "scale up")
     rows.append(("changes", Text(f"{len(decisions)} ({ups} up, {len(decisions) - ups} down)")))
+    if s.get("folder"):
+        rows.append(("why", Text(f"penstock explain {s['folder']}")))
     if s.get("faults"):
         rows.append(("faults", Text(f"{s['faults']} cycles could not reach an operator", style="red")))
     return rows
