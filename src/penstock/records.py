@@ -133,7 +133,7 @@ class Limits:
         if self.min_executors > self.max_executors:
             raise ConfigurationError(
                 f"executors: minimum {self.min_executors} is above maximum {self.max_executors}; "
-                "write them as (min, max)",
+                "write the minimum first",
                 field="executors",
             )
         if not self.cpu_shares:

@@ -309,12 +309,18 @@ def _faults_between_operators(data: object) -> list[str]:
 def _in_words(error: dict[str, Any]) -> str:
     path = ".".join(str(part) for part in error["loc"])
     message = str(error["msg"]).removeprefix("Value error, ")
+    for said in (f"{error['loc'][-1]}: " if error["loc"] else "", "duration: "):
+        message = message.removeprefix(said)  # the path says it already
     if error["type"] == "missing":
         message = "is missing"
     elif error["type"] == "extra_forbidden":
         known = _fields_at(error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         message = "is not a setting" + (f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}")
+        if not near and "options" in known:
+            message += "; what the source or the application takes stands under `options`"
+    elif error["type"] == "tuple_type":
+        message = f"write a list such as [1, 2] (got {_SHORT.repr(error['input'])})"
     elif not path:
         return message
     else:

@@ -71,14 +71,20 @@ def run(
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
     from penstock._run_checks import load_checked
+    from penstock.cli.output import print_json
     from penstock.errors import ConfigurationError
 
-    settings = load_checked(settings_file)
-    if mode is not None:
-        settings = changed(settings, {"mode": mode}, str(settings_file))
-    if only_check:
-        show_check(settings, as_json)
-        return
+    try:
+        settings = load_checked(settings_file)
+        if mode is not None:
+            settings = changed(settings, {"mode": mode}, str(settings_file))
+        if only_check:
+            show_check(settings, as_json)
+            return
+    except ConfigurationError as fault:
+        if only_check and as_json:
+            print_json({"ok": False, "mistakes": list(fault.faults)})
+        raise
     if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
         raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
     ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume))

@@ -91,6 +91,17 @@ def test_check_says_what_would_run(invoke: Callable[..., Any], settings_file: Pa
     assert not (settings_file.parent / "runs").exists()
 
 
+def test_a_failed_check_as_json(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    """--check --json lists every mistake as data, with exit code 2."""
+    path = tmp_path / "wrong.yaml"
+    path.write_text("name: x\narrivals: {shape: 'constant:rate=1,duration=1s', payload: log}\noperators: []\n")
+    result = invoke("run", "--check", "--json", str(path))
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["ok"]) == (2, False)
+    assert any("arrivals.payload" in text and "under `options`" in text for text in found["mistakes"])
+    assert any("operators" in text for text in found["mistakes"])
+
+
 def test_check_as_json(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:
     """--check --json gives the settings with all defaults, and the mode that was asked for."""
     found = json.loads(invoke("run", "--check", "--json", "--mode", "recommend", str(settings_file)).stdout)
