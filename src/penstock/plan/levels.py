@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU levels with their costs, and a pipeline's allocations as vectors of levels with what is predicted for them.
+
+Symbols, as in MEAD, Sec. V-B: x the vector of levels (here from 0), c(x) its cost, R_pi(x) the latency along path pi.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from penstock.errors import ConfigurationError
+from penstock.ports import PathLatency, PathPrediction
+
+Vector = tuple[int, ...]
+
+ROUNDING = 1e-9
+"""Costs and latencies closer than this, relatively, differ by rounding alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The CPU shares an operator may have, rising, and what each costs (default: the share itself).
+
+    Examples
+    --------
+    >>> Levels().cost(0), Levels().top, Levels((0.5, 1.0), costs=(1.0, 3.0)).cost(1)
+    (0.4, 4, 3.0)
+    """
+
+    shares: tuple[float, ...] = (0.40, 0.55, 0.70, 0.85, 1.0)
+    costs: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.shares:
+            raise ConfigurationError("levels: give at least one CPU share, such as (1.0,)", field="levels")
+        if not all(0.0 < share <= 1.0 for share in self.shares):
+            raise ConfigurationError(
+                f"levels: {list(self.shares)} must lie above 0 and at most at 1; a share is a fraction of the cores",
+                field="levels",
+            )
+        if not _rise(self.shares):
+            raise ConfigurationError(
+                f"levels: {list(self.shares)} must rise: level 1 is the least CPU, the last the most", field="levels"
+            )
+        if self.costs is None:
+            return
+        if len(self.costs) != len(self.shares):
+            raise ConfigurationError(
+                f"costs: {len(self.costs)} costs for {len(self.shares)} levels; give one for each", field="costs"
+            )
+        if not (all(math.isfinite(cost) and cost >= 0 for cost in self.costs) and _rise(self.costs)):
+            raise ConfigurationError(
+                f"costs: {list(self.costs)} must be finite, not negative, and rise with the levels", field="costs"
+            )
+
+    @property
+    def top(self) -> int:
+        """Index of the highest level."""
+        return len(self.shares) - 1
+
+    def cost(self, level: int) -> float:
+        """What a level costs."""
+        return self.shares[level] if self.costs is None else self.costs[level]
+
+    def at_least(self, share: float) -> int:
+        """Index of the lowest level that gives `share` (but for rounding), or of the highest."""
+        return next((i for i, s in enumerate(self.shares) if s >= share * (1.0 - ROUNDING)), self.top)
+
+
+@dataclass(eq=False)
+class AllocationSpace:
+    """All allocations of a pipeline, as vectors of levels in the order of `latency.operators`.
+
+    Every prediction is asked for once and kept; `evaluations` counts them.
+    """
+
+    latency: PathLatency
+    levels: Mapping[str, Levels]
+    _known: dict[Vector, tuple[PathPrediction, ...]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self.latency.operators if name not in self.levels]
+        if missing:
+            raise ConfigurationError(f"levels: none given for {', '.join(missing)}", field="levels")
+        if not self.latency.paths:
+            raise ConfigurationError("paths: the pipeline has none; give at least one operator", field="paths")
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, in the order of the vectors."""
+        return self.latency.operators
+
+    @property
+    def bottom(self) -> Vector:
+        """Every operator at its lowest level."""
+        return (0,) * len(self.operators)
+
+    @property
+    def top(self) -> Vector:
+        """Every operator at its highest level."""
+        return tuple(self.levels[name].top for name in self.operators)
+
+    @property
+    def evaluations(self) -> int:
+        """How many allocations were predicted so far."""
+        return len(self._known)
+
+    def shares(self, x: Vector) -> dict[str, float]:
+        """The CPU shares of a vector."""
+        return {name: self.levels[name].shares[level] for name, level in zip(self.operators, x, strict=True)}
+
+    def cost(self, x: Vector) -> float:
+        """What a vector costs."""
+        return math.fsum(self.levels[name].cost(level) for name, level in zip(self.operators, x, strict=True))
+
+    def predict(self, x: Vector) -> tuple[PathPrediction, ...]:
+        """What is predicted of every path."""
+        if x not in self._known:
+            self._known[x] = self.latency.predict(self.shares(x))
+        return self._known[x]
+
+    def is_met(self, x: Vector) -> bool:
+        """Whether every path keeps its bound."""
+        return all(path.is_met for path in self.predict(x))
+
+    def binding(self, x: Vector) -> PathPrediction:
+        """The path closest to its bound, or furthest beyond."""
+        return max(self.predict(x), key=lambda path: path.seconds / path.bound_seconds)
+
+    def breach(self) -> float:
+        """By how much, relatively, a path was at worst predicted slower with one level more of one operator."""
+        worst = 1.0
+        for x, told in self._known.items():
+            for i in range(len(x)):
+                more = self._known.get((*x[:i], x[i] + 1, *x[i + 1 :]))
+                for path, faster in zip(told, more or (), strict=False):
+                    if faster.seconds > path.seconds * (1.0 + ROUNDING):
+                        worst = max(worst, faster.seconds / path.seconds)
+        return worst - 1.0
+
+
+def _rise(values: tuple[float, ...]) -> bool:
+    return all(one < two for one, two in pairwise(values))

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MEAD policy: the cheapest CPU shares of a whole pipeline whose predicted latencies keep their bounds.
+
+The Auto-Scaling Manager of MEAD (Sec. V-B, Fig. 5): a search for levels, then the planning rule that scaling down goes
+one level at most, then one decision per operator. A pure function: the predictions come in as a `PathLatency`.
+
+References
+----------
+Russo Russo, Cardellini, Casale, Lo Presti, "MEAD: Model-Based Vertical Auto-Scaling for Data Stream Processing", 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.errors import ConfigurationError
+from penstock.plan.exact_search import exact_search
+from penstock.plan.levels import AllocationSpace, Levels, Vector
+from penstock.plan.mead_search import Found, figure_5, refined
+from penstock.ports import PathLatency, PathPrediction
+from penstock.records import Allocation, Decision, Rejected
+
+Search = Literal["published", "refined", "exact"]
+MOST_FOR_EXACT = 8
+"""Most operators, and most levels of each, that the exact search is meant for."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PipelinePlan:
+    """What every operator of a pipeline should have, and why.
+
+    Attributes
+    ----------
+    decisions
+        One for each operator, in the pipeline's order.
+    is_met
+        Whether every path keeps its bound under the levels decided upon, as predicted.
+    is_possible
+        Whether any levels would.
+    predictions
+        Of every path, under the levels decided upon.
+    cost
+        Of the levels decided upon.
+    wanted_cost
+        Of the levels that the search chose, before scaling down was limited.
+    evaluations
+        How many allocations were predicted.
+    steps
+        What the search did.
+    """
+
+    decisions: tuple[Decision, ...]
+    is_met: bool
+    is_possible: bool
+    predictions: tuple[PathPrediction, ...]
+    cost: float
+    wanted_cost: float
+    evaluations: int
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeadPolicy:
+    """Plans a pipeline's CPU shares.
+
+    Parameters
+    ----------
+    delta
+        Least improvement, as a part of the bound, for which an operator is scaled up. The paper gives no value.
+    search
+        ``"published"`` is Fig. 5 as it stands; ``"refined"`` goes on where Fig. 5 gives up, and gives back what is
+        not needed; ``"exact"`` gives the cheapest levels, proven (up to 8 operators with 8 levels).
+    most_levels_down
+        How many levels an operator may lose at once; None: any number. Scaling up is never held back.
+    every_seconds
+        How often it wants to be asked (T_A).
+    """
+
+    delta: float = 0.05
+    search: Search = "exact"
+    most_levels_down: int | None = 1
+    every_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.delta < math.inf:
+            raise ConfigurationError(f"delta: {self.delta!r} must be at least 0, such as 0.05", field="delta")
+        if self.search not in ("published", "refined", "exact"):
+            raise ConfigurationError(
+                f"search: {self.search!r} is unknown; use published, refined or exact", field="search"
+            )
+        if self.most_levels_down is not None and self.most_levels_down < 1:
+            raise ConfigurationError(
+                f"most_levels_down: {self.most_levels_down} must be at least 1, or None for any number",
+                field="most_levels_down",
+            )
+        if not (math.isfinite(self.every_seconds) and self.every_seconds > 0):
+            raise ConfigurationError(
+                f'every_seconds: {self.every_seconds!r} must be a positive time, such as "60s"', field="every_seconds"
+            )
+
+    @property
+    def name(self) -> str:
+        """How the policy is called in settings and decisions."""
+        return "mead"
+
+    def plan_pipeline(
+        self,
+        at: float,
+        latency: PathLatency,
+        current: Mapping[str, Allocation],
+        levels: Mapping[str, Levels] | None = None,
+    ) -> PipelinePlan:
+        """Decide for all operators together.
+
+        Parameters
+        ----------
+        at
+            The present instant.
+        latency
+            Predicts every path's latency, in the worst case over all models of the workload.
+        current
+            What each operator has. A share that is no level counts as the next level above it.
+        levels
+            What each operator may have; default: 0.40, 0.55, 0.70, 0.85, 1.0 for all, at that cost.
+
+        Raises
+        ------
+        ConfigurationError
+            An operator has no current allocation or no levels, or there are too many for the exact search.
+        """
+        missing = [name for name in latency.operators if name not in current]
+        if missing:
+            raise ConfigurationError(f"current: no allocation given for {', '.join(missing)}", field="current")
+        space = AllocationSpace(latency, levels if levels is not None else dict.fromkeys(latency.operators, Levels()))
+        found = self._search(space)
+        floor = tuple(
+            0 if self.most_levels_down is None else level - self.most_levels_down
+            for level in (space.levels[name].at_least(current[name].cpu_share) for name in space.operators)
+        )
+        x = tuple(max(wanted, least) for wanted, least in zip(found.x, floor, strict=True))
+        is_possible = found.is_met or space.is_met(space.top)
+        told = _Told(self, space, found, x, is_possible)
+        return PipelinePlan(
+            decisions=tuple(told.decision(at, i, current[name]) for i, name in enumerate(space.operators)),
+            is_met=space.is_met(x),
+            is_possible=is_possible,
+            predictions=space.predict(x),
+            cost=space.cost(x),
+            wanted_cost=space.cost(found.x),
+            evaluations=space.evaluations,
+            steps=found.steps,
+        )
+
+    def _search(self, space: AllocationSpace) -> Found:
+        if self.search == "published":
+            return figure_5(space, self.delta)
+        good = refined(space, self.delta)
+        if self.search == "refined" or not good.is_met:
+            return good
+        if len(space.operators) > MOST_FOR_EXACT or max(space.top) >= MOST_FOR_EXACT:
+            raise ConfigurationError(
+                f"search: the exact search is for up to {MOST_FOR_EXACT} operators with {MOST_FOR_EXACT} levels, not "
+                f"{len(space.operators)} with up to {max(space.top) + 1}; use refined",
+                field="search",
+            )
+        answer = exact_search(space, known=good.x)
+        assert answer.x is not None  # `good` keeps the bounds
+        saved = space.cost(good.x) - answer.cost
+        proof = (
+            "nothing cheaper keeps the bounds"
+            if answer.is_proven
+            else f"a path was predicted {answer.breach:.2%} slower with more CPU, so a cheaper one cannot be excluded"
+        )
+        return Found(answer.x, True, (*good.steps, f"exact search: {saved:.4g} cheaper; {proof}"))
+
+
+class _Told:
+    """Decisions in words: reason, evidence and what was rejected."""
+
+    def __init__(self, policy: MeadPolicy, space: AllocationSpace, found: Found, x: Vector, is_possible: bool) -> None:
+        self.policy, self.space, self.found, self.x, self.is_possible = policy, space, found, x, is_possible
+        self.binding = space.binding(x)
+
+    def decision(self, at: float, i: int, current: Allocation) -> Decision:
+        """What is decided for one operator."""
+        name = self.space.operators[i]
+        levels = self.space.levels[name]
+        return Decision(
+            operator=name,
+            at=at,
+            policy=self.policy.name,
+            current=current,
+            target=Allocation(current.executors, levels.shares[self.x[i]]),
+            reason=self._reason(i, name),
+            evidence=self._evidence(name),
+            rejected=self._rejected(i, name, current),
+        )
+
+    def _reason(self, i: int, name: str) -> str:
+        space, told = self.space, self.binding
+        shown = f"{_seconds(told.seconds)} of {_seconds(told.bound_seconds)} on {' > '.join(told.path)}"
+        if not self.is_possible:
+            return f"no allocation keeps every bound: the best there is, {shown}"
+        if not told.is_met:
+            return f"the search stopped below delta with a bound broken: {shown}"
+        levels = space.levels[name]
+        if self.x[i] > self.found.x[i]:
+            wanted = f"{levels.shares[self.found.x[i]]:.0%} would do"
+            return f"{wanted}, but one decision takes {self.policy.most_levels_down} level(s) away at most; {shown}"
+        return f"the cheapest shares found that keep every bound: {shown}"
+
+    def _evidence(self, name: str) -> dict[str, float | int | str | None]:
+        told = self.binding
+        evidence: dict[str, float | int | str | None] = {
+            "binding_path": " > ".join(told.path),
+            "binding_seconds": _shown(told.seconds),
+            "objective_seconds": told.bound_seconds,
+            "worst_model": told.worst,
+            "cost": self.space.cost(self.x),
+            "allocations_predicted": self.space.evaluations,
+            "is_possible": "yes" if self.is_possible else "no",
+        }
+        # Of the paths through this operator, the one nearest to its bound says how the operator fares.
+        through = [path for path in self.space.predict(self.x) if name in path.path]
+        for path in through:
+            evidence[f"path_seconds[{' > '.join(path.path)}]"] = _shown(path.seconds)
+        if through:
+            nearest = max(through, key=lambda path: path.seconds / path.bound_seconds)
+            evidence["operator_seconds"] = _shown(nearest.operator_seconds[name])
+            evidence["operator_utilisation"] = _shown(nearest.utilisation[name])
+        return evidence
+
+    def _rejected(self, i: int, name: str, current: Allocation) -> tuple[Rejected, ...]:
+        space, levels, rejected = self.space, self.space.levels[name], []
+        for level in (self.x[i] - 1, self.x[i] + 1):
+            if not 0 <= level <= levels.top:
+                continue
+            other = (*self.x[:i], level, *self.x[i + 1 :])
+            told = space.binding(other)
+            shown = f"{_seconds(told.seconds)} of {_seconds(told.bound_seconds)} on {' > '.join(told.path)}"
+            if level > self.x[i]:
+                why = f"costs {space.cost(other) - space.cost(self.x):.3g} more, for {shown}"
+            elif self.x[i] > self.found.x[i]:
+                why = f"more than {self.policy.most_levels_down} level(s) down at once"
+            elif told.is_met:
+                limited = self.x != self.found.x
+                why = (
+                    "only while others still have more than they need" if limited else "this search gives nothing back"
+                )
+                why = f"would keep the bounds ({shown}), but {why}"
+            elif self.is_possible and self.binding.is_met:
+                why = f"would break the bound: {shown}"
+            else:
+                why = f"slower still: {shown}"
+            rejected.append(Rejected(Allocation(current.executors, levels.shares[level]), why))
+        return tuple(rejected)
+
+
+def _seconds(value: float) -> str:
+    return "endless" if math.isinf(value) else f"{value:.4g} s"
+
+
+def _shown(value: float) -> float | str:
+    """The value as evidence; JSON has no infinity."""
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU levels, their costs, and allocations as vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.plan.levels import AllocationSpace, Levels
+from penstock.testing.path_latencies import FakePathLatency
+
+
+@pytest.mark.parametrize(
+    ("shares", "costs", "named"),
+    [
+        ((), None, "at least one"),
+        ((0.5, 0.4), None, "must rise"),
+        ((0.5, 0.5), None, "must rise"),
+        ((0.0, 1.0), None, "above 0"),
+        ((0.5, 1.2), None, "at most at 1"),
+        ((0.5, 1.0), (1.0,), "one for each"),
+        ((0.5, 1.0), (2.0, 1.0), "rise with the levels"),
+        ((0.5, 1.0), (1.0, float("inf")), "finite"),
+    ],
+)
+def test_levels_that_make_no_ladder_are_refused(
+    shares: tuple[float, ...], costs: tuple[float, ...] | None, named: str
+) -> None:
+    """Shares and costs must rise, lie in range and match; the message says what is wrong."""
+    with pytest.raises(ConfigurationError, match=named):
+        Levels(shares, costs)
+
+
+def test_a_share_between_levels_counts_as_the_one_above() -> None:
+    """Rounding is forgiven; what lies above the highest level counts as the highest."""
+    levels = Levels((1 / 3, 0.5))
+    assert [levels.at_least(share) for share in (0.1, 1 / 3, 0.34, 0.5, 1.0)] == [0, 0, 1, 1, 1]
+
+
+def test_predictions_are_asked_for_once() -> None:
+    """The same vector is predicted once; cost and shares follow the operators' own levels."""
+    pipeline = FakePathLatency({("a", "b"): 2.0}, {"a": 1.0, "b": 0.1})
+    space = AllocationSpace(pipeline, {"a": Levels((0.5, 1.0), (1.0, 4.0)), "b": Levels((0.2, 1.0))})
+    assert space.shares((1, 0)) == {"a": 1.0, "b": 0.2}
+    assert space.cost((1, 0)) == pytest.approx(4.2)
+    for _ in range(3):
+        assert space.is_met((1, 0))
+        assert not space.is_met((0, 0))
+    assert space.evaluations == 2
+    assert space.binding((0, 1)).seconds == pytest.approx(2.1)
+
+
+def test_missing_levels_and_paths_are_refused() -> None:
+    """An operator without levels and a pipeline without paths are errors."""
+    with pytest.raises(ConfigurationError, match="none given for b"):
+        AllocationSpace(FakePathLatency({("a", "b"): 1.0}, {"a": 1.0, "b": 1.0}), {"a": Levels()})
+    with pytest.raises(ConfigurationError, match="paths"):
+        AllocationSpace(FakePathLatency({}, {"a": 1.0}), {"a": Levels()})
