@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Percentiles of a stack of phase-type distributions, by doubling; nothing cancels, no eigenvectors.
+
+=======  ====================================================================================================
+Symbol   Meaning
+=======  ====================================================================================================
+A, a     rates between the phases (the diagonal is minus the row's total), rates of absorption
+q        largest rate at which a phase is left
+P, z     I + A / q and a / q: the uniformised chain, one jump
+h        y / q with y = 1/8, the shortest step
+B_j      exp(A h 2^j), and beside it as last column the probabilities of absorption by then
+=======  ====================================================================================================
+
+The percentile is found digit by digit: the doubled steps B_j are taken from the longest to the shortest wherever that
+does not overshoot, and what is left within one h is a short Poisson sum (Jensen's uniformisation) solved by Newton
+steps inside its bracket. Each probability is a sum of non-negative terms, and rows are brought back to sum one after
+each squaring, so that the slow modes of a stiff chain keep their rates. Eigenvectors would be no help: where service
+times are Erlang their basis is singular, and for phases this few the doubling is quicker.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.errors import ConvergenceError
+from penstock.markov.conditions import BoolArray, FloatArray
+
+_Y = 0.125
+_TERMS = 12
+"""Terms of a Poisson sum of mean 1/8: the next would be below 1e-20."""
+
+_ORDERS = np.arange(_TERMS)
+_FACTORIALS = np.array([math.factorial(m) for m in range(_TERMS)], dtype=np.float64)
+_MOST_DOUBLINGS = 1000
+
+
+class Tails:
+    """Phase-type distributions that share their number of phases, ready to be asked for percentiles.
+
+    Parameters
+    ----------
+    A
+        Rates between the phases, shape (queues, N, N); the diagonal is not read.
+    a
+        Rates of absorption, shape (queues, N).
+    """
+
+    def __init__(self, A: FloatArray, a: FloatArray) -> None:
+        diagonal = np.arange(a.shape[1])
+        P = A.copy()
+        P[:, diagonal, diagonal] = 0.0
+        leaving = P.sum(axis=2) + a
+        self._q = leaving.max(axis=1)[:, None]
+        P /= self._q[:, :, None]
+        P[:, diagonal, diagonal] = 1.0 - leaving / self._q
+        jumps = np.empty((*a.shape, _TERMS))
+        jumps[:, :, 0] = a / self._q
+        for m in range(1, _TERMS):
+            jumps[:, :, m] = (P @ jumps[:, :, m - 1, None])[:, :, 0]
+        self._jumps = jumps
+        self._powers = [_short_step(P, jumps)]
+
+    def quantiles(self, start: FloatArray, p: FloatArray) -> FloatArray:
+        """Give the times by which shares p are absorbed, from starts of shape (queues, N) and p of (queues, shares)."""
+        lower = p < 0.5
+        self._double(start, p.max(axis=1)[:, None])
+        rows = np.zeros((*p.shape, start.shape[1] + 1))
+        rows[:, :, :-1] = start[:, None, :]
+        steps = np.zeros(p.shape)
+        for level in range(len(self._powers) - 1, -1, -1):
+            ahead = _advanced(rows, self._powers[level])
+            short = _falls_short(ahead, p, lower)
+            rows = np.where(short[:, :, None], ahead, rows)
+            steps += short * 2.0**level
+        live, gone = rows[:, :, :-1], rows[:, :, -1]
+        wanted = np.where(lower, p - gone, live.sum(axis=2) - (1.0 - p))
+        return np.asarray((steps * _Y + _newton(live @ self._jumps, wanted)) / self._q)
+
+    def _double(self, start: FloatArray, p: FloatArray) -> None:
+        """Square until the longest step overshoots every percentile asked for."""
+        rows = np.concatenate([start, np.zeros((len(start), 1))], axis=1)[:, None, :]
+        lower = p < 0.5
+        while _falls_short(_advanced(rows, self._powers[-1]), p, lower).any():
+            if len(self._powers) > _MOST_DOUBLINGS:
+                raise ConvergenceError("the tail does not end", iterations=_MOST_DOUBLINGS, residual=float(p.max()))
+            self._powers.append(_squared(self._powers[-1]))
+
+
+def _short_step(P: FloatArray, jumps: FloatArray) -> FloatArray:
+    """Give B_0: a Poisson sum of mean y of powers of P, three at a time (Paterson and Stockmeyer)."""
+    weights = math.exp(-_Y) * _Y**_ORDERS / _FACTORIALS
+    P2 = P @ P
+    P3 = P2 @ P
+    eye = np.eye(P.shape[1])
+    total = np.zeros_like(P)
+    for m in range(_TERMS - 3, -1, -3):
+        total = total @ P3 if m < _TERMS - 3 else total
+        total = total + (weights[m] * eye + weights[m + 1] * P + weights[m + 2] * P2)
+    # Absorbed by jump m + 1: counts if more than m jumps fall into the step.
+    later = np.append(np.cumsum(weights[:0:-1])[::-1], 0.0)
+    step = np.concatenate([total, (jumps @ later)[:, :, None]], axis=2)
+    step /= step.sum(axis=2, keepdims=True)
+    return step
+
+
+def _newton(arrivals: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Give the y at which `wanted` is absorbed, 0 <= y <= 1/8; `arrivals` is what each jump absorbs."""
+    absorbed = np.cumsum(arrivals, axis=2)  # by jump m + 1
+    low, high = np.zeros(wanted.shape), np.full(wanted.shape, _Y)
+    y = 0.5 * high
+    for _ in range(64):
+        poisson = np.exp(-y)[:, :, None] * (y[:, :, None] ** _ORDERS) / _FACTORIALS
+        value = (poisson[:, :, 1:] * absorbed[:, :, :-1]).sum(axis=2)
+        slope = (poisson * arrivals).sum(axis=2)
+        over = value >= wanted
+        high, low = np.where(over, y, high), np.where(over, low, y)
+        guess = y + (wanted - value) / np.maximum(slope, 1e-300)
+        moved = np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
+        settled = np.abs(moved - y) <= 1e-15 * _Y
+        y = moved
+        if settled.all():
+            break
+    return y
+
+
+def _squared(step: FloatArray) -> FloatArray:
+    square = step[:, :, :-1] @ step
+    square[:, :, -1] += step[:, :, -1]
+    square /= square.sum(axis=2, keepdims=True)
+    return square
+
+
+def _advanced(rows: FloatArray, step: FloatArray) -> FloatArray:
+    ahead = rows[:, :, :-1] @ step
+    ahead[:, :, -1] += rows[:, :, -1]
+    return ahead
+
+
+def _falls_short(rows: FloatArray, p: FloatArray, lower: BoolArray) -> BoolArray:
+    """Say where less than p is absorbed, judged by the smaller of the two shares."""
+    return np.asarray(np.where(lower, rows[:, :, -1] < p, rows[:, :, :-1].sum(axis=2) > 1.0 - p))
