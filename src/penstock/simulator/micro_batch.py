@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that take records in micro-batches: all that wait, up to a cap, ride together and are done together.
+
+A batch of n records over m executors is f + c n / m of work, done at the speed of the CPU share in force while it
+runs. Executors that come during a batch serve from the next one on. Without a trigger a batch starts when the last
+one has ended and a record is there. With a trigger interval it starts at the multiples of the interval; a batch that
+overruns is followed by the next at once, as Spark's processing-time trigger does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+from penstock.records import Allocation
+from penstock.simulator.block import Block, BlockQueue, join
+from penstock.simulator.draws import IndexedDraws
+from penstock.simulator.service import Deterministic, Gamma, Service
+from penstock.simulator.work_time import WorkTime
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """What a batch costs.
+
+    Parameters
+    ----------
+    fixed, per_record
+        Mean work of a batch, and of each record in it, in seconds at full share.
+    cap
+        Most records of a batch; None: all that wait.
+    trigger
+        Seconds between the starts of batches; None: the next as soon as the last has ended.
+    fixed_scv, per_record_scv
+        Squared coefficients of variation; above zero they are gamma distributed.
+    """
+
+    fixed: float
+    per_record: float
+    cap: int | None = None
+    trigger: float | None = None
+    fixed_scv: float = 0.0
+    per_record_scv: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in ("fixed", "per_record", "fixed_scv", "per_record_scv"):
+            value = getattr(self, field)
+            if not 0.0 <= value < math.inf:
+                raise ConfigurationError(f"{field}: {value!r} must be zero or a positive number", field=field)
+        if self.fixed == 0.0 and self.per_record == 0.0:
+            raise ConfigurationError("per_record: a batch must be some work; fixed is zero too", field="per_record")
+        if self.cap is not None and self.cap < 1:
+            raise ConfigurationError(f"cap: {self.cap!r} must be a whole number from 1", field="cap")
+        if self.trigger is not None and not 0.0 < self.trigger < math.inf:
+            raise ConfigurationError(f"trigger: {self.trigger!r} must be a positive time", field="trigger")
+
+    @property
+    def mean(self) -> float:
+        """Mean work of a batch of one record."""
+        return self.fixed + self.per_record
+
+    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Give the work of `size` batches of one record each."""
+        total = np.zeros(size)
+        for part in (_work(self.fixed, self.fixed_scv), _work(self.per_record, self.per_record_scv)):
+            if part is not None:
+                total += part.draw(rng, size)
+        return total
+
+
+def _work(mean: float, scv: float) -> Service | None:
+    if mean == 0.0:
+        return None
+    return Deterministic(mean) if scv == 0.0 else Gamma(mean, scv)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBatch:
+    """A batch that has ended: when, and which records it carried."""
+
+    number: int
+    started_at: float
+    ended_at: float
+    records: Block
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    started_at: float
+    start_work: float
+    work: float
+    """CPU seconds over all executors."""
+    length: float
+    """In work time: `work` where nothing is done side by side."""
+    records: Block
+
+
+class MicroBatchStation:
+    """The query of an operator, batch after batch.
+
+    Parameters
+    ----------
+    batch
+        What a batch costs.
+    seed, name
+        Tell its random numbers.
+    start
+        The allocation at time zero.
+    """
+
+    def __init__(self, batch: MicroBatch, seed: int, name: str, start: Allocation) -> None:
+        self.batch = batch
+        fixed, per_record = _work(batch.fixed, batch.fixed_scv), _work(batch.per_record, batch.per_record_scv)
+        self._fixed = None if fixed is None else IndexedDraws(fixed.draw, seed, f"{name}/fixed")
+        self._per_record = (
+            None
+            if per_record is None or batch.per_record_scv == 0.0
+            else IndexedDraws(per_record.draw, seed, f"{name}/per record")
+        )
+        self._clock = WorkTime(start.cpu_share)
+        self._executors = start.executors
+        self._waiting = BlockQueue()
+        self._running: _Running | None = None
+        self._ready_at = 0.0
+        self._batches = 0
+        self._work_done = 0.0
+        self._finished: list[FinishedBatch] = []
+
+    def set_share(self, at: float, share: float) -> None:
+        """From `at` on every executor has this share."""
+        self._clock.set_speed(at, share)
+
+    def set_executors(self, at: float, count: int) -> None:
+        """From the next batch on there are so many executors."""
+        del at
+        self._executors = count
+
+    def admit(self, block: Block) -> None:
+        """Take records that arrived after all before."""
+        self._waiting.put(block)
+
+    def release(self, until: float) -> Block:
+        """Run batches up to `until`; gives the records of those that have ended."""
+        ended: list[Block] = []
+        while True:
+            if self._running is not None:
+                end = self._clock.time(self._running.start_work + self._running.length)
+                if end > until:
+                    break
+                ended.append(self._end(self._running, end))
+            start = self._next_start()
+            if start is None or start > until:
+                break
+            self._running = self._begin(start)
+        return join(ended)
+
+    def take_finished(self) -> list[FinishedBatch]:
+        """Give the batches that have ended since the last call."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    def work_done(self, now: float) -> float:
+        """CPU seconds of work done so far; the running batch counts by the part of its length that is done."""
+        if self._running is None:
+            return self._work_done
+        running = self._running
+        since = self._clock.work(now) - running.start_work
+        part = 1.0 if since >= running.length else max(0.0, since / running.length)
+        return self._work_done + running.work * part
+
+    def _next_start(self) -> float | None:
+        if not len(self._waiting):
+            return None
+        first = float(self._waiting.first.arrived[0])
+        if first <= self._ready_at:
+            return self._ready_at
+        trigger = self.batch.trigger
+        return first if trigger is None else _multiple_from(trigger, first)
+
+    def _begin(self, start: float) -> _Running:
+        count = 0
+        for block in self._waiting.blocks:
+            here = int(np.searchsorted(block.arrived, start, side="right"))
+            count += here
+            if here < len(block) or (self.batch.cap is not None and count >= self.batch.cap):
+                break
+        records = join(self._waiting.take(count if self.batch.cap is None else min(count, self.batch.cap)))
+        fixed = 0.0 if self._fixed is None else float(self._fixed.between(self._batches, self._batches + 1)[0])
+        if self._per_record is None:
+            spread = self.batch.per_record * len(records)
+        else:
+            first = int(records.number[0])
+            spread = float(self._per_record.between(first, first + len(records)).sum())
+        length = fixed + spread / self._executors
+        return _Running(start, self._clock.work(start), fixed + spread, length, records)
+
+    def _end(self, running: _Running, end: float) -> Block:
+        records = running.records
+        done = Block(records.arrived, records.origin, records.way, records.number, np.full(len(records), end))
+        self._finished.append(FinishedBatch(self._batches, running.started_at, end, done))
+        self._batches += 1
+        self._work_done += running.work
+        self._running = None
+        trigger = self.batch.trigger
+        # The trigger after the one it started at (or, having started late, after its start).
+        due = 0.0 if trigger is None else _multiple_from(trigger, math.nextafter(running.started_at, math.inf))
+        self._ready_at = max(end, due)
+        return done
+
+
+def _multiple_from(interval: float, at: float) -> float:
+    """The first multiple of the interval at or after an instant, as the product is rounded."""
+    count = math.ceil(at / interval)
+    while (count - 1) * interval >= at:
+        count -= 1
+    while count * interval < at:
+        count += 1
+    return count * interval

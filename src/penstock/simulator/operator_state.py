@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator while it runs: records in, records out, and an allocation that changes under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+
+from penstock.ports import FloatArray
+from penstock.records import Allocation
+from penstock.simulator.block import Block, IntArray, join
+from penstock.simulator.draws import IndexedDraws
+from penstock.simulator.micro_batch import FinishedBatch, MicroBatch, MicroBatchStation
+from penstock.simulator.per_record import PerRecordStation
+from penstock.simulator.pipeline import Operator
+
+
+class Station(Protocol):
+    """What serves an operator's records. Calls come in the order of time."""
+
+    def set_share(self, at: float, share: float) -> None:
+        """From `at` on every executor has this share."""
+        ...
+
+    def set_executors(self, at: float, count: int) -> None:
+        """From `at` on there are so many executors."""
+        ...
+
+    def admit(self, block: Block) -> None:
+        """Take records that arrived after all before."""
+        ...
+
+    def release(self, until: float) -> Block:
+        """Give the records that are done by `until`, in the order in which they were."""
+        ...
+
+    def work_done(self, now: float) -> float:
+        """CPU seconds of work done so far."""
+        ...
+
+
+class OperatorState:
+    """An operator under the virtual clock.
+
+    Parameters
+    ----------
+    operator
+        What it is.
+    seed
+        Of the run.
+    start
+        The allocation at time zero.
+    """
+
+    def __init__(self, operator: Operator, seed: int, start: Allocation) -> None:
+        self.operator = operator
+        self._batches = (
+            MicroBatchStation(operator.server, seed, operator.name, start)
+            if isinstance(operator.server, MicroBatch)
+            else None
+        )
+        self._station: Station = self._batches or _per_record(operator, seed, start)
+        self._share = start.cpu_share
+        self._executors = start.executors
+        self._asked = start
+        self._coming: tuple[float, int] | None = None
+        self._accounted_until = 0.0
+        self._capacity_seconds = 0.0
+        self._executor_seconds = 0.0
+        self._history: deque[FloatArray] | None = None
+        self._history_seconds = 0.0
+        self._history_starts_at = 0
+        self._finished: list[Block] = []
+        self.arrived = 0
+        self.done = 0
+
+    # --- the allocation --------------------------------------------------------------------------------------
+
+    @property
+    def allocation(self) -> Allocation:
+        """What is there now."""
+        return Allocation(self._executors, self._share)
+
+    @property
+    def asked(self) -> Allocation:
+        """What was asked for last."""
+        return self._asked
+
+    def ask(self, at: float, wanted: Allocation) -> None:
+        """Change the share and give executors up at once; get new executors after the start-up time."""
+        self._asked = wanted
+        self._account(at)
+        self._share = wanted.cpu_share
+        self._station.set_share(at, wanted.cpu_share)
+        if wanted.executors <= self._executors:
+            self._coming = None
+            self._set_executors(at, wanted.executors)
+        elif self._coming is None or self._coming[1] != wanted.executors:
+            self._coming = (at + self.operator.start_up_seconds, wanted.executors)
+            if self._coming[0] <= at:
+                self._executors_come()
+
+    def _executors_come(self) -> None:
+        assert self._coming is not None
+        at, count = self._coming
+        self._coming = None
+        self._account(at)
+        self._set_executors(at, count)
+
+    def _set_executors(self, at: float, count: int) -> None:
+        if count != self._executors:
+            self._executors = count
+            self._station.set_executors(at, count)
+
+    def _account(self, at: float) -> None:
+        passed = at - self._accounted_until
+        self._capacity_seconds += passed * self._executors * self._share
+        self._executor_seconds += passed * self._executors
+        self._accounted_until = at
+
+    def used(self, now: float) -> tuple[float, float]:
+        """Executor seconds, and executor seconds weighted by the share, up to `now`."""
+        self._account(now)
+        return self._executor_seconds, self._capacity_seconds
+
+    def work_done(self, now: float) -> float:
+        """CPU seconds of work done up to `now`."""
+        return self._station.work_done(now)
+
+    # --- the records -----------------------------------------------------------------------------------------
+
+    def advance(self, until: float, arrived: FloatArray, origin: FloatArray, way: IntArray | None) -> Block:
+        """Take what arrived up to `until`; gives what is done by then, in order."""
+        numbers = np.arange(self.arrived, self.arrived + len(arrived), dtype=np.int64)
+        block = Block(arrived, origin, way, numbers, arrived)
+        self.arrived += len(arrived)
+        self._remember(arrived, until)
+        parts: list[Block] = []
+        if self._coming is not None and self._coming[0] <= until:
+            at = self._coming[0]
+            early = int(np.searchsorted(arrived, at, side="right"))
+            self._station.admit(block.part(slice(0, early)))
+            parts.append(self._station.release(at))
+            self._executors_come()
+            block = block.part(slice(early, None))
+        self._station.admit(block)
+        parts.append(self._station.release(until))
+        finished = join([part for part in parts if len(part)])
+        self.done += len(finished)
+        if self._batches is None and self._history is not None:
+            self._finished.append(finished)
+        elif self._batches is not None and self._history is None:
+            self._batches.take_finished()  # nobody watches
+        return finished
+
+    def take_batches(self) -> list[FinishedBatch] | None:
+        """Give the batches ended since the last call; None for an operator without batches."""
+        return None if self._batches is None else self._batches.take_finished()
+
+    def take_done(self) -> Block:
+        """Give the records done since the last call, of an operator without batches that is watched."""
+        finished, self._finished = self._finished, []
+        return join([block for block in finished if len(block)])
+
+    # --- arrivals, for whoever watches ---------------------------------------------------------------------------
+
+    def watch(self, history_seconds: float) -> None:
+        """Remember arrivals of the last `history_seconds`, and what is done until it is taken."""
+        if self.arrived:
+            raise ValueError(f"{self.operator.name}: watch it before the first record arrives")
+        self._history = deque()
+        self._history_seconds = history_seconds
+
+    def arrived_by(self, at: float) -> int | None:
+        """How many records have arrived at it up to `at`; None where that is not remembered any more."""
+        if self._history is None:
+            return None
+        if not self._history:
+            return 0
+        if at < float(self._history[0][0]):
+            return 0 if self._history_starts_at == 0 else None
+        count = self._history_starts_at
+        for times in self._history:
+            if float(times[-1]) > at:
+                return count + int(np.searchsorted(times, at, side="right"))
+            count += len(times)
+        return count
+
+    def _remember(self, arrived: FloatArray, until: float) -> None:
+        if self._history is None:
+            return
+        if len(arrived):
+            self._history.append(arrived)
+        # One block stays even when it is old, so that "none since" can be told from "not known".
+        while len(self._history) > 1 and float(self._history[0][-1]) < until - self._history_seconds:
+            self._history_starts_at += len(self._history.popleft())
+
+
+def _per_record(operator: Operator, seed: int, start: Allocation) -> PerRecordStation:
+    assert not isinstance(operator.server, MicroBatch)
+    return PerRecordStation(operator.server, IndexedDraws(operator.server.draw, seed, f"{operator.name}/work"), start)
