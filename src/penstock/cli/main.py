@@ -13,7 +13,9 @@ from penstock.cli.explain import explain
 from penstock.cli.fit import fit
 from penstock.cli.report import report
 from penstock.cli.run import run
+from penstock.cli.solve import solve
 from penstock.cli.trace import trace
+from penstock.cli.what_if import what_if
 
 
 @click.group(
@@ -34,8 +36,10 @@ def main() -> None:
       penstock report          how it went, with pictures
       penstock run FILE        run and scale a pipeline of your own
       penstock fit TRACE       the arrival processes that describe a trace
+      penstock solve QUEUE     mean and percentiles of a queue's response time
+      penstock what-if TRACE   latency under many allocations, and the cheapest that will do
     """
 
 
-for _command in (demo, run, explain, report, doctor, fit, trace, characterize):
+for _command in (demo, run, explain, report, doctor, fit, trace, characterize, solve, what_if):
     main.add_command(_command)
