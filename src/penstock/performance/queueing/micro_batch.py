@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The micro-batch queue: what Structured Streaming does by default, solved for MAP arrivals.
+
+At each start all waiting records (up to a cap) form a batch, which takes f + c n seconds, more or less; the next
+starts when it ends, or at the next trigger. A record's latency runs from its arrival to the end of its batch.
+docs/background/micro-batch-queue.md has the derivation, its assumptions, and what was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from penstock.errors import ConvergenceError
+from penstock.markov import MAP
+from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
+from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
+from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
+from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.response import Saturated, check_probability
+
+__all__ = ["MicroBatch", "MicroBatchAnswer", "solve_micro_batch"]
+
+_TAIL = 1e-7
+"""Share of the mass beyond the grid that is aimed at."""
+
+_ACCEPTED_TAIL = 1e-4
+"""Largest share of the records beyond the last two nodes but one; more, and the grid is made longer."""
+
+_COARSE_NODES, _COARSE_FREQUENCIES = 40, 64
+_FINE_NODES, _FINE_FREQUENCIES = 72, 96
+_MOST_EXTENSIONS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class MicroBatchAnswer:
+    """The latency of records in a stable micro-batch queue, and the batches they ride in.
+
+    Attributes
+    ----------
+    utilisation
+        Records that arrive over records that can be served for ever.
+    method
+        ``"exact counts"`` if every whole number of records was a state of its own, else ``"graded counts"``.
+    left_out
+        Mass that fell beyond the largest number of records considered, and was counted there.
+    imbalance
+        Records served over records arrived in a cycle, minus 1: zero in exact arithmetic on an exact grid.
+    """
+
+    utilisation: float
+    method: str
+    left_out: float
+    imbalance: float
+    mean_coarse: float
+    chain: Chain = field(repr=False)
+    cycle: Cycle = field(repr=False)
+
+    @property
+    def is_stable(self) -> bool:
+        """True: it keeps up."""
+        return True
+
+    @property
+    def mean(self) -> float:
+        """Mean latency of a record, in seconds: by Little's law, from the means of a cycle."""
+        return self.cycle.latency_sum / self.cycle.served
+
+    @property
+    def error_estimate(self) -> float:
+        """Relative change of the mean from a grid of about half as many nodes: more than the error of this one."""
+        return abs(self.mean_coarse / self.mean - 1.0)
+
+    @property
+    def variance(self) -> float:
+        """Variance of a record's latency."""
+        return self._law.variance
+
+    def percentile(self, p: float) -> float:
+        """The latency that a share `p` of the records stays within, 0 < p < 1."""
+        return float(self._law.percentiles([check_probability(p)])[0])
+
+    def percentiles(self, ps: Sequence[float]) -> FloatArray:
+        """Several percentiles at once."""
+        return self._law.percentiles([check_probability(p) for p in ps])
+
+    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
+        """Share of the records done within each of some times."""
+        return self._law.cdf(np.asarray(times, dtype=float))
+
+    @property
+    def batch_size_mean(self) -> float:
+        """Mean number of records of a batch, empty ones at idle triggers included."""
+        return self.cycle.served
+
+    @property
+    def batch_seconds_mean(self) -> float:
+        """Mean time of a batch."""
+        return self.cycle.batch_seconds
+
+    @property
+    def cycle_seconds_mean(self) -> float:
+        """Mean time from a batch's start to the next one's."""
+        return self.cycle.seconds
+
+    @property
+    def backlog_mean(self) -> float:
+        """Mean number of records waiting when a batch starts, those of the batch included."""
+        return float(self.chain.stationary.sum(axis=1) @ self.chain.nodes)
+
+    def backlog_tail(self, records: Sequence[float] | FloatArray) -> FloatArray:
+        """Share of batch starts that find more than each of some numbers of records waiting."""
+        by_node = self.chain.stationary.sum(axis=1)
+        return np.array([float(by_node[self.chain.nodes > r].sum()) for r in np.asarray(records, dtype=float)])
+
+    @cached_property
+    def _law(self) -> LatencyLaw:
+        return latency_law(self.chain, self.cycle)
+
+
+def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | Saturated:
+    """Solve the micro-batch queue for its record latency.
+
+    Parameters
+    ----------
+    arrivals
+        The records, rates per second.
+    server
+        Batch time, cap and trigger.
+
+    Examples
+    --------
+    >>> answer = solve_micro_batch(MAP.poisson(500.0), MicroBatch(fixed=0.3, per_record=0.001))
+    >>> round(answer.batch_seconds_mean, 2), round(answer.mean, 1)
+    (0.6, 0.9)
+    >>> solve_micro_batch(MAP.poisson(1200.0), MicroBatch(fixed=0.3, per_record=0.001)).is_stable
+    False
+    """
+    utilisation = server.utilisation(arrivals.rate)
+    if utilisation >= 1:
+        return Saturated(utilisation)
+    top = first_reach(arrivals, server, _TAIL)
+    coarse = solve_chain(arrivals, server, plain_grid(server, top, _COARSE_NODES), _COARSE_FREQUENCIES, points=6)
+    for _ in range(_MOST_EXTENSIONS):
+        nodes = refined_grid(coarse, min(top, tail_reach(coarse, _TAIL / 10) or top), _FINE_NODES)
+        chain = solve_chain(arrivals, server, nodes, _FINE_FREQUENCIES)
+        if tail_reach(chain, _ACCEPTED_TAIL) is not None:
+            break
+        top *= 2
+        coarse = solve_chain(arrivals, server, plain_grid(server, top, _COARSE_NODES), _COARSE_FREQUENCIES, points=6)
+    else:
+        raise ConvergenceError(
+            "the backlog has no end within reach", iterations=_MOST_EXTENSIONS, residual=chain.left_out
+        )
+    cycle = cycle_means(chain)
+    first = cycle_means(coarse)
+    is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.counts.exact))
+    return MicroBatchAnswer(
+        utilisation=utilisation,
+        method="exact counts" if is_exact and not server.varies else "graded counts",
+        left_out=chain.left_out,
+        imbalance=cycle.served / (arrivals.rate * cycle.seconds) - 1.0,
+        mean_coarse=first.latency_sum / first.served,
+        chain=chain,
+        cycle=cycle,
+    )

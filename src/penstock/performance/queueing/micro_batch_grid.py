@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which numbers of records the chain of a micro-batch queue stands on: dense where the mass is, wide beyond.
+
+The far tail of the backlog falls like e^(-s n). With chi(s) the largest eigenvalue of D0 + e^s D1, N(t) grows like
+e^(chi(s) t), and s is the positive root of log E[e^(chi(s) gap)] = s served, over a full batch with a cap, over one
+record's share of a batch without (Glynn and Whitt, "Logarithmic asymptotics for steady-state tail probabilities in
+a single-server queue", Journal of Applied Probability 31A, 1994). It says how far the grid must go and how far
+apart nodes may stand out there; that it went far enough is checked on the solution.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+
+from penstock.markov import MAP
+from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.micro_batch_chain import Chain, batch_time_nodes
+from penstock.performance.queueing.micro_batch_server import MicroBatch
+
+
+def tail_decay(arrivals: MAP, server: MicroBatch) -> float | None:
+    """Give the rate s per record at which the tail of the backlog falls; None if nothing holds it up."""
+    if server.cap is not None:
+        gaps, weights = batch_time_nodes(server, np.array([float(server.cap)]), 16)
+        gap = gaps[0] if server.trigger is None else np.maximum(gaps[0], server.trigger)
+        served = float(server.cap)
+    elif server.per_record > 0:
+        alone = MicroBatch(0.0, server.per_record, per_record_scv=server.per_record_scv)
+        gaps, weights = batch_time_nodes(alone, np.ones(1), 16)
+        gap, served = gaps[0], 1.0
+    else:
+        return None
+    longest = float(gap.max())
+
+    def excess(s: float) -> float:
+        chi = float(np.linalg.eigvals(arrivals.D0 + np.exp(s) * arrivals.D1).real.max())
+        return float(np.log(weights @ np.exp(chi * (gap - longest))) + chi * longest) / s - served
+
+    high = 1.0
+    while excess(high) <= 0 and high < 64:
+        high *= 2
+    if excess(high) <= 0:
+        return None
+    low = high / 2
+    while excess(low) > 0:
+        low /= 2
+    return float(brentq(excess, low, 2 * low if low < high / 2 else high, rtol=1e-3))
+
+
+def first_reach(arrivals: MAP, server: MicroBatch, tail: float) -> float:
+    """Guess how many records may wait: a usual batch, eight deviations, and the tail."""
+    usual = max(server.smooth_batch_seconds(arrivals.rate), server.trigger or 0.0, server.fixed + server.per_record)
+    mean = arrivals.rate * usual + 1.0
+    spread = np.sqrt(mean * max(float(arrivals.idc(usual)), 1.0))
+    slack = 1.0 - server.utilisation(arrivals.rate)
+    decay = tail_decay(arrivals, server)
+    beyond = 0.0 if decay is None else -np.log(tail) / decay
+    # What the highest rate brings in a usual gap bounds the body of the distribution.
+    body = min(mean + 8.0 * spread / np.sqrt(slack), 8.0 + 2 * mean * arrivals.D1.sum(axis=1).max() / arrivals.rate)
+    return float(np.ceil(body + beyond + 8.0))
+
+
+def plain_grid(server: MicroBatch, top: float, count: int) -> FloatArray:
+    """Give about `count` nodes up to `top`: whole numbers if they are that few, else ever wider apart."""
+    if top <= count:
+        return _with_marks(server, np.arange(1.0, top + 1), top)
+    edge = top if server.cap is None else min(float(server.cap), top)
+    body = count // 2 if edge < top else count
+    even = np.linspace(1.0, edge, body // 2)
+    ratio = np.geomspace(1.0, edge, body - body // 2)
+    beyond = edge + (top - edge) * np.linspace(0.0, 1.0, count - body + 1) ** 1.5
+    return _with_marks(server, np.concatenate([even, ratio, beyond]), top)
+
+
+def refined_grid(coarse: Chain, reach: float, count: int) -> FloatArray:
+    """Give about `count` nodes up to `reach`, more of them where a first solution has its mass."""
+    if reach <= count:
+        return _with_marks(coarse.server, np.arange(1.0, reach + 1), reach)
+    nodes = coarse.nodes[coarse.first :]
+    mass = np.abs(coarse.stationary.sum(axis=1)[coarse.first :]) * nodes
+    cumulative = np.concatenate([[0.0], np.cumsum((mass[1:] + mass[:-1]) / 2)])
+    fine = np.unique(np.concatenate([np.linspace(1.0, reach, 2000), np.geomspace(1.0, reach, 500)]))
+    width = np.diff(fine)
+    cdf = np.interp(fine, nodes, cumulative / cumulative[-1])
+    density = np.diff(cdf) / width
+    # A node's share of the error goes with its mass and the square of its width: widths go with mass^(-1/3).
+    parts = [np.cumsum(np.cbrt(density) * width), np.cumsum(width / fine[1:]), np.cumsum(width)]
+    shares = (0.45, 0.2, 0.35)
+    monitor = np.concatenate([[0.0], sum(share * part / part[-1] for share, part in zip(shares, parts, strict=True))])
+    chosen = np.interp(np.linspace(0, 1, count), monitor, fine)
+    return _with_marks(coarse.server, chosen, reach)
+
+
+def tail_reach(chain: Chain, tail: float) -> float | None:
+    """Give how many records hold all but a share `tail` of the mass, or None if the grid ends before."""
+    by_node = np.abs(chain.stationary.sum(axis=1)) * np.maximum(chain.nodes, 1.0)
+    beyond = np.cumsum(by_node[::-1])[::-1] / by_node.sum()
+    small = np.flatnonzero(beyond < tail)
+    if small.size < 2 or chain.left_out > tail:
+        return None
+    return float(chain.nodes[small[0] + 1])
+
+
+def _with_marks(server: MicroBatch, nodes: FloatArray, top: float) -> FloatArray:
+    """Round to whole numbers, once each, with 0 where a trigger may find nothing and the kinks of the server."""
+    marks = [1.0, float(np.ceil(top)), *(size for size in server.kinks() if size < top)]
+    if server.trigger is not None:
+        marks.append(0.0)
+    return np.unique(np.concatenate([np.round(nodes), marks]))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The micro-batch queue: its answers, their limits and what must not change them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP
+from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, solve_micro_batch
+
+BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
+
+
+def solved(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer:
+    """Solve a queue that must be stable."""
+    answer = solve_micro_batch(arrivals, server)
+    assert isinstance(answer, MicroBatchAnswer)
+    return answer
+
+
+def test_smooth_load_settles_at_the_fixed_point() -> None:
+    """With many records and no bursts the batch time is f / (1 - rate c)."""
+    answer = solved(MAP.poisson(50_000.0), MicroBatch(0.3, 1e-5))
+    assert answer.batch_seconds_mean == pytest.approx(0.6, rel=1e-3)
+    # A record waits half a batch on average, then rides with its own.
+    assert answer.mean == pytest.approx(0.9, rel=1e-3)
+
+
+def test_overload_is_an_answer() -> None:
+    """A queue that cannot keep up is saturated, with infinite times, not an error."""
+    answer = solve_micro_batch(MAP.poisson(1000.0), MicroBatch(0.1, 0.0011))
+    assert not answer.is_stable
+    assert answer.utilisation == pytest.approx(1.1)
+    assert math.isinf(answer.mean)
+    assert math.isinf(answer.percentile(0.5))
+
+
+def test_cap_makes_the_fixed_part_count() -> None:
+    """With a cap the queue is stable only below cap / (f + c cap) records per second."""
+    server = MicroBatch(0.5, 0.001, cap=500)
+    assert not solve_micro_batch(MAP.poisson(501.0), server).is_stable
+    assert solve_micro_batch(MAP.poisson(450.0), server).is_stable
+
+
+@pytest.mark.parametrize("server", [
+    MicroBatch(0.1, 0.01), MicroBatch(0.1, 0.01, cap=30), MicroBatch(0.1, 0.01, trigger=0.4),
+    MicroBatch(0.1, 0.01, fixed_scv=0.5, per_record_scv=1.0),
+])  # fmt: skip
+def test_unit_of_time_does_not_matter(server: MicroBatch) -> None:
+    """The same queue in microseconds has the same answer in microseconds."""
+    factor = 1e6
+    scaled = MicroBatch(
+        server.fixed * factor, server.per_record * factor, server.cap,
+        None if server.trigger is None else server.trigger * factor, server.fixed_scv, server.per_record_scv,
+    )  # fmt: skip
+    seconds, other = solved(BURSTY, server), solved(BURSTY.time_scaled(factor), scaled)
+    assert other.mean == pytest.approx(factor * seconds.mean, rel=1e-7)
+    assert other.percentiles([0.5, 0.99]) == pytest.approx(factor * seconds.percentiles([0.5, 0.99]), rel=1e-5)
+
+
+@pytest.mark.parametrize(("field", "values"), [
+    ("fixed", (-1.0, 0.1)), ("per_record", (0.1, math.nan)), ("fixed", (0.0, 0.0)),
+])  # fmt: skip
+def test_impossible_batch_times_are_refused(field: str, values: tuple[float, float]) -> None:
+    """A batch time that is negative, not a number or nothing at all is refused with the field's name."""
+    with pytest.raises(ConfigurationError) as caught:
+        MicroBatch(*values)
+    assert caught.value.field == field
+
+
+def test_percentiles_invert_the_distribution() -> None:
+    """The share of records within a percentile is that percentile's share."""
+    answer = solved(BURSTY, MicroBatch(0.1, 0.01))
+    shares = np.array([0.1, 0.5, 0.9, 0.99])
+    assert answer.cdf(answer.percentiles(shares.tolist())) == pytest.approx(shares, abs=1e-4)
