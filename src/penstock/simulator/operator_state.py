@@ -66,9 +66,7 @@ class OperatorState:
         self._executors = start.executors
         self._asked = start
         self._coming: tuple[float, int] | None = None
-        self._accounted_until = 0.0
-        self._capacity_seconds = 0.0
-        self._executor_seconds = 0.0
+        self._had: list[tuple[float, Allocation]] = [(0.0, start)]
         self._history: deque[FloatArray] | None = None
         self._history_seconds = 0.0
         self._history_starts_at = 0
@@ -91,7 +89,6 @@ class OperatorState:
     def ask(self, at: float, wanted: Allocation) -> None:
         """Change the share and give executors up at once; get new executors after the start-up time."""
         self._asked = wanted
-        self._account(at)
         self._share = wanted.cpu_share
         self._station.set_share(at, wanted.cpu_share)
         if wanted.executors <= self._executors:
@@ -101,29 +98,32 @@ class OperatorState:
             self._coming = (at + self.operator.start_up_seconds, wanted.executors)
             if self._coming[0] <= at:
                 self._executors_come()
+        self._note(at)
 
     def _executors_come(self) -> None:
         assert self._coming is not None
         at, count = self._coming
         self._coming = None
-        self._account(at)
         self._set_executors(at, count)
+        self._note(at)
 
     def _set_executors(self, at: float, count: int) -> None:
         if count != self._executors:
             self._executors = count
             self._station.set_executors(at, count)
 
-    def _account(self, at: float) -> None:
-        passed = at - self._accounted_until
-        self._capacity_seconds += passed * self._executors * self._share
-        self._executor_seconds += passed * self._executors
-        self._accounted_until = at
+    def _note(self, at: float) -> None:
+        if self._had[-1][1] != self.allocation:
+            self._had.append((at, self.allocation))
 
-    def used(self, now: float) -> tuple[float, float]:
-        """Executor seconds, and executor seconds weighted by the share, up to `now`."""
-        self._account(now)
-        return self._executor_seconds, self._capacity_seconds
+    def used(self, until: float) -> tuple[float, float]:
+        """Executor seconds, and executor seconds weighted by the share, up to `until`."""
+        executors, capacity = 0.0, 0.0
+        for i, (since, had) in enumerate(self._had):
+            end = until if i + 1 == len(self._had) else min(until, self._had[i + 1][0])
+            executors += max(0.0, end - since) * had.executors
+            capacity += max(0.0, end - since) * had.capacity
+        return executors, capacity
 
     def work_done(self, now: float) -> float:
         """CPU seconds of work done up to `now`."""

@@ -126,7 +126,7 @@ def test_answers_scale_with_the_unit_of_time() -> None:
 def test_no_precision_is_lost_over_many_records() -> None:
     """After a million records latencies still are those of the same records alone with an empty server before them."""
     n = 1_000_000
-    times = np.arange(n) * 1.0  # every record finds the server empty
+    times = np.arange(n, dtype=np.float64)  # every record finds the server empty
     simulation = Simulation(Pipeline.of_one(Operator("a", exponential(0.01))), times, seed=2)
     simulation.finish()
     work = IndexedDraws(exponential(0.01).draw, 2, "a/work").between(n - 10_000, n)
