@@ -33,6 +33,7 @@ from penstock.markov.conditions import FloatArray
 
 MOST_STEPS = 80
 _LEFT = 1e-16
+_TINY = 1e-300
 
 RESIDUAL = 1e-10
 """Largest residual of the equation for Psi, relative to each phase's rate, that counts as solved."""
@@ -40,9 +41,14 @@ RESIDUAL = 1e-10
 
 @dataclass(frozen=True)
 class FirstReturn:
-    """Psi of a stack of fluids, what is left of its equation relative to each phase's rate, and the steps taken."""
+    """Psi of a stack of fluids, the phases at level 0, and how well the equation is solved.
+
+    `resting` is the stationary vector of Q_ff + Q_fr Psi: the phases of a fluid held at level 0 while it would fall.
+    `residuals` are what is left of the equation for Psi, relative to each phase's rate.
+    """
 
     Psi: FloatArray
+    resting: FloatArray
     residuals: FloatArray
     steps: int
 
@@ -59,54 +65,60 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
 
     Examples
     --------
-    >>> Q = np.array([[[-1.0, 1.0], [2.0, -2.0]]])  # M/M/1: rises at the end of an interval, falls after a service
+    >>> Q = np.array([[[-1.0, 1.0], [2.0, -2.0]]])  # M/M/1: rises by a service, falls during an interval
     >>> first_return(Q, 1).Psi.tolist()
     [[[1.0]]]
     """
-    E, G, H, F = _blocks(Q, falling)
-    eye = np.eye(falling)
+    f = falling
+    S = _looked_at_once(Q)
+    eye = np.eye(f)
     steps = 0
-    # What still rises after 2^k looks: its square comes next, so that below 1e-8 one more step ends it.
-    while (rising := float(F.sum(axis=2).max())) > _LEFT and steps < MOST_STEPS:
-        turn = np.linalg.inv(eye - G @ H)
-        FH, GF = F @ H, G @ F
-        back = turn @ GF
-        H = H + FH @ (turn @ E)
-        G = G + E @ back
-        E = E @ (turn @ E)
-        F = F @ F + FH @ back
-        _normalise(E, G)
-        _normalise(H, F)
+    while (rising := float(S[:, f:, f:].sum(axis=2).max())) > _LEFT and steps < MOST_STEPS:
+        # [[G H, G F], [F H, F F]], then with X = (I - G H)^-1 [E, G F] the new blocks [[0, G], [H, F F]] + [E; F H] X.
+        products = S[:, :, f:] @ S[:, f:, :]
+        turn = np.linalg.inv(eye - products[:, :f, :f])
+        products[:, :f, :f] = S[:, :f, :f]
+        doubled = products[:, :, :f] @ (turn @ products[:, :f, :])
+        doubled[:, :f, f:] += S[:, :f, f:]
+        doubled[:, f:, :f] += S[:, f:, :f]
+        doubled[:, f:, f:] += products[:, f:, f:]
+        S = doubled
+        S /= S.sum(axis=2, keepdims=True)
         steps += 1
-    Psi = H / H.sum(axis=2, keepdims=True)
-    residuals = _residuals(Q, falling, Psi)
+    Psi = S[:, f:, :f] / S[:, f:, :f].sum(axis=2, keepdims=True)
+    residuals = _residuals(Q, f, Psi)
     worst = float(residuals.max())
-    if not worst <= RESIDUAL or rising > 1e-8:
+    if not worst <= RESIDUAL or rising > _LEFT:
         raise ConvergenceError("the first return of the fluid was not found", iterations=steps, residual=worst)
-    return FirstReturn(Psi, residuals, steps)
+    return FirstReturn(Psi, _resting(S[:, :f, :f], S[:, :f, f:] @ Psi), residuals, steps)
 
 
-def _blocks(Q: FloatArray, f: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    size = Q.shape[1]
-    eye = np.eye(size)
+def _looked_at_once(Q: FloatArray) -> FloatArray:
+    """Give (gamma I - Q)^-1 (gamma I + Q) = 2 (I - Q / gamma)^-1 - I."""
+    eye = np.eye(Q.shape[1])
     gamma = -np.diagonal(Q, axis1=1, axis2=2).min(axis=1)[:, None, None]
-    # (gamma I - Q)^-1 (gamma I + Q) = 2 (I - Q / gamma)^-1 - I
-    S = 2.0 * np.linalg.inv(eye - Q / gamma) - eye
+    S: FloatArray = 2.0 * np.linalg.inv(eye - Q / gamma) - eye
     np.maximum(S, 0.0, out=S)
     S /= S.sum(axis=2, keepdims=True)
-    E, G, H, F = S[:, :f, :f], S[:, :f, f:], S[:, f:, :f], S[:, f:, f:]
-    return E.copy(), G.copy(), H.copy(), F.copy()
+    return S
 
 
-def _normalise(left: FloatArray, right: FloatArray) -> None:
-    total = left.sum(axis=2, keepdims=True) + right.sum(axis=2, keepdims=True)
-    left /= total
-    right /= total
+def _resting(E: FloatArray, returns: FloatArray) -> FloatArray:
+    """Give the limit of the phases at level 0, from E after 2^k looks and the returns G Psi to level 0 before."""
+    # E = (I - G Psi) P^(2^k), P being the chain at level 0 seen once per look: squared until its rows agree.
+    P = np.linalg.inv(np.eye(E.shape[1]) - returns) @ E
+    for _ in range(MOST_STEPS):
+        P /= P.sum(axis=2, keepdims=True)
+        highest = P.max(axis=1)
+        spread = float(((highest - P.min(axis=1)) / np.maximum(highest, _TINY)).max())
+        if spread <= 1e-13:
+            return np.asarray(P.mean(axis=1))
+        P = P @ P
+    raise ConvergenceError("the phases at level 0 do not settle", iterations=MOST_STEPS, residual=spread)
 
 
 def _residuals(Q: FloatArray, f: int, Psi: FloatArray) -> FloatArray:
-    rising = Q[:, f:, f:]
-    rate = -np.diagonal(rising, axis1=1, axis2=2)
-    fastest = np.maximum(rate, -np.diagonal(Q[:, :f, :f], axis1=1, axis2=2).min(axis=1)[:, None])
-    rest = Q[:, f:, :f] + rising @ Psi + Psi @ (Q[:, :f, :f] + Q[:, :f, f:] @ Psi)
+    rates = -np.diagonal(Q, axis1=1, axis2=2)
+    fastest = np.maximum(rates[:, f:], rates[:, :f].max(axis=1)[:, None])
+    rest = Q[:, f:, :f] + Q[:, f:, f:] @ Psi + Psi @ (Q[:, :f, :f] + Q[:, :f, f:] @ Psi)
     return np.asarray((np.abs(rest).sum(axis=2) / fastest).max(axis=1))

@@ -25,8 +25,8 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, nearest_map2
 from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.load import SATURATION, check_processes, entered
 from penstock.performance.queueing.single_server import SingleServer, solve_map_ph_1
-from penstock.performance.queueing.sojourn import SATURATION, check_processes, entered
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import BoolArray, FloatArray
+from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.performance.queueing.load import SATURATION, check_processes, entered
 from penstock.performance.queueing.response import check_probability
-from penstock.performance.queueing.sojourn import SATURATION, check_processes, entered, solve_sojourns
 from penstock.performance.queueing.tails import Tails
 
 _STACK = 16
@@ -66,11 +67,10 @@ def solve_many(arrivals: Sequence[MAP], services: Sequence[PH], percentiles: Seq
 
 
 def _stack(arrivals: list[MAP], services: list[PH], shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    solved = solve_sojourns(arrivals, services)
-    w1, _ = solved.mean_waiting()
+    solved = solve_sojourns(Arrivals.of(arrivals), Services.of(services))
+    (w1,) = solved.waiting_moments()
     mean = (solved.pi * w1).sum(axis=1) + np.array([service.mean for service in services])
     if not shares.size:
         return mean, np.empty((len(mean), 0))
-    start = (solved.pi[:, :, None] * solved.end[:, None, :]).reshape(len(mean), -1)
     wanted = np.broadcast_to(shares, (len(mean), len(shares)))
-    return mean, Tails(*solved.chain()).quantiles(start, wanted)
+    return mean, Tails(*solved.chain()).quantiles(solved.start(), wanted)

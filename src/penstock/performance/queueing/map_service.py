@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The MAP/MAP/1 queue: waiting and sojourn time as phase-type distributions of the product order.
 
-The fluid of `sojourn`, with the phase of the service kept while the fluid falls: falling phases have the rates
+The fluid of `markov.map_ph_1`, with the phase of the service kept while the fluid falls: falling phases have the rates
 D0 x I, rises begin with D1 x I, rising phases have S0, rises end with S1. Its parts:
 
 =========  =====================================================================================================
@@ -17,6 +17,7 @@ A, a       K seen backwards, A[x, y] = theta_y K[y, x] / theta_x, and its rates 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from penstock.errors import ConvergenceError
 from penstock.markov import MAP, ctmc
 from penstock.markov.conditions import FloatArray
 from penstock.markov.fluid import first_return
-from penstock.performance.queueing.sojourn import BALANCE, AbsorptionSolver
+from penstock.markov.map_ph_1 import BALANCE, AbsorptionSolver
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class SolvedMapService:
         """Give A and a."""
         return self.A, self.a
 
-    def mean_and_variance(self, start: FloatArray) -> tuple[float, float]:
+    def mean_and_variance(self, start: FloatArray) -> tuple[float, Callable[[], float]]:
         """Give the mean and the variance of the absorption time from a start."""
         leaving = self.A.sum(axis=1) - self.A.diagonal() + self.a
         P = self.A / leaving[:, None]
@@ -55,7 +56,8 @@ class SolvedMapService:
         first = solver.solve(1.0 / leaving[None])
         second = solver.solve(2.0 * first / leaving)
         mean = float(start @ first[0])
-        return mean, max(float(start @ second[0]) - mean * mean, 0.0)
+        variance = max(float(start @ second[0]) - mean * mean, 0.0)
+        return mean, lambda: variance
 
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Give the probabilities of the phases with one record in the queue, and the matrix R."""
@@ -85,8 +87,7 @@ def solve_map_service(arrivals: MAP, service: MAP) -> SolvedMapService:
     Psi = found.Psi[0]
     theta = stationary[states][g:]
     theta = theta * (service.mean / theta.sum())
-    xi = ctmc.stationary(_generator(Q[:g, :g] + Q[:g, g:] @ Psi))
-    xi = xi * (arrivals.mean - service.mean)
+    xi = found.resting[0] * (arrivals.mean - service.mean)
     K = Q[g:, g:] + Psi @ Q[:g, g:]
     A = K.T * theta[None, :] / theta[:, None]
     a = (xi @ Q[:g, g:]) / theta
@@ -105,10 +106,3 @@ def solve_map_service(arrivals: MAP, service: MAP) -> SolvedMapService:
         arrivals, service, full_Psi, full_xi, A, a, sojourn_start / sojourn_start.sum(), waiting_start / total,
         zero / total,
     )  # fmt: skip
-
-
-def _generator(Q: FloatArray) -> FloatArray:
-    rates = Q.copy()
-    np.fill_diagonal(rates, 0.0)
-    np.fill_diagonal(rates, -rates.sum(axis=1))
-    return rates

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One server, records served in the order of their arrival: MAP/PH/1 and MAP/MAP/1, whole distributions.
 
-`sojourn` says how the times come about, `tails` how percentiles are read from them, `markov.fluid` how the chain is
-solved. Work that many queues share is done once by `solve_many`.
+`markov.map_ph_1` says how the times come about, `markov.fluid` how their chain is solved, `tails` how percentiles are
+read from it. Work that many queues share is done once by `solve_many`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy.typing as npt
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.markov.lags import as_lags
+from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.performance.queueing.load import SATURATION, check_processes, entered
 from penstock.performance.queueing.many import ManyAnswers, solve_many
 from penstock.performance.queueing.map_service import solve_map_service
 from penstock.performance.queueing.response import Saturated
-from penstock.performance.queueing.sojourn import SATURATION, check_processes, entered, solve_sojourns
 from penstock.performance.queueing.time_distribution import TimeChain, TimeDistribution
 
 __all__ = ["ManyAnswers", "SingleServer", "solve_many", "solve_map_map_1", "solve_map_ph_1"]
@@ -98,11 +99,9 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
     if not utilisation < SATURATION:
         return Saturated(utilisation)
     service = entered(service)
-    solved = solve_sojourns([arrivals], [service])
-    w1, w2 = solved.mean_waiting()
+    solved = solve_sojourns(Arrivals.of([arrivals]), Services.of([service]))
     pi = solved.pi[0]
-    waiting_mean, waiting_square = float(pi @ w1[0]), float(pi @ w2[0])
-    waiting_variance = max(waiting_square - waiting_mean * waiting_mean, 0.0)
+    waiting_mean = float(pi @ solved.waiting_moments()[0][0])
     zero = float(pi @ solved.p0[0])
 
     def build() -> tuple[FloatArray, FloatArray]:
@@ -118,11 +117,20 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
         first = np.kron(arrivals.rate * solved.xi[0] @ arrivals.D1, service.alpha) @ inner
         return first, up @ inner
 
+    def waiting_variance() -> float:
+        square = float(pi @ solved.waiting_moments(2)[1][0])
+        return max(square - waiting_mean * waiting_mean, 0.0)
+
     chain = TimeChain(build)
-    start = np.outer(pi, solved.end[0]).ravel()
-    variance = waiting_variance + service.variance
     return SingleServer(
-        TimeDistribution(utilisation, waiting_mean + service.mean, variance, start=start, zero=0.0, chain=chain),
+        TimeDistribution(
+            utilisation,
+            waiting_mean + service.mean,
+            lambda: waiting_variance() + service.variance,
+            start=solved.start()[0],
+            zero=0.0,
+            chain=chain,
+        ),
         TimeDistribution(utilisation, waiting_mean, waiting_variance, start=pi @ solved.W[0], zero=zero, chain=chain),
         arrivals.rate,
         levels,

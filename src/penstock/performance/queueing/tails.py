@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from penstock.errors import ConvergenceError
-from penstock.markov.conditions import BoolArray, FloatArray
+from penstock.markov.conditions import FloatArray
 
 _Y = 0.125
 _TERMS = 12
@@ -64,27 +64,34 @@ class Tails:
 
     def quantiles(self, start: FloatArray, p: FloatArray) -> FloatArray:
         """Give the times by which shares p are absorbed, from starts of shape (queues, N) and p of (queues, shares)."""
+        left = 1.0 - p
+        self._double(start, left.min(axis=1))
         lower = p < 0.5
-        self._double(start, p.max(axis=1)[:, None])
+        # The smaller of the two shares is the one to judge by: the other has lost its digits.
+        judge_by_absorbed = bool(lower.any())
         rows = np.zeros((*p.shape, start.shape[1] + 1))
         rows[:, :, :-1] = start[:, None, :]
         steps = np.zeros(p.shape)
         for level in range(len(self._powers) - 1, -1, -1):
-            ahead = _advanced(rows, self._powers[level])
-            short = _falls_short(ahead, p, lower)
+            ahead = rows[:, :, :-1] @ self._powers[level]
+            ahead[:, :, -1] += rows[:, :, -1]
+            short = ahead[:, :, :-1].sum(axis=2) > left
+            if judge_by_absorbed:
+                short = np.where(lower, ahead[:, :, -1] < p, short)
             rows = np.where(short[:, :, None], ahead, rows)
             steps += short * 2.0**level
         live, gone = rows[:, :, :-1], rows[:, :, -1]
-        wanted = np.where(lower, p - gone, live.sum(axis=2) - (1.0 - p))
+        wanted = np.where(lower, p - gone, live.sum(axis=2) - left)
         return np.asarray((steps * _Y + _newton(live @ self._jumps, wanted)) / self._q)
 
-    def _double(self, start: FloatArray, p: FloatArray) -> None:
-        """Square until the longest step overshoots every percentile asked for."""
-        rows = np.concatenate([start, np.zeros((len(start), 1))], axis=1)[:, None, :]
-        lower = p < 0.5
-        while _falls_short(_advanced(rows, self._powers[-1]), p, lower).any():
+    def _double(self, start: FloatArray, left: FloatArray) -> None:
+        """Square until the longest step leaves less than `left` of every start."""
+        while True:
+            remaining = (start * self._powers[-1][:, :, :-1].sum(axis=2)).sum(axis=1)
+            if not (remaining > left).any():
+                return
             if len(self._powers) > _MOST_DOUBLINGS:
-                raise ConvergenceError("the tail does not end", iterations=_MOST_DOUBLINGS, residual=float(p.max()))
+                raise ConvergenceError("the tail does not end", iterations=_MOST_DOUBLINGS, residual=remaining.max())
             self._powers.append(_squared(self._powers[-1]))
 
 
@@ -130,14 +137,3 @@ def _squared(step: FloatArray) -> FloatArray:
     square[:, :, -1] += step[:, :, -1]
     square /= square.sum(axis=2, keepdims=True)
     return square
-
-
-def _advanced(rows: FloatArray, step: FloatArray) -> FloatArray:
-    ahead = rows[:, :, :-1] @ step
-    ahead[:, :, -1] += rows[:, :, -1]
-    return ahead
-
-
-def _falls_short(rows: FloatArray, p: FloatArray, lower: BoolArray) -> BoolArray:
-    """Say where less than p is absorbed, judged by the smaller of the two shares."""
-    return np.asarray(np.where(lower, rows[:, :, -1] < p, rows[:, :, :-1].sum(axis=2) > 1.0 - p))

@@ -62,8 +62,10 @@ class TimeDistribution:
     ----------
     utilisation
         Of the queue.
-    mean, variance
+    mean
         Of the time.
+    variance
+        Gives the variance of the time when it is first asked for.
     start
         Probability of starting in each phase of the chain; what is missing from one is the probability of time 0.
     zero
@@ -75,14 +77,26 @@ class TimeDistribution:
     is_stable = True
 
     def __init__(
-        self, utilisation: float, mean: float, variance: float, *, start: FloatArray, zero: float, chain: TimeChain
+        self,
+        utilisation: float,
+        mean: float,
+        variance: Callable[[], float],
+        *,
+        start: FloatArray,
+        zero: float,
+        chain: TimeChain,
     ) -> None:
         self.utilisation = utilisation
         self.mean = mean
-        self.variance = variance
+        self._variance = variance
         self.zero = zero
         self._start = start / start.sum()
         self._chain = chain
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the time."""
+        return self._variance()
 
     def percentile(self, p: float) -> float:
         """Give the time that a share `p` of the records stays within."""

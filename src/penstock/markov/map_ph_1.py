@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MAP/PH/1 queue solved: waiting and sojourn time as phase-type distributions of the product order.
+
+==========  ===============================================================================================
+Symbol      Meaning
+==========  ===============================================================================================
+D0, D1      arrivals; pi the phase just after an arrival, lam the rate
+alpha, T    service time; t = -T e, v = alpha (-T)^-1 the expected time in each phase
+Psi         arrival phase at the end of the busy period that starts with a service in phase j, see `fluid`
+xi          time per record that the server is idle, by phase: xi (D0 + D1 (I x alpha) Psi) = 0, xi e = (1 - rho) / lam
+p0          probability that a record arriving into phase i finds the server idle, (xi D1)_i / pi_i
+W           probabilities that it does not, by the state its waiting time starts from, below; p0 + W e = 1
+A, a        rates of the chain whose absorption time the sojourn time is, and its rates of absorption
+==========  ===============================================================================================
+
+The work ahead of a record is a fluid: it rises by a service time at each arrival and falls at unit slope in between.
+The sojourn time is its level at the end of a rise, and the levels at which it rises have the density
+xi (D1 x alpha) exp(K x) with K = I x T + Psi (D1 x alpha) (Ramaswami, "Matrix analytic methods for stochastic fluid
+flows", ITC 16, 1999; for queues Sengupta, "Markov processes whose steady state distribution is matrix-exponential",
+Advances in Applied Probability 21, 1989). The time it spends rising in phase (i, j), per record, is pi_i v_j: what
+phase a record arrives in says nothing of its service. Seen backwards against these weights K becomes a subgenerator:
+
+* T_back[j, k] = v_k T[k, j] / v_j, left at rate r_j = alpha_j / v_j: the service time seen from its end;
+* W[i, (k, l)] = pi_k v_l (Psi D1)[(k, l), i] / pi_i;
+* A = I x T_back + r W, a = r p0.
+
+The sojourn time starts in (i, j) with probability pi_i v_j t_j; the waiting time of a record that arrives into phase i
+starts from W[i], or is 0. So the moments of waiting times are sums of non-negative terms, from a system of equations
+of the order of the arrivals alone.
+
+All functions take stacks of queues along the first axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import ConvergenceError
+from penstock.markov.arrival_process import MAP
+from penstock.markov.conditions import FloatArray
+from penstock.markov.fluid import first_return
+from penstock.markov.phase_type import PH
+
+BALANCE = 1e-6
+"""How far p0 + W e, which is computed from two sides, may be from 1."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A stack of arrival processes of the same order."""
+
+    D0: FloatArray
+    D1: FloatArray
+    pi: FloatArray
+    rate: FloatArray
+
+    @classmethod
+    def of(cls, processes: Sequence[MAP]) -> Arrivals:
+        """Give the stack of these processes."""
+        if len(processes) == 1:  # by far the commonest, and stacking costs as much as a step of the solution
+            only = processes[0]
+            return cls(only.D0[None], only.D1[None], only.pi[None], np.array([only.rate]))
+        return cls(
+            np.array([process.D0 for process in processes]),
+            np.array([process.D1 for process in processes]),
+            np.array([process.pi for process in processes]),
+            np.array([process.rate for process in processes]),
+        )
+
+
+@dataclass(frozen=True)
+class Services:
+    """A stack of service times of the same order; `M` is (-T)^-1."""
+
+    alpha: FloatArray
+    T: FloatArray
+    t: FloatArray
+    M: FloatArray
+
+    @classmethod
+    def of(cls, services: Sequence[PH]) -> Services:
+        """Give the stack of these service times."""
+        if len(services) == 1:
+            only = services[0]
+            return cls(only.alpha[None], only.T[None], only.exits[None], only.M[None])
+        return cls(
+            np.array([service.alpha for service in services]),
+            np.array([service.T for service in services]),
+            np.array([service.exits for service in services]),
+            np.array([service.M for service in services]),
+        )
+
+
+@dataclass(frozen=True)
+class Sojourns:
+    """A stack of solved queues; shapes (queues, n), (queues, n, n m), ... as the symbols of the module say."""
+
+    pi: FloatArray
+    Psi: FloatArray
+    xi: FloatArray
+    p0: FloatArray
+    W: FloatArray
+    T_back: FloatArray
+    r: FloatArray
+    rest: FloatArray
+    """Mean of a service time seen backwards, from each phase."""
+    rest_square: FloatArray
+    """Second moment of the same."""
+    end: FloatArray
+    """Probability that a service ends in each phase, v_j t_j: where its time seen backwards starts."""
+    residuals: FloatArray
+
+    def waiting_moments(self, count: int = 1) -> tuple[FloatArray, ...]:
+        """Give the first one or two moments of the waiting time of a record that arrives into each phase."""
+        k, n, _ = self.W.shape
+        W = self.W.reshape(k, n, n, -1)
+        solver = AbsorptionSolver(W.sum(axis=3), self.p0)
+        ahead = (W @ self.rest[:, None, :, None])[:, :, :, 0]  # rest of the service met first, by the next phase
+        w1 = solver.solve(ahead.sum(axis=2))
+        if count == 1:
+            return (w1,)
+        square = (W @ self.rest_square[:, None, :, None]).sum(axis=(2, 3))
+        return w1, solver.solve(square + 2.0 * (ahead * w1[:, None, :]).sum(axis=2))
+
+    def start(self) -> FloatArray:
+        """Give the probabilities of the phases the sojourn time starts in."""
+        return np.asarray((self.pi[:, :, None] * self.end[:, None, :]).reshape(len(self.pi), -1))
+
+    def chain(self) -> tuple[FloatArray, FloatArray]:
+        """Give A and a."""
+        k, n, size = self.W.shape
+        m = size // n
+        A = (self.r[:, None, :, None] * self.W[:, :, None, :]).reshape(k, n, m, n, m)
+        i = np.arange(n)
+        A[:, i, :, i, :] += self.T_back
+        return A.reshape(k, size, size), (self.p0[:, :, None] * self.r[:, None, :]).reshape(k, size)
+
+
+def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
+    """Solve stable queues.
+
+    Raises
+    ------
+    ConvergenceError
+        If one of the chains could not be solved.
+    """
+    D0, D1, pi = arrivals.D0, arrivals.D1, arrivals.pi
+    alpha, T, t, M = services.alpha, services.T, services.t, services.M
+    k, n, m = len(D0), D0.shape[1], T.shape[1]
+    Q = np.zeros((k, n + n * m, n + n * m))
+    i = np.arange(n)
+    Q[:, :n, :n] = D0
+    Q[:, :n, n:] = (D1[:, :, :, None] * alpha[:, None, None, :]).reshape(k, n, n * m)
+    Q[:, n:, n:].reshape(k, n, m, n, m, copy=False)[:, i, :, i, :] = T
+    Q[:, n:, :n].reshape(k, n, m, n, copy=False)[:, i, :, i] = t
+    found = first_return(Q, n)
+    v = (alpha[:, None, :] @ M)[:, 0, :]
+    xi = found.resting * (1.0 / arrivals.rate - v.sum(axis=1))[:, None]
+    share, stay = np.where(pi > 0.0, pi, 1.0), np.where(v > 0.0, v, 1.0)
+    p0 = (xi[:, None, :] @ D1)[:, 0, :] / share
+    weighted = (found.Psi @ D1) * (pi[:, :, None] * v[:, None, :]).reshape(k, n * m, 1)
+    W = weighted.transpose(0, 2, 1) / share[:, :, None]
+    total = W.sum(axis=2) + p0
+    if not pi.all():  # phases into which nothing arrives are in no sum: they are given the way out
+        p0, total = np.where(pi > 0.0, p0, 1.0), np.where(pi > 0.0, total, 1.0)
+    off = float(np.abs(total - 1.0).max())
+    if not off <= BALANCE:
+        raise ConvergenceError("the queue's phases do not balance", iterations=found.steps, residual=off)
+    once = v[:, None, :] @ M
+    return Sojourns(
+        pi=pi,
+        Psi=found.Psi,
+        xi=xi,
+        p0=p0 / total,
+        W=W / total[:, :, None],
+        T_back=T.transpose(0, 2, 1) * v[:, None, :] / stay[:, :, None],
+        r=alpha / stay,
+        rest=once[:, 0, :] / stay,
+        rest_square=2.0 * (once @ M)[:, 0, :] / stay,
+        end=v * t,
+        residuals=found.residuals,
+    )
+
+
+class AbsorptionSolver:
+    """Solves (I - P) x = b for stacks of P >= 0 with P e + p0 = e, without losing the digits of a small p0."""
+
+    def __init__(self, P: FloatArray, p0: FloatArray) -> None:
+        self._P, self._p0 = P, p0
+        self._inverse = np.linalg.inv(np.eye(P.shape[1]) - P)
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Give x."""
+        x = (self._inverse @ b[:, :, None])[:, :, 0]
+        for _ in range(2):
+            # (I - P) x = p0 x + sum over j of P_ij (x_i - x_j): refined with a residual in which nothing cancels.
+            rest = b - self._p0 * x - (self._P * (x[:, :, None] - x[:, None, :])).sum(axis=2)
+            x = x + (self._inverse @ rest[:, :, None])[:, :, 0]
+        return x

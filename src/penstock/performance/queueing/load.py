@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a queue is given: arrivals and a service time, checked, and when they are too much."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH, ctmc
+
+SATURATION = 1.0 - 1e-12
+"""Utilisation from which on a queue counts as saturated: nearer to one the difference is rounding."""
+
+
+def check_processes(arrivals: object, service: object, kind: type[MAP] | type[PH]) -> None:
+    """Refuse what is no arrival process or no service time of the kind wanted."""
+    if not isinstance(arrivals, MAP):
+        raise ConfigurationError(f"arrivals: {type(arrivals).__name__} is no MAP; give MAP(D0, D1)", field="arrivals")
+    if not isinstance(service, kind):
+        how = "PH(alpha, T)" if kind is PH else "MAP(D0, D1)"
+        raise ConfigurationError(
+            f"service: {type(service).__name__} is no {kind.__name__}; give {how}", field="service"
+        )
+
+
+def entered(service: PH) -> PH:
+    """Give the service time without the phases that are never entered."""
+    kept = ctmc.reachable(service.T > 0, service.alpha > 0)
+    if kept.all():
+        return service
+    phases = np.ix_(kept, kept)
+    return PH.of_exits(service.alpha[kept], service.T[phases], service.exits[kept], service.M[phases])
