@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Service demand learnt from batches, in spite of pauses, and unlearnt when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError, NotReadyError
+from penstock.performance.demand_learning import CPU_PART, BatchDemandLearner, Verdict
+from penstock.records import Allocation
+
+FIXED, ON_CPU, RECORD = 0.3, 0.2, 0.001
+
+
+def run(
+    learner: BatchDemandLearner,
+    batches: int,
+    *,
+    seed: int = 0,
+    noise: float = 0.05,
+    pauses: float = 0.0,
+    record: float = RECORD,
+    share: Callable[[int], float] = lambda _: 1.0,
+    executors: int = 1,
+) -> list[Verdict]:
+    """Batches of a known demand, of different sizes."""
+    rng = np.random.default_rng(seed)
+    told = []
+    for k in range(batches):
+        rows, s = int(rng.lognormal(6.0, 0.6)) + 1, share(k)
+        seconds = (FIXED - ON_CPU + ON_CPU / s + record * rows / (executors * s)) * rng.lognormal(0.0, noise)
+        if rng.random() < pauses:
+            seconds += rng.uniform(2.0, 6.0)
+        told.append(learner.observe(rows, seconds, Allocation(executors, s)))
+    return told
+
+
+@pytest.mark.parametrize("pauses", [0.0, 0.1])
+def test_the_demand_is_found_with_pauses_or_without(pauses: float) -> None:
+    """Fixed and per-record time come out within a few percent, and their bounds hold the truth."""
+    learner = BatchDemandLearner(cap=500, trigger_seconds=2.0)
+    run(learner, 150, pauses=pauses)
+    learnt = learner.learnt(confidence=0.999)
+    assert learnt.demand.fixed_seconds == pytest.approx(FIXED, rel=0.05)
+    assert learnt.demand.per_record_seconds == pytest.approx(RECORD, rel=0.05)
+    low, high = learnt.per_record_bounds_seconds
+    assert low < RECORD < high < 1.2 * RECORD
+    low, high = learnt.fixed_bounds_seconds
+    assert low < FIXED < high < 1.2 * FIXED
+    assert learnt.residual_scv == pytest.approx(0.05**2, rel=0.5)
+    assert (learnt.far_off > 0) == (pauses > 0)
+    assert (learnt.demand.cap, learnt.demand.trigger_seconds) == (500, 2.0)
+
+
+def test_the_first_batches_are_not_learnt_from() -> None:
+    """Batches of a cold machine leave no trace; after a restart of the query they are left out again."""
+    learner = BatchDemandLearner(skip_first=2, half_life_batches=1e6)
+    for _ in range(2):
+        assert learner.observe(100, 60.0, Allocation(1)) is Verdict.WARM_UP
+    run(learner, 50, noise=0.001)
+    learner.restart()
+    assert learner.observe(100, 60.0, Allocation(1)) is Verdict.WARM_UP
+    assert learner.learnt().demand.fixed_seconds == pytest.approx(FIXED, rel=0.01)
+    assert learner.learnt().far_off == 0
+
+
+def test_the_part_under_the_cpu_share_is_learnt_when_shares_vary() -> None:
+    """With one share only it is assumed, and said to be; with several it is found."""
+    learner = BatchDemandLearner()
+    run(learner, 60)
+    learnt = learner.learnt()
+    assert not learnt.is_cpu_part_learnt
+    assert learnt.demand.fixed_cpu_seconds == pytest.approx(CPU_PART * learnt.demand.fixed_seconds)
+    run(learner, 120, seed=1, noise=0.02, share=lambda k: (1.0, 0.7, 0.4)[k // 5 % 3])
+    learnt = learner.learnt()
+    assert learnt.is_cpu_part_learnt
+    assert learnt.demand.fixed_cpu_seconds == pytest.approx(ON_CPU, rel=0.2)
+    assert learnt.demand.per_record_seconds == pytest.approx(RECORD, rel=0.05)
+
+
+def test_executors_and_share_are_taken_out_of_the_time() -> None:
+    """What is learnt is told for one executor at full share, whatever the operator had."""
+    learner = BatchDemandLearner()
+    run(learner, 200, noise=0.02, executors=3, share=lambda k: (1.0, 0.5)[k // 10 % 2])
+    assert learner.learnt().demand.per_record_seconds == pytest.approx(RECORD, rel=0.05)
+
+
+def test_a_changed_demand_is_followed_within_few_batches() -> None:
+    """When a record suddenly costs three times as much, it is known some ten batches later, not a half-life later."""
+    learner = BatchDemandLearner(half_life_batches=1000)
+    run(learner, 300)
+    told = run(learner, 20, seed=1, record=3 * RECORD)
+    assert Verdict.CHANGED in told[:12]
+    assert learner.learnt().demand.per_record_seconds == pytest.approx(3 * RECORD, rel=0.15)
+
+
+def test_a_single_pause_changes_nothing() -> None:
+    """One batch far off is set aside and the demand stays to the last digit."""
+    learner = BatchDemandLearner()
+    run(learner, 100)
+    before = learner.learnt().demand
+    assert learner.observe(400, 9.0, Allocation(1)) is Verdict.FAR_OFF
+    assert learner.learnt().demand == before
+
+
+def test_noise_is_shared_out_between_fixed_and_records() -> None:
+    """Where only the fixed time varies the records' SCV is near zero, and the other way round."""
+    rng = np.random.default_rng(5)
+    fixed, records = BatchDemandLearner(half_life_batches=1e5), BatchDemandLearner(half_life_batches=1e5)
+    for _ in range(2_000):
+        rows = int(rng.integers(50, 1500))
+        fixed.observe(rows, 0.5 * rng.gamma(100.0, 0.01) + RECORD * rows, Allocation(1))
+        records.observe(rows, 0.5 + RECORD * rng.gamma(rows / 4.0, 4.0), Allocation(1))
+    told = fixed.learnt().demand
+    assert told.fixed_scv == pytest.approx(0.01, rel=0.2)
+    assert told.per_record_scv < 0.3
+    told = records.learnt().demand
+    assert told.per_record_scv == pytest.approx(4.0, rel=0.2)
+    assert told.fixed_scv < 0.001
+
+
+def test_what_is_missing_is_said() -> None:
+    """Too few batches, batches all alike and batches whose time does not grow are three different answers."""
+    learner = BatchDemandLearner()
+    run(learner, 5)
+    with pytest.raises(NotReadyError, match="2 batches") as caught:
+        learner.learnt()
+    assert (caught.value.needed, caught.value.available) == (12, 2)
+    alike = BatchDemandLearner()
+    for k in range(40):
+        alike.observe(120 + k % 2, 0.5, Allocation(1))
+    with pytest.raises(NotReadyError, match=r"120 to 121.*cannot be told apart"):
+        alike.learnt()
+    flat = BatchDemandLearner()
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        flat.observe(int(rng.integers(1, 500)), 0.5 * rng.lognormal(0, 0.1), Allocation(1))
+    with pytest.raises(NotReadyError, match="does not yet show to grow"):
+        flat.learnt()
+
+
+def test_empty_batches_tell_nothing() -> None:
+    """A batch without records is not taken for the fixed time."""
+    learner = BatchDemandLearner(skip_first=0)
+    assert learner.observe(0, 0.01, Allocation(1)) is Verdict.EMPTY
+    run(learner, 30, noise=0.001)
+    assert learner.observe(0, 0.01, Allocation(1)) is Verdict.EMPTY
+    assert learner.learnt().demand.fixed_seconds == pytest.approx(FIXED, rel=0.01)
+
+
+def test_the_unit_of_time_does_not_matter() -> None:
+    """Times a thousand times as long give a demand a thousand times as large, and the same standing."""
+    short, long = BatchDemandLearner(), BatchDemandLearner()
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        rows = int(rng.integers(10, 900))
+        seconds = (FIXED + RECORD * rows) * rng.lognormal(0.0, 0.1)
+        assert short.observe(rows, seconds, Allocation(1)) == long.observe(rows, 1000 * seconds, Allocation(1))
+    one, two = short.learnt(), long.learnt()
+    assert two.demand.fixed_seconds == pytest.approx(1000 * one.demand.fixed_seconds)
+    assert two.demand.per_record_error_seconds == pytest.approx(1000 * one.demand.per_record_error_seconds)
+    assert two.residual_scv == pytest.approx(one.residual_scv)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "named"), [(-1, 1.0, "rows"), (1, 0.0, "seconds"), (1, float("nan"), "seconds")]
+)
+def test_impossible_batches_are_refused(rows: int, seconds: float, named: str) -> None:
+    """A batch with a negative count or without a time is an error that names the field."""
+    with pytest.raises(ConfigurationError, match=named):
+        BatchDemandLearner().observe(rows, seconds, Allocation(1))
+
+
+def test_wrong_settings_are_refused() -> None:
+    """Half-life, number of batches and confidence are checked."""
+    with pytest.raises(ConfigurationError, match="half_life"):
+        BatchDemandLearner(half_life_batches=0)
+    with pytest.raises(ConfigurationError, match="least_batches"):
+        BatchDemandLearner(least_batches=3)
+    with pytest.raises(ConfigurationError, match="confidence"):
+        BatchDemandLearner().learnt(confidence=95)
