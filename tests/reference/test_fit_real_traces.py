@@ -32,7 +32,8 @@ def queue_errors(fit: FitResult, window: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "max_states"), [("bc-paug89", 16), ("google-2011 submits", 16), ("cloudphysics-io", 32)]
+    ("name", "max_states"),
+    [("bc-paug89", 16), ("google-2011 submits", 16), ("cloudphysics-io", 16), ("cloudphysics-io", 32)],
 )
 def test_bars_are_met(folder: Path, name: str, max_states: int) -> None:
     """Moments within 1 %, SCV 2 %, autocorrelation 0.02, queue 15 %, and all of the best within a factor 2."""
@@ -43,13 +44,23 @@ def test_bars_are_met(folder: Path, name: str, max_states: int) -> None:
         assert abs(best.errors[error] or 0.0) <= limit, error
     errors = queue_errors(fit, window)
     assert len(fit.maps) == 5
-    assert np.all(np.abs(errors[0]) <= 0.155)
+    assert np.all(np.abs(errors[0]) <= 0.15)
     assert np.all((errors > -0.5) & (errors < 1.0))
 
 
-def test_one_long_burst_needs_more_states_than_sixteen(folder: Path) -> None:
-    """cloudphysics-io at 16 states stays within 35 % and all of the best within a factor 2."""
+def test_more_stages_make_one_long_burst_more_regular(folder: Path) -> None:
+    """With 32 states, cloudphysics-io's queue comes within 7 %."""
     window = REAL["cloudphysics-io"](folder)[:WINDOW]
-    errors = queue_errors(fit_maps(window), window)
-    assert np.all(np.abs(errors[0]) <= 0.35)
-    assert np.all((errors > -0.5) & (errors < 1.0))
+    assert np.all(np.abs(queue_errors(fit_maps(window, max_states=32, best=1), window)) <= 0.07)
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_a_window_moved_on_is_fitted_from_the_last(folder: Path, name: str) -> None:
+    """A hundredth and a tenth further on, the last window's fit is gone on from, and the queue is within 20 %."""
+    stream = REAL[name](folder)
+    first = fit_maps(stream[:WINDOW])
+    for moved in (WINDOW // 100, WINDOW // 10):
+        window = stream[moved : WINDOW + moved]
+        again = fit_maps(window, warm=first)
+        assert again.is_warm
+        assert np.all(np.abs(queue_errors(again, window)[0]) <= 0.2)

@@ -10,7 +10,9 @@ replay_queue        the window replayed through a queue: what a fit has to predi
 fit_map             the best processes for a window
 estimate            several windows, one estimate
 change              whether two windows differ by more than chance
-search              the searches: `product_form` (compositions), `staged` (chains of stages), `simple_fits`
+simple_fits         windows that need no search
+search              compositions (`product_form`)
+cycle_search        chains of bursts and lulls (`staged`, `episodes`), where the queue of no composition will do
 ==================  ==============================================================================================
 """
 

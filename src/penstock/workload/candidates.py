@@ -6,13 +6,14 @@ The score of a candidate is computed from its matrices alone, whatever was asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import InvalidProcessError
 from penstock.markov import MAP
 from penstock.workload.moments import TraceDescription
 from penstock.workload.product_form import Shape
@@ -43,6 +44,19 @@ class Recipe:
     shape: Shape | None = None
     theta: FloatArray | None = None
     chain: Chain | None = None
+
+
+Found = tuple[MAP, Recipe]
+"""A process of mean 1, and where it came from."""
+
+
+def valid(d0: FloatArray, d1: FloatArray, recipe: Recipe) -> Iterator[Found]:
+    """Give the process of mean 1, or none where rates lie too far apart for its numbers to add up."""
+    try:
+        process = MAP(d0, d1).with_rate(1.0)
+    except InvalidProcessError:
+        return
+    yield process, recipe
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,12 @@ import numpy.typing as npt
 from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP
-from penstock.workload import search, simple_fits
-from penstock.workload.candidates import ABSURD, QUEUE_BAR, FittedMap, Recipe, best_distinct, score
+from penstock.workload import cycle_search, search, simple_fits
+from penstock.workload.candidates import ABSURD, QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
 from penstock.workload.mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription, check_iats, describe_iats
 from penstock.workload.replay_queue import ReplayedQueue, replay
-from penstock.workload.search import Found
-from penstock.workload.targets import targets_of
+from penstock.workload.targets import Targets, targets_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,8 +34,14 @@ _CLOSE_QUEUE = 0.06
 """Error of the best composition's queue up to which chains of stages are not tried."""
 
 
+_STEPS, _SMALLER_STEPS, _AGAIN_STEPS = 24, 18, 7
+"""Iterations of the search of all of a chain's rates: of the largest, of smaller ones, and from an earlier window's."""
+
 _GOOD_LOSS = 2.5
 """Loss up to which a fit taken on from the last window is good enough, whatever the last window's was."""
+
+_WORSE = 1.5
+"""Factor by which its loss may else be above the last window's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +172,7 @@ class _Fitting:
             self._closed(simple_fits.negative_fits(trace, self.max_states))
             if not any(candidate.meets_bars for candidate in self.candidates):
                 targets = targets_of(trace, self.queue)
-                self._add(search.alternate(targets, self.max_states, self.is_late))
+                self._add(cycle_search.alternate(targets, self.max_states, self.is_late))
                 self._closed(simple_fits.renewal_fits(trace, self.max_states))
             if min((_worst(c) for c in self.candidates), default=np.inf) <= 2.0 * QUEUE_BAR:
                 return "negative"
@@ -191,15 +196,30 @@ class _Fitting:
     def again(self, warm: FitResult) -> None:
         """Take the fits of an earlier window on."""
         targets = targets_of(self.trace, self.queue)
-        self.is_warm = True
+        before = min((fitted.loss for fitted in warm.maps), default=np.inf)
         for fitted in warm.maps:
-            if fitted.states <= self.max_states:
+            chain = fitted.recipe.chain
+            if fitted.states > self.max_states:
+                continue
+            if chain is None:
                 self._add(search.again(fitted.recipe, targets, self.is_late))
-        before = min((c.loss for c in warm.maps), default=np.inf)
-        now = min((c.loss for c in self.candidates), default=np.inf)
-        if warm.max_states != self.max_states or now > max(_GOOD_LOSS, 1.5 * before):
-            self.is_warm = False
+            elif cycle_search.can_have(chain, targets):
+                self._freed(fitted, targets, _AGAIN_STEPS)
+        if not self._still_good(before) and any(fitted.recipe.chain is not None for fitted in warm.maps):
+            self._read_off(targets)
+        self.is_warm = warm.max_states == self.max_states and self._still_good(before)
+        if not self.is_warm:
             self.notes.append("the last window's processes no longer fit: searched anew")
+
+    def _read_off(self, targets: Targets) -> None:
+        """Try the chains whose start is read off the window, which takes a fraction of a search."""
+        for place, rivals in enumerate(cycle_search.starts(targets, self.max_states, None)):
+            for reached in self._add(cycle_search.cycle(rivals[0], targets, self.is_late)):
+                if place < 2:
+                    self._freed(reached, targets, _AGAIN_STEPS)
+
+    def _still_good(self, before: float) -> bool:
+        return min((c.loss for c in self.candidates), default=np.inf) <= max(_GOOD_LOSS, _WORSE * before)
 
     @property
     def is_good(self) -> bool:
@@ -227,10 +247,31 @@ class _Fitting:
             # Where two components come nowhere near the queue, more bring it no closer; stages may.
             hard = bool(self._pairs) and not self._is_close()
         if self._pairs and not self._is_close():
-            start = min(self._pairs, key=lambda pair: pair[0])[1]
-            for stages in search.stages_for(targets, self.max_states):
-                if not self.is_late():
-                    self._add(search.stage(stages, start, targets, self.is_late))
+            self._search_cycles(targets)
+
+    def _search_cycles(self, targets: Targets) -> None:
+        """Search chains of bursts and lulls, the largest first; of rivals, the better goes on and has smaller ones."""
+        pair = min(self._pairs, key=lambda pair: pair[0])[1][1]
+        family: str | None = None
+        for rivals in cycle_search.starts(targets, self.max_states, pair):
+            reached: list[FittedMap] = []
+            for start in rivals:
+                if family in (None, start.family) and not self.is_late():
+                    reached += self._add(cycle_search.cycle(start, targets, self.is_late))
+            if not reached or any(_is_settled(candidate) for candidate in reached):
+                continue
+            # Free rates mend moments and autocorrelation, but hardly how regular a chain is, which the queue tells.
+            regular = [candidate for candidate in reached if _worst(candidate) <= QUEUE_BAR]
+            contenders = regular or [min(reached, key=lambda candidate: candidate.loss)]
+            steps = _STEPS if family is None else _SMALLER_STEPS
+            freed = [free for one in contenders for free in self._freed(one, targets, steps)]
+            family = min((*freed, *reached), key=lambda candidate: candidate.loss).family
+
+    def _freed(self, fitted: FittedMap, targets: Targets, iterations: int) -> list[FittedMap]:
+        chain = fitted.recipe.chain
+        if chain is None or self.is_late():
+            return []
+        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family))
 
     def fall_back(self) -> None:
         """Try independent times where nothing that was found predicts the queue even within a factor of 2."""
@@ -260,6 +301,10 @@ class _Fitting:
             self._add([(process.with_rate(1.0), Recipe(name))])
             if keep_notes:
                 self.notes += [note for note in moved if note not in self.notes]
+
+
+def _is_settled(candidate: FittedMap) -> bool:
+    return candidate.meets_bars and _worst(candidate) <= _CLOSE_QUEUE
 
 
 def _worst(candidate: FittedMap) -> float:

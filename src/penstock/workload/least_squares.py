@@ -15,6 +15,8 @@ FloatArray = npt.NDArray[np.float64]
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Gives residuals (starts, terms) and their derivatives (starts, terms, parameters)."""
 
+IsLate = Callable[[], bool]
+
 _LARGEST_STEP = 2.0
 
 
@@ -25,7 +27,7 @@ def least_squares(
     high: FloatArray,
     *,
     iterations: int,
-    is_late: Callable[[], bool] = lambda: False,
+    is_late: IsLate = lambda: False,
     damping: float = 1e-2,
     tolerance: float = 1e-4,
     stiff: int = 0,

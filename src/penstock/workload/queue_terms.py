@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov.qbd import queue_gradient
+from penstock.workload.least_squares import Evaluate
 from penstock.workload.replay_queue import service
 from penstock.workload.targets import Targets
 
@@ -55,3 +56,14 @@ def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tupl
         residuals = np.log(number / targets.queue.responses) * targets.queue_weights
         slopes = slopes / number[:, :, None] * targets.queue_weights[:, None]
     return residuals, np.where(np.isfinite(slopes), slopes, 0.0)
+
+
+def with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> Evaluate:
+    """Give residuals and derivatives of descriptors followed by those of the queue."""
+
+    def evaluate(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        residuals, slopes = descriptors(theta)
+        queue, queue_slopes = queue_terms(theta, matrices, targets)
+        return np.concatenate([residuals, queue], axis=1), np.concatenate([slopes, queue_slopes], axis=1)
+
+    return evaluate

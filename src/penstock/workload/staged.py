@@ -123,7 +123,7 @@ def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, Flo
             p[:, a : a + 2, a + 2 : a + 4] = out_lull[:, None, None] * kind
         else:
             p[:, a : a + 2, 0] = out_lull[:, None]
-    return _unit_mean(mu, p), p
+    return unit_mean(mu, p), p
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class FreeChain:
         odds[:, self._others()] = np.exp(theta[:, n:])
         odds[:, np.arange(n), self.anchors] = 1.0
         p = odds / odds.sum(axis=2, keepdims=True)
-        return _unit_mean(np.exp(theta[:, :n]), p), p
+        return unit_mean(np.exp(theta[:, :n]), p), p
 
     def on_moments(self, theta: FloatArray, targets: Targets) -> FloatArray:
         """Give parameters with other mean times whose second and third moment are the targets'."""
@@ -311,7 +311,8 @@ def _covariances(mu: FloatArray, p: FloatArray, pi: FloatArray, targets: Targets
     return result
 
 
-def _unit_mean(mu: FloatArray, p: FloatArray) -> FloatArray:
+def unit_mean(mu: FloatArray, p: FloatArray) -> FloatArray:
+    """Give the mean times scaled so that the mean over the stationary vector of P is 1."""
     pi = stationary_rows(p - np.eye(mu.shape[1]))
     unit: FloatArray = mu / (pi * mu).sum(axis=1, keepdims=True)
     return unit

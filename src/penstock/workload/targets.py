@@ -8,7 +8,7 @@ noise there breeds no slow modes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,16 @@ from penstock.workload.replay_queue import ReplayedQueue
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+STIFF = 2
+"""Leading terms of every fit are the second and third moment, held nearly as constraints."""
+
 M2_TOLERANCE = 0.002
 M3_TOLERANCE = 0.0027
 ACF_TOLERANCE = 0.012
 QUEUE_TOLERANCE = 0.05
 _DISPERSION_TOLERANCE = 0.2
+_LARGEST_SHIFT = 0.01
+_ROOM = 0.002
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,17 @@ class Targets:
     def scv(self) -> float:
         """Squared coefficient of variation."""
         return self.m2 - 1.0
+
+    def with_third_moment_above(self, least: float) -> Targets:
+        """Give targets whose m3 / m2^2 is above `least`, the second and third moment moved alike, by 1 % at the most.
+
+        A search for moments that its family cannot have would give up everything else for them.
+        """
+        gap = np.log(least * (1.0 + _ROOM) * self.m2**2 / self.m3) / 3.0  # m2 counts twice
+        if gap <= 0:
+            return self
+        shift = float(np.exp(min(gap, _LARGEST_SHIFT)))
+        return replace(self, m2=self.m2 / shift, m3=self.m3 * shift)
 
 
 def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
