@@ -13,6 +13,7 @@ from penstock.cli.explain import explain
 from penstock.cli.fit import fit
 from penstock.cli.report import report
 from penstock.cli.run import run
+from penstock.cli.simulate import simulate
 from penstock.cli.solve import solve
 from penstock.cli.trace import trace
 from penstock.cli.what_if import what_if
@@ -38,8 +39,9 @@ def main() -> None:
       penstock fit TRACE       the arrival processes that describe a trace
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
+      penstock simulate        what a policy would do on a trace, and what it would cost
     """
 
 
-for _command in (demo, run, explain, report, doctor, fit, trace, characterize, solve, what_if):
+for _command in (demo, run, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate):
     main.add_command(_command)

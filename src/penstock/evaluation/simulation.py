@@ -200,6 +200,7 @@ class _Run:
         last = float(simulation.times[-1])
         if not self._cycles:
             simulation.finish()
+        simulation.advance(simulation.now())  # what arrives at time zero is there at the first look
         while self._cycles and not simulation.is_done:
             now = simulation.now()
             for cycle in self._cycles:

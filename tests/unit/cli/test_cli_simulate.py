@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock simulate`: the contract of its JSON, its table and picture, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+PIPELINE = """
+operators:
+  - {name: parser, service: {distribution: erlang, phases: 2, mean: 4ms}, selectivity: 0.9}
+  - {name: counter, service: {distribution: exponential, mean: 2ms}}
+  - {name: matcher, service: {distribution: deterministic, mean: 8ms}}
+streams: [arrivals -> parser, parser -> counter, parser -> matcher]
+"""
+TIMES = np.cumsum(np.random.default_rng(1).standard_exponential(6000) / 50.0)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A trace of arrival times in seconds, and a pipeline without an objective."""
+    trace, pipeline = tmp_path / "arrivals.txt", tmp_path / "pipeline.yaml"
+    trace.write_text("".join(f"{t:.9f}\n" for t in TIMES.tolist()))
+    pipeline.write_text(PIPELINE)
+    return trace, pipeline
+
+
+def test_the_json_is_what_other_tools_read(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
+    """One object with the named fields; the same seed gives the same, another seed another."""
+    common = ("simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--objective", "p95=0.5", "--json")
+    result = invoke(*common, "--policy", "threshold", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    named = {"policy", "latency", "paths", "cpu_share_mean", "cpu_share", "violation_time_share", "decisions", "seed"}
+    assert named <= set(document)
+    assert (document["policy"], document["seed"]) == ("threshold", 3)
+    assert set(document["paths"]) == {"parser -> counter", "parser -> matcher"}
+    for latency in (document["latency"], *document["paths"].values()):
+        assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
+        assert latency["mean"] > 0
+    assert set(document["cpu_share"]) == {"parser", "counter", "matcher"}
+    assert 0.4 <= document["cpu_share_mean"] < 1.0
+    assert 0.0 <= document["violation_time_share"] <= 1.0
+    assert document["decisions"] > 0
+    assert json.loads(invoke(*common, "--policy", "threshold", "--seed", "3").stdout) == document
+    assert json.loads(invoke(*common, "--policy", "threshold", "--seed", "4").stdout)["latency"] != document["latency"]
+
+
+def test_several_policies_give_a_list_a_table_and_a_picture(
+    files: tuple[Path, Path], tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    """Each policy is one object of the list and one row of the table; options stand in its name."""
+    png = tmp_path / "runs.png"
+    policies = ("static", "threshold:upper=0.9,lower=0.6")
+    arguments = ["simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--objective", "mean=200ms"]
+    for policy in policies:
+        arguments += ["--policy", policy]
+    result = invoke(*arguments, "--plot", str(png), "--json")
+    assert result.exit_code == 0, result.output
+    documents = json.loads(result.stdout)
+    assert [d["policy"] for d in documents] == list(policies)
+    assert documents[0]["cpu_share_mean"] == 1.0 > documents[1]["cpu_share_mean"]
+    assert png.read_bytes().startswith(b"\x89PNG")
+    table = invoke(*arguments)
+    assert "parser -> matcher" in " ".join(table.stdout.split())
+    assert "static" in table.stdout
+
+
+def test_kinds_and_units_give_the_same_run(
+    files: tuple[Path, Path], tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    """Arrivals in seconds, in microseconds, and inter-arrival times are the same trace."""
+    micros, gaps = tmp_path / "micros.txt", tmp_path / "iats.txt"
+    micros.write_text("".join(f"{t * 1e6:.3f}\n" for t in TIMES.tolist()))
+    gaps.write_text("".join(f"{g:.12f}\n" for g in np.diff(TIMES, prepend=0.0).tolist()))
+    found = []
+    for file, *more in ((files[0],), (micros, "--unit", "us"), (gaps, "--as", "iats")):
+        result = invoke("simulate", "--trace", str(file), *more, "--pipeline", str(files[1]), "--policy", "static",
+                        "--objective", "p95=1", "--json")  # fmt: skip
+        found.append(json.loads(result.stdout))
+    assert [d["records"] for d in found] == [6000] * 3
+    for other in found[1:]:
+        assert other["latency"]["mean"] == pytest.approx(found[0]["latency"]["mean"], rel=1e-5)
+    few = invoke("simulate", "--trace", str(gaps), "--as", "iats", "--pipeline", str(files[1]), "--policy", "static",
+                 "--objective", "p95=1", "--records", "100", "--json")  # fmt: skip
+    assert json.loads(few.stdout)["records"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pipeline", "told"),
+    [
+        (["--objective", "p95=0.001"], PIPELINE, "impossible on the path"),
+        ([], PIPELINE, "has none"),
+        (["--objective", "p95"], PIPELINE, "--objective"),
+        (["--objective", "p90=1"], PIPELINE, "unknown statistic"),
+        (["--objective", "p95=1", "--policy", "clever"], PIPELINE, "unknown policy"),
+        (["--objective", "p95=1", "--interval", "0s"], PIPELINE, "interval"),
+        (
+            ["--objective", "p95=1"],
+            PIPELINE.replace("parser -> matcher", "matcher -> parser, parser -> matcher"),
+            "cycle",
+        ),
+        (["--objective", "p95=1"], PIPELINE + "levels: [1.0, 0.4]\n", "must rise"),
+        (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "no folder"),
+        (
+            ["--objective", "p95=1", "--unit", "us", "--as", "arrivals", "--trace", "missing.txt"],
+            PIPELINE,
+            "missing.txt",
+        ),
+    ],
+)
+def test_bad_input_is_told_and_nothing_is_run(
+    files: tuple[Path, Path], invoke: Callable[..., Any], arguments: list[str], pipeline: str, told: str
+) -> None:
+    """Exit code 2 and one message that says what is impossible and why."""
+    files[1].write_text(pipeline)
+    result = invoke(
+        "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "threshold", *arguments
+    )
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.stderr.split())
