@@ -154,10 +154,11 @@ def _verdict(one: Prediction, objective: Objective) -> str:
 
 
 def _none_will_do(predictions: Sequence[Prediction], objective: Objective) -> str:
-    best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
     if not any(one.is_stable for one in predictions):
+        best = min(predictions, key=lambda one: one.utilisation.value)
         return (
             f"none keeps up: even {best.allocation} is {_has(best, objective)}; "
             "allow more executors, or make records cheaper"
         )
+    best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
     return f"none meets {objective}: the best is {best.allocation}: {_has(best, objective)}"

@@ -26,14 +26,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError
 from penstock.markov import PH
+from penstock.performance.queueing.micro_batch_server import MicroBatch
 from penstock.records import Allocation
-
-if TYPE_CHECKING:
-    from penstock.performance.queueing.micro_batch import MicroBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +117,6 @@ class BatchDemand:
 
     def at(self, allocation: Allocation) -> MicroBatch:
         """Give the server that an allocation makes."""
-        from penstock.performance.queueing.micro_batch import MicroBatch
-
         fixed_factor, record_factor = self._factors(allocation)
         return MicroBatch(
             fixed=self.fixed_seconds * fixed_factor,
