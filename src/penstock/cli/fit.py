@@ -159,13 +159,20 @@ def _unit_of(seconds: float) -> tuple[float, str]:
 
 
 def _told(value: float | None, error: float | None, factor: float = 1.0) -> tuple[str, str]:
-    shown = "-" if value is None else f"{value * factor:.4g}"
+    shown = "-" if value is None else _short(value * factor)
     spread = None if error is None else 2 * error * factor
-    return shown, "" if spread is None else f"{spread:.0f}" if spread >= 10 else f"{spread:.1g}"
+    return shown, "" if spread is None else f"{spread:.1g}" if spread < 10 else _short(round(spread))
 
 
 def _shown(values: Iterable[float]) -> list[str]:
-    return [f"{value:.4g}" for value in values]
+    return [_short(value) for value in values]
+
+
+def _short(value: float) -> str:
+    """Write a number in seven characters at most, so that five processes fit beside the trace."""
+    from penstock.units import format_count
+
+    return format_count(value) if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def _heading(file: Path, skip: int, result: FitResult) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _COLOURS = (RED, BLUE, GREEN, ORANGE, PURPLE)
 _CDF_POINTS = 400
 _RATE_BINS = 300
+_PERIODS = ((1.0, "second"), (60.0, "minute"), (3600.0, "hour"), (86_400.0, "day"))
+_TIME_UNITS = ((86_400.0, "days"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _LOG_FROM = 30  # largest over smallest: below it a straight axis from 0 tells more
 
 
@@ -61,12 +63,25 @@ def _draw_rate(axes: Axes, iats: FloatArray) -> None:
     span = float(times[-1])
     bins = max(10, min(_RATE_BINS, len(iats) // 20))
     counts, edges = np.histogram(times, bins=bins, range=(0.0, span))
-    axes.stairs(counts / (span / bins), edges, color=INK, linewidth=0.9)
+    per, period = _period(float(counts.max()) / (span / bins))
+    second, unit = _time_unit(span)
+    axes.stairs(counts / (span / bins / per), edges / second, color=INK, linewidth=0.9)
     axes.set_ylim(bottom=0)
-    axes.set_xlim(0, span)
-    axes.set_xlabel("time since the window's start (s)")
-    axes.yaxis.set_major_formatter(lambda value, _: format_count(value))
-    axes.set_title(f"Arrivals per second, over {span / bins:.3g} s each", loc="left")
+    axes.set_xlim(0, span / second)
+    axes.set_xlabel(f"time since the window's start ({unit})")
+    axes.yaxis.set_major_formatter(lambda value, _: format_count(value) if value >= 1e4 else f"{value:.6g}")
+    width, of = _time_unit(span / bins)
+    axes.set_title(f"Arrivals per {period}, over {span / bins / width:.3g} {of} each", loc="left")
+
+
+def _period(rate: float) -> tuple[float, str]:
+    """Give the shortest period, in seconds and by name, in which such a rate per second is at least 1."""
+    return next(((s, name) for s, name in _PERIODS if rate * s >= 1.0), _PERIODS[-1])
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    """Give the largest unit, in seconds and by name, that such a time is at least two of."""
+    return next(((size, name) for size, name in _TIME_UNITS if seconds >= 2 * size), _TIME_UNITS[-1])
 
 
 def _draw_cdf(axes: Axes, iats: FloatArray, result: FitResult) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from penstock.apps.characterize import WindowSettings, characterize_gaps
 from penstock.arrivals.gaps import MappedGaps
-from penstock.evaluation.fit_pictures import burstiness_picture, fit_picture
+from penstock.evaluation.fit_pictures import _draw_rate, burstiness_picture, fit_picture
 from penstock.workload import fit_maps
 
 RNG = np.random.default_rng(1)
@@ -22,6 +23,22 @@ RNG = np.random.default_rng(1)
 def test_every_kind_of_window_can_be_drawn(iats: np.ndarray) -> None:
     """Independent, constant and shared times all give a picture (a log axis has no place for 0)."""
     assert fit_picture(iats, fit_maps(iats, best=2, max_states=4)).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("mean", "title", "top"),
+    [(2689.0, "per hour", 10.0), (2.0, "per minute", 200.0), (1e-5, "per second", 5e5), (3e7, "per day", 0.1)],
+)
+def test_rates_are_shown_in_a_period_that_leaves_something_to_read(mean: float, title: str, top: float) -> None:
+    """However slow arrivals are, no two ticks of the rate read alike and the title names the period."""
+    figure = Figure()
+    axes = figure.subplots()
+    _draw_rate(axes, np.random.default_rng(2).exponential(mean, 5000))
+    figure.canvas.draw()
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert title in axes.get_title(loc="left")
+    assert len(set(labels)) == len(labels) > 2
+    assert axes.get_ylim()[1] <= top
 
 
 @pytest.mark.parametrize("settings", [WindowSettings(500, fit=False), WindowSettings(500, 200, max_states=2)])
