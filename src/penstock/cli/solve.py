@@ -190,7 +190,7 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
     \b
     Examples:
       penstock solve micro-batch --map map.json --fixed 400ms --per-record 2ms
-      penstock solve micro-batch --rate 300 --fixed 0.4 --per-record 0.002 --cap 1000 --trigger 1s --json
+      penstock solve micro-batch --rate 300 --fixed 0.4 --per-record 2ms --cap 1000 --trigger 1s
     """
     from penstock.performance.queueing.micro_batch import MicroBatch, solve_micro_batch
     from penstock.units import parse_seconds

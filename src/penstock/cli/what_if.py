@@ -100,7 +100,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     \b
     Examples:
       penstock what-if arrivals.txt --fixed 400ms --per-record 8ms --objective p95=2s
-      penstock what-if arrivals.txt --service erlang:2:10ms --executors 1-2 --objective p99=500ms --plot what-if.png
+      penstock what-if arrivals.txt --service erlang:2:10ms --objective p99=500ms --plot what-if.png
       penstock what-if packets.txt.xz --unit us --fixed 0.3 --per-record 1ms --speed 2 --json
     """
     from penstock.cli.output import print_json, words_console
@@ -120,7 +120,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     started = time.perf_counter()
     with progress_bar("predicting") as progress:
         predictions = predict(maps, demand, allocations, percentiles=asked, model=model, progress=progress)
-    choice = choose(predictions, goal)
+    choice = choose(predictions, goal, len(maps))
     console.print(
         f"{predictions[0].model}: {len(predictions)} allocations in {time.perf_counter() - started:.2f} s", markup=False
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,17 @@ class Choice:
     reason: str
 
 
-def choose(predictions: Sequence[Prediction], objective: Objective) -> Choice:
+def choose(predictions: Sequence[Prediction], objective: Objective, processes: int) -> Choice:
     """Find the first of the predictions, which come by rising cost, that meets the objective."""
+
+    def told(one: Prediction) -> str:
+        return _has(one, objective, processes)
+
     place = next((i for i, one in enumerate(predictions) if one.meets(objective)), None)
     if place is None:
-        return Choice(None, _none_will_do(predictions, objective))
+        return Choice(None, _none_will_do(predictions, objective, told))
     chosen = predictions[place]
-    words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {_has(chosen, objective)}"
+    words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {told(chosen)}"
     if objective.seconds is not None:
         words += f", within {format_time(objective.seconds)}"
         predicted = _of(chosen, objective)
@@ -38,7 +42,7 @@ def choose(predictions: Sequence[Prediction], objective: Objective) -> Choice:
     cheaper = [one for one in predictions[:place] if one.allocation.capacity < chosen.allocation.capacity]
     if cheaper:
         nearest = min(cheaper, key=lambda one: (_of(one, objective).value, -one.allocation.capacity))
-        words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {_has(nearest, objective)}"
+        words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {told(nearest)}"
     return Choice(chosen, words)
 
 
@@ -122,15 +126,14 @@ def _of(one: Prediction, objective: Objective) -> Bounded:
     return one.utilisation if objective.statistic is None else _of_name(one, objective.statistic)
 
 
-def _has(one: Prediction, objective: Objective) -> str:
+def _has(one: Prediction, objective: Objective, processes: int) -> str:
     if not one.is_stable:
         return f"saturated (utilisation {one.utilisation.value:.2f})"
     if objective.statistic is None:
         return f"keeps up at utilisation {one.utilisation.value:.2f}"
     predicted = _of(one, objective)
-    return (
-        f"{objective.statistic} {format_time(predicted.value)} (worst of the processes: no. {predicted.worst_case + 1})"
-    )
+    worst = f" (worst of the processes: no. {predicted.worst_case + 1})" if processes > 1 else ""
+    return f"{objective.statistic} {format_time(predicted.value)}{worst}"
 
 
 def _bounds(predicted: Bounded) -> str:
@@ -153,12 +156,9 @@ def _verdict(one: Prediction, objective: Objective) -> str:
     return "yes" if _of(one, objective).high <= bound else "likely"
 
 
-def _none_will_do(predictions: Sequence[Prediction], objective: Objective) -> str:
+def _none_will_do(predictions: Sequence[Prediction], objective: Objective, told: Callable[[Prediction], str]) -> str:
     if not any(one.is_stable for one in predictions):
         best = min(predictions, key=lambda one: one.utilisation.value)
-        return (
-            f"none keeps up: even {best.allocation} is {_has(best, objective)}; "
-            "allow more executors, or make records cheaper"
-        )
+        return f"none keeps up: even {best.allocation} is {told(best)}; allow more executors, or make records cheaper"
     best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
-    return f"none meets {objective}: the best is {best.allocation}: {_has(best, objective)}"
+    return f"none meets {objective}: the best is {best.allocation}: {told(best)}"
