@@ -85,11 +85,6 @@ class BlockQueue:
         """The block at the front."""
         return self._blocks[0]
 
-    @property
-    def blocks(self) -> deque[Block]:
-        """All blocks, the oldest first."""
-        return self._blocks
-
     def put(self, block: Block) -> None:
         """Add a block at the end."""
         if len(block):

@@ -185,7 +185,11 @@ class Simulation:
     def _plan(self, name: str, seed: int) -> _Plan:
         pipeline, first, inputs = self.pipeline, 0, []
         for stream in pipeline.inputs(name):
-            inputs.append(_Input(stream, first, _copies(stream.selectivity, seed, str(stream))))
+            # Where this stream's part of the unit interval begins: after those of the streams before it.
+            siblings = pipeline.streams[: pipeline.streams.index(stream)]
+            offset = sum(s.selectivity % 1.0 for s in siblings if s.source == stream.source) % 1.0
+            copies = _copies(stream.selectivity, seed, f"{stream.source}/streams", offset)
+            inputs.append(_Input(stream, first, copies))
             first += len(pipeline.ways[stream.source])
         paths = pipeline.ways[name] if pipeline.is_sink(name) else ()
         return _Plan(name, tuple(inputs), is_tagged=first > 1, paths=paths)
@@ -235,13 +239,13 @@ class _Plan:
         )
 
 
-def _copies(selectivity: float, seed: int, name: str) -> Callable[[IntArray], IntArray] | None:
+def _copies(selectivity: float, seed: int, name: str, offset: float = 0.0) -> Callable[[IntArray], IntArray] | None:
     """How many records go on for each, by number; None where it is always one."""
     whole, rest = divmod(selectivity, 1.0)
     if rest == 0.0:
         return None if whole == 1.0 else lambda numbers: np.full(len(numbers), int(whole))
     draws = uniforms(seed, f"{name}/selectivity")
-    return lambda numbers: int(whole) + (_at(draws, numbers) < rest).astype(np.int64)
+    return lambda numbers: int(whole) + ((_at(draws, numbers) - offset) % 1.0 < rest).astype(np.int64)
 
 
 def _at(draws: IndexedDraws, numbers: IntArray) -> FloatArray:

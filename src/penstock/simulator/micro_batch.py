@@ -10,6 +10,7 @@ overruns is followed by the next at once, as Spark's processing-time trigger doe
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 from penstock.records import Allocation
-from penstock.simulator.block import Block, BlockQueue, join
+from penstock.simulator.block import Block, join
 from penstock.simulator.draws import IndexedDraws
 from penstock.simulator.service import Deterministic, Gamma, Service
 from penstock.simulator.work_time import WorkTime
@@ -96,11 +97,14 @@ class _Running:
     """CPU seconds over all executors."""
     length: float
     """In work time: `work` where nothing is done side by side."""
-    records: Block
+    records: int
 
 
 class MicroBatchStation:
     """The query of an operator, batch after batch.
+
+    Batches follow each other, so they are taken in turn, each with a few steps whatever the number of its records;
+    what is done per record is done over whole arrays.
 
     Parameters
     ----------
@@ -115,19 +119,26 @@ class MicroBatchStation:
     def __init__(self, batch: MicroBatch, seed: int, name: str, start: Allocation) -> None:
         self.batch = batch
         fixed, per_record = _work(batch.fixed, batch.fixed_scv), _work(batch.per_record, batch.per_record_scv)
-        self._fixed = None if fixed is None else IndexedDraws(fixed.draw, seed, f"{name}/fixed")
+        self._fixed = (
+            None if batch.fixed_scv == 0.0 or fixed is None else IndexedDraws(fixed.draw, seed, f"{name}/fixed")
+        )
         self._per_record = (
             None
-            if per_record is None or batch.per_record_scv == 0.0
+            if batch.per_record_scv == 0.0 or per_record is None
             else IndexedDraws(per_record.draw, seed, f"{name}/per record")
         )
         self._clock = WorkTime(start.cpu_share)
         self._executors = start.executors
-        self._waiting = BlockQueue()
+        # Records of the running batch and those that wait, in one block; new ones are joined to it when needed.
+        self._here = join([])
+        self._new: list[Block] = []
+        self._arrived: list[float] = []
         self._running: _Running | None = None
         self._ready_at = 0.0
         self._batches = 0
         self._work_done = 0.0
+        self.is_watched = False
+        """Whether finished batches are kept until they are taken."""
         self._finished: list[FinishedBatch] = []
 
     def set_share(self, at: float, share: float) -> None:
@@ -141,22 +152,35 @@ class MicroBatchStation:
 
     def admit(self, block: Block) -> None:
         """Take records that arrived after all before."""
-        self._waiting.put(block)
+        if len(block):
+            self._new.append(block)
 
     def release(self, until: float) -> Block:
         """Run batches up to `until`; gives the records of those that have ended."""
-        ended: list[Block] = []
+        if self._new:
+            self._here = join([*([self._here] if len(self._here) else []), *self._new])
+            self._arrived = self._here.arrived.tolist()
+            self._new = []
+        done, ends, counts = 0, [], []
         while True:
             if self._running is not None:
                 end = self._clock.time(self._running.start_work + self._running.length)
                 if end > until:
                     break
-                ended.append(self._end(self._running, end))
-            start = self._next_start()
+                ends.append(end)
+                counts.append(self._running.records)
+                self._end(self._running, end, done)
+                done += counts[-1]
+            start = self._next_start(done)
             if start is None or start > until:
                 break
-            self._running = self._begin(start)
-        return join(ended)
+            self._running = self._begin(start, done)
+        if not done:
+            return join([])
+        gone = self._here.part(slice(0, done))
+        self._here = self._here.part(slice(done, None))
+        del self._arrived[:done]
+        return Block(gone.arrived, gone.origin, gone.way, gone.number, np.repeat(ends, counts))
 
     def take_finished(self) -> list[FinishedBatch]:
         """Give the batches that have ended since the last call."""
@@ -172,36 +196,33 @@ class MicroBatchStation:
         part = 1.0 if since >= running.length else max(0.0, since / running.length)
         return self._work_done + running.work * part
 
-    def _next_start(self) -> float | None:
-        if not len(self._waiting):
+    def _next_start(self, at: int) -> float | None:
+        if at == len(self._arrived):
             return None
-        first = float(self._waiting.first.arrived[0])
+        first = self._arrived[at]
         if first <= self._ready_at:
             return self._ready_at
         trigger = self.batch.trigger
         return first if trigger is None else _multiple_from(trigger, first)
 
-    def _begin(self, start: float) -> _Running:
-        count = 0
-        for block in self._waiting.blocks:
-            here = int(np.searchsorted(block.arrived, start, side="right"))
-            count += here
-            if here < len(block) or (self.batch.cap is not None and count >= self.batch.cap):
-                break
-        records = join(self._waiting.take(count if self.batch.cap is None else min(count, self.batch.cap)))
-        fixed = 0.0 if self._fixed is None else float(self._fixed.between(self._batches, self._batches + 1)[0])
-        if self._per_record is None:
-            spread = self.batch.per_record * len(records)
-        else:
-            first = int(records.number[0])
-            spread = float(self._per_record.between(first, first + len(records)).sum())
+    def _begin(self, start: float, at: int) -> _Running:
+        cap = self.batch.cap
+        last = len(self._arrived) if cap is None else min(len(self._arrived), at + cap)
+        count = bisect_right(self._arrived, start, at, last) - at
+        fixed = self.batch.fixed
+        if self._fixed is not None:
+            fixed = float(self._fixed.between(self._batches, self._batches + 1)[0])
+        spread = self.batch.per_record * count
+        if self._per_record is not None:
+            first = int(self._here.number[at])
+            spread = float(self._per_record.between(first, first + count).sum())
         length = fixed + spread / self._executors
-        return _Running(start, self._clock.work(start), fixed + spread, length, records)
+        return _Running(start, self._clock.work(start), fixed + spread, length, count)
 
-    def _end(self, running: _Running, end: float) -> Block:
-        records = running.records
-        done = Block(records.arrived, records.origin, records.way, records.number, np.full(len(records), end))
-        self._finished.append(FinishedBatch(self._batches, running.started_at, end, done))
+    def _end(self, running: _Running, end: float, at: int) -> None:
+        if self.is_watched:
+            records = self._here.part(slice(at, at + running.records))
+            self._finished.append(FinishedBatch(self._batches, running.started_at, end, records))
         self._batches += 1
         self._work_done += running.work
         self._running = None
@@ -209,7 +230,6 @@ class MicroBatchStation:
         # The trigger after the one it started at (or, having started late, after its start).
         due = 0.0 if trigger is None else _multiple_from(trigger, math.nextafter(running.started_at, math.inf))
         self._ready_at = max(end, due)
-        return done
 
 
 def _multiple_from(interval: float, at: float) -> float:

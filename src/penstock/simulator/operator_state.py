@@ -151,8 +151,6 @@ class OperatorState:
         self.done += len(finished)
         if self._batches is None and self._history is not None:
             self._finished.append(finished)
-        elif self._batches is not None and self._history is None:
-            self._batches.take_finished()  # nobody watches
         return finished
 
     def take_batches(self) -> list[FinishedBatch] | None:
@@ -172,6 +170,8 @@ class OperatorState:
             raise ValueError(f"{self.operator.name}: watch it before the first record arrives")
         self._history = deque()
         self._history_seconds = history_seconds
+        if self._batches is not None:
+            self._batches.is_watched = True
 
     def arrived_by(self, at: float) -> int | None:
         """How many records have arrived at it up to `at`; None where that is not remembered any more."""

@@ -70,7 +70,8 @@ class Operator:
 class Stream:
     """From the arrivals or an operator to an operator; each stream out of one carries a copy of every record.
 
-    `selectivity` is the stream's own, after the operator's: with 0.3 it carries three records of ten.
+    `selectivity` is the stream's own, after the operator's: with 0.3 it carries three records of ten. Streams out of
+    one operator that carry parts carry different records as far as they can: 0.3 and 0.7 split them.
     """
 
     source: str
