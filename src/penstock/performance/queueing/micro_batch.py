@@ -20,7 +20,7 @@ from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
 from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
 from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
 from penstock.performance.queueing.response import Saturated, check_probability
 
 __all__ = ["MicroBatch", "MicroBatchAnswer", "solve_micro_batch"]
@@ -31,9 +31,16 @@ _TAIL = 1e-7
 _ACCEPTED_TAIL = 1e-4
 """Largest share of the records beyond the last two nodes but one; more, and the grid is made longer."""
 
-_COARSE_NODES, _COARSE_FREQUENCIES = 40, 64
-_FINE_NODES, _FINE_FREQUENCIES = 72, 96
-_MOST_EXTENSIONS = 12
+_SELDOM = 1e-5
+"""Share of batches that outlast the trigger below which all are taken to start at a trigger."""
+
+_ACCEPTED_IMBALANCE = 1e-3
+"""Largest relative difference of records arrived and served in a cycle; more, and counts are sampled more finely."""
+
+_FIRST_NODES, _FIRST_FREQUENCIES = 40, 64
+_NODES, _FREQUENCIES, _MOST_FREQUENCIES = 72, 128, 4096
+_OFFSETS = 7
+_MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,7 @@ class MicroBatchAnswer:
     @property
     def mean(self) -> float:
         """Mean latency of a record, in seconds: by Little's law, from the means of a cycle."""
-        return self.cycle.latency_sum / self.cycle.served
+        return self.cycle.latency
 
     @property
     def error_estimate(self) -> float:
@@ -110,11 +117,11 @@ class MicroBatchAnswer:
     @property
     def backlog_mean(self) -> float:
         """Mean number of records waiting when a batch starts, those of the batch included."""
-        return float(self.chain.stationary.sum(axis=1) @ self.chain.nodes)
+        return float(self.chain.by_node @ self.chain.nodes)
 
     def backlog_tail(self, records: Sequence[float] | FloatArray) -> FloatArray:
         """Share of batch starts that find more than each of some numbers of records waiting."""
-        by_node = self.chain.stationary.sum(axis=1)
+        by_node = self.chain.by_node
         return np.array([float(by_node[self.chain.nodes > r].sum()) for r in np.asarray(records, dtype=float)])
 
     @cached_property
@@ -144,27 +151,48 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     if utilisation >= 1:
         return Saturated(utilisation)
     top = first_reach(arrivals, server, _TAIL)
-    coarse = solve_chain(arrivals, server, plain_grid(server, top, _COARSE_NODES), _COARSE_FREQUENCIES, points=6)
-    for _ in range(_MOST_EXTENSIONS):
-        nodes = refined_grid(coarse, min(top, tail_reach(coarse, _TAIL / 10) or top), _FINE_NODES)
-        chain = solve_chain(arrivals, server, nodes, _FINE_FREQUENCIES)
-        if tail_reach(chain, _ACCEPTED_TAIL) is not None:
+    count, frequencies = _NODES, _FREQUENCIES
+    coarse = _first(arrivals, server, top)
+    for _ in range(_MOST_ROUNDS):
+        reach = min(top, tail_reach(coarse.nodes, coarse.by_node, _TAIL / 10) or top)
+        nodes = refined_grid(server, (coarse.nodes, coarse.by_node), reach, count)
+        offsets = coarse.moves.offsets if _offsets_matter(coarse) else None
+        chain = solve_chain(arrivals, server, nodes, frequencies, offsets)
+        cycle = cycle_means(chain)
+        imbalance = cycle.served / (arrivals.rate * cycle.seconds) - 1.0
+        if tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is None:
+            top *= 2
+            coarse = _first(arrivals, server, top)
+        elif abs(imbalance) > _ACCEPTED_IMBALANCE and frequencies * arrivals.order < _MOST_FREQUENCIES:
+            # Counts are sharper than their samples near zero: sample them more finely.
+            frequencies *= 4
+        else:
             break
-        top *= 2
-        coarse = solve_chain(arrivals, server, plain_grid(server, top, _COARSE_NODES), _COARSE_FREQUENCIES, points=6)
     else:
-        raise ConvergenceError(
-            "the backlog has no end within reach", iterations=_MOST_EXTENSIONS, residual=chain.left_out
-        )
-    cycle = cycle_means(chain)
-    first = cycle_means(coarse)
-    is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.counts.exact))
+        raise ConvergenceError("the backlog has no end within reach", iterations=_MOST_ROUNDS, residual=chain.left_out)
+    is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.moves.counts.exact))
     return MicroBatchAnswer(
         utilisation=utilisation,
         method="exact counts" if is_exact and not server.varies else "graded counts",
         left_out=chain.left_out,
-        imbalance=cycle.served / (arrivals.rate * cycle.seconds) - 1.0,
-        mean_coarse=first.latency_sum / first.served,
+        imbalance=imbalance,
+        mean_coarse=cycle_means(coarse).latency,
         chain=chain,
         cycle=cycle,
     )
+
+
+def _first(arrivals: MAP, server: MicroBatch, top: float) -> Chain:
+    """Solve on a plain grid, with the place of starts between triggers as part of the state if there is a trigger."""
+    offsets = None if server.trigger is None else server.trigger * np.linspace(0.0, 1.0, _OFFSETS)
+    return solve_chain(arrivals, server, plain_grid(server, top, _FIRST_NODES), _FIRST_FREQUENCIES, offsets)
+
+
+def _offsets_matter(chain: Chain) -> bool:
+    """Whether batches both outlast the trigger interval and stay below it, each more than seldom."""
+    if chain.server.trigger is None:
+        return False
+    batch, q = batch_time_nodes(chain.server, chain.server.served(chain.nodes), 16)
+    size = np.abs(chain.by_node)
+    late = float(size @ ((batch > chain.server.trigger) @ q) / size.sum())
+    return _SELDOM < late < 1 - _SELDOM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which numbers of records the chain of a micro-batch queue stands on: dense where the mass is, wide beyond.
+"""Which numbers of records the chain of a micro-batch queue stands on, and how mass is carried over to them.
 
 The far tail of the backlog falls like e^(-s n). With chi(s) the largest eigenvalue of D0 + e^s D1, N(t) grows like
 e^(chi(s) t), and s is the positive root of log E[e^(chi(s) gap)] = s served, over a full batch with a cap, over one
@@ -14,9 +14,55 @@ import numpy as np
 from scipy.optimize import brentq
 
 from penstock.markov import MAP
-from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_chain import Chain, batch_time_nodes
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.markov.conditions import FloatArray, IntArray
+from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+
+
+def interpolation(points: FloatArray, nodes: FloatArray, breaks: IntArray) -> FloatArray:
+    """Give weights that carry mass at `points` over to `nodes`, keeping its moments up to the third.
+
+    Lagrange's cubic through the four nearest nodes of the piece a point lies in; pieces end at the nodes numbered
+    `breaks` (both ends of the grid included), where what follows may have a kink. A point on a node stays there.
+    Points outside the grid go to its nearest end.
+    """
+    columns, weights = stencils(points, nodes, breaks)
+    full = np.zeros((len(points), len(nodes)))
+    rows = np.arange(len(points))
+    for a in range(columns.shape[1]):
+        # One column at a time: within it every row is met once, so that nothing is overwritten.
+        full[rows, columns[:, a]] += weights[:, a]
+    return full
+
+
+def stencils(points: FloatArray, nodes: FloatArray, breaks: IntArray) -> tuple[IntArray, FloatArray]:
+    """Give the nodes (up to four) and weights that stand for each point; see `interpolation`."""
+    if len(nodes) == 1:
+        return np.zeros((len(points), 1), dtype=np.int64), np.ones((len(points), 1))
+    clipped = np.clip(points, nodes[breaks[0]], nodes[breaks[-1]])
+    piece = np.clip(np.searchsorted(nodes[breaks], clipped, side="right") - 1, 0, len(breaks) - 2)
+    first, last = breaks[piece], breaks[piece + 1]
+    cell = np.clip(np.searchsorted(nodes, clipped, side="right") - 1, first, last - 1)
+    size = np.minimum(last - first + 1, 4)
+    start = np.clip(cell - (size - 2) // 2, first, last - size + 1)
+    columns = np.minimum(start[:, None] + np.arange(4), last[:, None])
+    used = np.arange(4) < size[:, None]
+    x = nodes[columns]
+    weights = np.where(used, 1.0, 0.0)
+    for a in range(4):
+        for b in range(4):
+            if a != b:
+                both = used[:, a] & used[:, b]
+                gap = np.where(both, x[:, a] - x[:, b], 1.0)
+                weights[:, a] *= np.where(both, (clipped - x[:, b]) / gap, 1.0)
+    return columns, weights
+
+
+def kink_nodes(server: MicroBatch, nodes: FloatArray) -> IntArray:
+    """Number the nodes where pieces of the interpolation end: the first with a record, kinks, the last."""
+    first = 1 if nodes[0] == 0 else 0
+    marks = [first, len(nodes) - 1]
+    marks += [int(np.searchsorted(nodes, size)) for size in server.kinks() if nodes[first] < size < nodes[-1]]
+    return np.unique(marks)
 
 
 def tail_decay(arrivals: MAP, server: MicroBatch) -> float | None:
@@ -43,9 +89,9 @@ def tail_decay(arrivals: MAP, server: MicroBatch) -> float | None:
     if excess(high) <= 0:
         return None
     low = high / 2
-    while excess(low) > 0:
-        low /= 2
-    return float(brentq(excess, low, 2 * low if low < high / 2 else high, rtol=1e-3))
+    while excess(low) > 0 and low > 1e-15:
+        high, low = low, low / 2
+    return float(brentq(excess, low, high, rtol=1e-2)) if excess(low) <= 0 else low
 
 
 def first_reach(arrivals: MAP, server: MicroBatch, tail: float) -> float:
@@ -73,33 +119,29 @@ def plain_grid(server: MicroBatch, top: float, count: int) -> FloatArray:
     return _with_marks(server, np.concatenate([even, ratio, beyond]), top)
 
 
-def refined_grid(coarse: Chain, reach: float, count: int) -> FloatArray:
-    """Give about `count` nodes up to `reach`, more of them where a first solution has its mass."""
+def refined_grid(server: MicroBatch, known: tuple[FloatArray, FloatArray], reach: float, count: int) -> FloatArray:
+    """Give about `count` nodes up to `reach`, more of them where a first solution (nodes, mass) has its mass."""
     if reach <= count:
-        return _with_marks(coarse.server, np.arange(1.0, reach + 1), reach)
-    nodes = coarse.nodes[coarse.first :]
-    mass = np.abs(coarse.stationary.sum(axis=1)[coarse.first :]) * nodes
+        return _with_marks(server, np.arange(1.0, reach + 1), reach)
+    some = known[0] > 0
+    nodes, mass = known[0][some], np.abs(known[1][some]) * known[0][some]
     cumulative = np.concatenate([[0.0], np.cumsum((mass[1:] + mass[:-1]) / 2)])
     fine = np.unique(np.concatenate([np.linspace(1.0, reach, 2000), np.geomspace(1.0, reach, 500)]))
     width = np.diff(fine)
     cdf = np.interp(fine, nodes, cumulative / cumulative[-1])
-    density = np.diff(cdf) / width
     # A node's share of the error goes with its mass and the square of its width: widths go with mass^(-1/3).
-    parts = [np.cumsum(np.cbrt(density) * width), np.cumsum(width / fine[1:]), np.cumsum(width)]
+    parts = [np.cumsum(np.cbrt(np.diff(cdf) / width) * width), np.cumsum(width / fine[1:]), np.cumsum(width)]
     shares = (0.45, 0.2, 0.35)
     monitor = np.concatenate([[0.0], sum(share * part / part[-1] for share, part in zip(shares, parts, strict=True))])
-    chosen = np.interp(np.linspace(0, 1, count), monitor, fine)
-    return _with_marks(coarse.server, chosen, reach)
+    return _with_marks(server, np.interp(np.linspace(0, 1, count), monitor, fine), reach)
 
 
-def tail_reach(chain: Chain, tail: float) -> float | None:
-    """Give how many records hold all but a share `tail` of the mass, or None if the grid ends before."""
-    by_node = np.abs(chain.stationary.sum(axis=1)) * np.maximum(chain.nodes, 1.0)
+def tail_reach(nodes: FloatArray, mass: FloatArray, tail: float) -> float | None:
+    """Give how many records hold all but a share `tail` of the records, or None if the grid ends before."""
+    by_node = np.abs(mass) * np.maximum(nodes, 1.0)
     beyond = np.cumsum(by_node[::-1])[::-1] / by_node.sum()
     small = np.flatnonzero(beyond < tail)
-    if small.size < 2 or chain.left_out > tail:
-        return None
-    return float(chain.nodes[small[0] + 1])
+    return float(nodes[small[0] + 1]) if small.size >= 2 else None
 
 
 def _with_marks(server: MicroBatch, nodes: FloatArray, top: float) -> FloatArray:

@@ -9,15 +9,21 @@ mixture of pieces over which latency is linear in v: its distribution function i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, batch_time_nodes
+from penstock.markov.conditions import FloatArray, IntArray
+from penstock.performance.queueing.micro_batch_chain import Chain, Cycle
+from penstock.performance.queueing.micro_batch_counts import expected_counts
+from penstock.performance.queueing.micro_batch_server import batch_time_nodes
 
-_POINTS = 8
-_NEGLIGIBLE = 1e-9
+_POINTS = 16
+_NEGLIGIBLE = 1e-8
 _NARROWEST = 1e-5
+_MOST_PIECES = 12_000
+_BINS = 400
+_COARSE = 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,100 +32,134 @@ class LatencyLaw:
 
     weight: FloatArray
     low: FloatArray
-    high: FloatArray
+    width: FloatArray
     tilt: FloatArray
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean latency of the mixture."""
-        width = self.high - self.low
-        return float(self.weight @ (self.low + width * (0.5 - self.tilt / 6)))
+        return float(self.weight @ (self.low + self.width * (0.5 - self.tilt / 6)))
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Variance of the mixture."""
-        width = self.high - self.low
-        centre = self.low + width * (0.5 - self.tilt / 6)
-        within = width**2 * (1 / 12 - self.tilt**2 / 36)
+        centre = self.low + self.width * (0.5 - self.tilt / 6)
+        within = self.width**2 * (1 / 12 - self.tilt**2 / 36)
         return float(self.weight @ (within + (centre - self.mean) ** 2))
 
     def cdf(self, times: FloatArray) -> FloatArray:
         """Share within each of some times."""
-        flat = np.atleast_1d(times)
-        out = np.empty(len(flat))
-        width = np.maximum(self.high - self.low, _NARROWEST * float(self.high.max()))
-        for k, y in enumerate(flat):
-            u = np.clip((y - self.low) / width, 0.0, 1.0)
-            # Density 1 + tilt (1 - 2u) on (0, 1) integrates to u + tilt (u - u^2).
-            out[k] = float(self.weight @ (u + self.tilt * u * (1 - u)))
-        return np.clip(out, 0.0, 1.0)
+        raw = np.array([self._below(float(y)) for y in np.atleast_1d(times)])
+        return np.asarray(np.clip(raw, 0.0, 1.0))
 
     def percentiles(self, ps: list[float]) -> FloatArray:
-        """Invert the distribution function by bisection."""
-        top = float(self.high.max())
-        answers = np.empty(len(ps))
-        for k, p in enumerate(ps):
-            low, high = 0.0, top * (1 + 2 * _NARROWEST)
-            while high - low > 1e-7 * high:
-                middle = (low + high) / 2
-                if float(self.cdf(np.array([middle]))[0]) < p:
-                    low = middle
-                else:
-                    high = middle
-            answers[k] = (low + high) / 2
-        return answers
+        """Invert the distribution function: between points of a table, by regula falsi with bisection."""
+        return np.array([self._invert(p) for p in ps])
+
+    def _below(self, y: float) -> float:
+        u = np.clip((y - self.low) / self.width, 0.0, 1.0)
+        # Density 1 + tilt (1 - 2u) on (0, 1) integrates to u + tilt (u - u^2).
+        return float(self.weight @ (u * (1.0 + self.tilt * (1.0 - u))))
+
+    @cached_property
+    def _table(self) -> tuple[FloatArray, FloatArray]:
+        order = np.argsort(self.low)
+        share = np.cumsum(np.abs(self.weight[order]))
+        wanted = np.interp(np.linspace(0, 1, _COARSE // 2) * share[-1], share, self.low[order])
+        top = float((self.low + self.width).max())
+        points = np.unique(np.concatenate([[0.0], wanted, wanted + np.median(self.width), np.linspace(0, top, 16)]))
+        # Weights carried between nodes may be slightly negative; a distribution function never falls.
+        return points, np.maximum.accumulate([self._below(float(y)) for y in points])
+
+    def _invert(self, p: float) -> float:
+        points, shares = self._table
+        above = min(int(np.searchsorted(shares, p)), len(points) - 1)
+        low, high = float(points[max(above - 1, 0)]), float(points[above])
+        f_low, f_high = float(shares[max(above - 1, 0)]) - p, float(shares[above]) - p
+        for step in range(60):
+            if high - low <= 1e-9 * high:
+                break
+            by_line = low - f_low * (high - low) / (f_high - f_low) if f_high > f_low else (low + high) / 2
+            middle = by_line if step % 3 else (low + high) / 2
+            value = self._below(middle) - p
+            if value < 0:
+                low, f_low = middle, value
+            else:
+                high, f_high = middle, value
+        return (low + high) / 2
 
 
 def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
     """Give the mixture of latencies over gaps, counts, places in the gap and batch times."""
-    server, counts = chain.server, chain.counts
-    # Weights carried over between nodes may be negative; clipped, they would no longer keep the moments.
-    x = chain.stationary
-    leftover = chain.leftover
-    sources = [(0.0, chain.weights[leftover == 0].T @ x[leftover == 0])]
-    sources += [(leftover[a], chain.weights[a][:, None] * x[a]) for a in np.flatnonzero(leftover > 0)]
+    server, moves = chain.server, chain.moves
+    counts = moves.counts
     tilts = np.clip(6 * (0.5 - cycle.age), -1.0, 1.0)
-    columns: list[FloatArray] = []
-    for shift, in_phase in sources:
-        joint = np.einsum("ki,ksij->ks", in_phase, counts.mass)
-        size = np.maximum(counts.at, 1.0)
-        k, s = np.nonzero(np.abs(joint) * size > _NEGLIGIBLE * cycle.served / max(joint.size, 1))
-        columns.append(_pieces(chain, shift, chain.times[k], size[k, s], mass=joint[k, s], tilt=tilts[k]))
-    weight, fixed, own, low, high, tilt = np.concatenate(columns, axis=1)
-    if server.trigger is None and cycle.idle > 0:
-        lone = np.array([[cycle.idle], [0.0], [1.0], [0.0], [0.0], [0.0]])
+    # Weights carried over between nodes may be negative; clipped, they would no longer keep the moments.
+    joint = np.einsum("ki,ksij->ksj", chain.flow, counts.mass[moves.time_of], optimize=True)
+    size = np.maximum(counts.at, 1.0)[moves.time_of]
+    mass = joint.sum(axis=2)
+    move, s = np.nonzero(np.abs(mass) * size > _NEGLIGIBLE * cycle.served / np.sqrt(mass.size))
+    weight, fixed, own, low, high, tilt = _pieces(chain, move, size[move, s], joint[move, s], tilts[move])
+    if cycle.idle > 0:
+        lone = np.array([cycle.idle, 0.0, 1.0, 0.0, 0.0, 0.0])
         weight, fixed, own, low, high, tilt = np.concatenate(
-            [np.stack([weight, fixed, own, low, high, tilt]), lone], axis=1
+            [np.stack([weight, fixed, own, low, high, tilt]), lone[:, None]], axis=1
         )
     batch, q = batch_time_nodes(server, own, _POINTS)
-    base = fixed[:, None] + batch
-    share = (weight[:, None] * q).ravel()
+    start = (fixed + low)[:, None] + batch
+    share = weight[:, None] * q / weight.sum()
+    width, slope = (high - low), tilt
+    if share.size > _MOST_PIECES:
+        return _binned(start, share, width, slope)
+    longest = float((start + width[:, None]).max())
+    widths = np.maximum(np.repeat(width, len(q)), _NARROWEST * longest)
+    return LatencyLaw(share.ravel(), start.ravel(), widths, np.repeat(slope, len(q)))
+
+
+def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: FloatArray) -> LatencyLaw:
+    """Gather pieces of one width whose starts fall between the same two points, keeping their mean."""
+    kinds, kind = np.unique(np.stack([width, tilt]), axis=1, return_inverse=True)
+    order = np.argsort(start, axis=None)
+    share_so_far = np.cumsum(np.abs(share).ravel()[order])
+    starts = start.ravel()[order]
+    points = np.interp(np.linspace(0, 1, _BINS // 2) * share_so_far[-1], share_so_far, starts)
+    points = np.unique(np.concatenate([points, np.linspace(starts[0], starts[-1], _BINS // 2)]))
+    cell = np.clip(np.searchsorted(points, start, side="right") - 1, 0, len(points) - 2)
+    part = (start - points[cell]) / (points[cell + 1] - points[cell])
+    table = np.zeros((kinds.shape[1], len(points)))
+    row = np.broadcast_to(np.ravel(kind)[:, None], start.shape)
+    np.add.at(table, (row, cell), share * (1 - part))
+    np.add.at(table, (row, cell + 1), share * part)
+    chosen, at = np.nonzero(np.abs(table) > _NEGLIGIBLE / np.sqrt(table.size))
+    longest = float(points[-1] + width.max())
     return LatencyLaw(
-        share / share.sum(),
-        (base + low[:, None]).ravel(),
-        (base + high[:, None]).ravel(),
-        np.repeat(tilt, len(q)),
+        table[chosen, at], points[at], np.maximum(kinds[0, chosen], _NARROWEST * longest), kinds[1, chosen]
     )
 
 
 def _pieces(
-    chain: Chain, shift: float, tau: FloatArray, arrived: FloatArray, *, mass: FloatArray, tilt: FloatArray
-) -> FloatArray:
-    """Give rows (weight, full batches' time, size of the own batch, shortest and longest rest, tilt)."""
-    server = chain.server
-    total = shift + arrived
+    chain: Chain, move: IntArray, arrived: FloatArray, joint: FloatArray, tilt: FloatArray
+) -> tuple[FloatArray, ...]:
+    """Give weight, full batches' time, size of the own batch, shortest and longest rest, tilt, of every piece."""
+    server, moves = chain.server, chain.moves
+    tau, shift = moves.times[moves.time_of[move]], moves.shift[move]
+    total, mass = shift + arrived, joint.sum(axis=1)
+    zero = np.zeros(len(tau))
     if server.cap is None:
-        return np.stack([mass * arrived, np.zeros(len(tau)), total, np.zeros(len(tau)), tau, tilt])
+        return mass * arrived, zero, total, zero, tau, tilt
     cap = float(server.cap)
     full = max(server.fixed + server.per_record * cap, server.trigger or 0.0)
-    before = np.floor(shift / cap)
-    after = np.ceil(total / cap)
+    # How fast records keep coming during the full batches, given the phase in which they start.
+    coming = expected_counts(chain.arrivals.D0, chain.arrivals.D1, np.array([full]))[0][0]
+    usable = np.abs(mass) > 1e-300
+    rate = np.where(usable, (joint @ coming) / np.where(usable, mass, 1.0), 0.0)
+    before, after = np.floor(shift / cap), np.ceil(total / cap)
     copies = np.maximum(after - before, 1).astype(int)
     index = np.repeat(np.arange(len(tau)), copies)
-    j = before + np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
-    start = np.clip((j * cap - shift) / arrived[index], 0.0, 1.0)
-    end = np.clip(((j + 1) * cap - shift) / arrived[index], 0.0, 1.0)
-    own = np.clip(total[index] - j * cap + chain.arrivals.rate * j * full, 1.0, cap)
+    j = before[index] + np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
+    start = np.clip((j * cap - shift[index]) / arrived[index], 0.0, 1.0)
+    end = np.clip(((j + 1) * cap - shift[index]) / arrived[index], 0.0, 1.0)
+    own = np.clip(total[index] - j * cap + np.maximum(rate[index], 0.0) * j, 1.0, cap)
     inner = np.where((start <= 0) & (end >= 1), tilt[index], 0.0)
     lows, highs = (1 - end) * tau[index], (1 - start) * tau[index]
-    return np.stack([mass[index] * arrived[index] * (end - start), j * full, own, lows, highs, inner])
+    return mass[index] * arrived[index] * (end - start), j * full, own, lows, highs, inner
