@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.clock import stopwatch
-from penstock.errors import ConfigurationError, NotReadyError
+from penstock.errors import ConfigurationError
 from penstock.markov import MAP
 from penstock.workload import cycle_search, search, simple_fits
 from penstock.workload.candidates import ABSURD, QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
@@ -107,13 +107,7 @@ def fit_maps(
     """
     elapsed = stopwatch()
     _check_arguments(best, max_states, budget_seconds)
-    values = check_iats(iats)
-    if values.size < NEEDED:
-        raise NotReadyError(
-            f"{values.size} inter-arrival times are too few to fit a process; {NEEDED} are needed",
-            needed=NEEDED,
-            available=int(values.size),
-        )
+    values = check_iats(iats, needed=NEEDED, task="fit a process")
     trace = describe_iats(values)
     rng = np.random.default_rng(seed)
     queue = replay(values, rng)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.workload.lag_grid import lag_grid
 from penstock.workload.standard_errors import BATCHES, batch_means, standard_error
+from penstock.workload.tail import tail_note
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -80,15 +81,15 @@ class TraceDescription:
         return 1.0 / self.mean
 
 
-def check_iats(iats: npt.ArrayLike, field: str = "iats") -> FloatArray:
-    """Give the inter-arrival times as an array, or say which of them is not one."""
+def check_iats(iats: npt.ArrayLike, field: str = "iats", *, needed: int = LEAST, task: str = "describe") -> FloatArray:
+    """Give the inter-arrival times as an array, or say which of them is not one, or how many a task needs."""
     values = np.asarray(iats, dtype=np.float64)
     if values.ndim != 1:
         raise ConfigurationError(f"{field}: a single series is needed, this has {values.ndim} dimensions", field=field)
-    if values.size < LEAST:
+    if values.size < needed:
         raise NotReadyError(
-            f"{values.size} inter-arrival times are too few to describe; {LEAST} are needed",
-            needed=LEAST,
+            f"{values.size} inter-arrival times are too few to {task}; {needed} are needed",
+            needed=needed,
             available=int(values.size),
         )
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
@@ -222,11 +223,9 @@ def _notes(x: FloatArray, zero_share: float, step: float | None, mean: float) ->
         )
     if zero_share > 0.05:
         notes.append(f"{100 * zero_share:.3g} % of the times are 0: arrivals share a time stamp")
-    if float(x.max()) ** 2 > 0.3 * float(x @ x):
-        notes.append(
-            "one value makes more than 30 % of the second moment: the variance may be infinite, "
-            "the moments are those of this sample"
-        )
+    heavy = tail_note(x)
+    if heavy is not None:
+        notes.append(heavy)
     return tuple(notes)
 
 
