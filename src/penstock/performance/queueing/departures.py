@@ -1,84 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """What leaves a MAP/PH/1 queue, as an arrival process of bounded order for the next one.
 
-=======  ===================================================================================================
-Symbol   Meaning
-=======  ===================================================================================================
-X_n      intervals between departures
-S, I     service time, and the idle time before it if the last departure left the queue empty
-e0, e1   probability that a departure leaves 0 or 1 records behind, by the phase of the arrivals
-g        (-D0)^-1 e, mean time to the next arrival from each phase
-B0, B1   E[exp(D0 S)] and E[S exp(D0 S)]: no arrival during a service
-=======  ===================================================================================================
+The departures are themselves a MAP, with the queue's levels as phases and therefore infinitely many. Here the levels
+from the `K`-th on are one: a departure from there leads below it with the probability d that level K itself is the one
+left, given the phase and that it is one of them. Stationary probabilities d = x_K / (x_K (I - R)^-1) are known exactly,
+so that the process keeps the rate and the whole distribution of the interval (an interval is a service, after an idle
+time if the queue was left empty), and with two levels or more the correlation with the next interval (after Heindl,
+Zhang and Smirni, "ETAQA truncation models for the MAP/MAP/1 departure process", QEST 2004).
 
-X = S + I after a departure that leaves the queue empty and X = S after any other, so that the moments of X follow from
-e0. X_1 depends on X_0 only by whether the second departure leaves the queue empty, and it can do so only if the first
-left 0 or 1: E[X_0 X_1] = E[X] E[S] + E[X_0; empty] g is exact, without a truncation of the levels.
+Where the order allowed is too small for that, phases of the arrivals with about the same time to the next arrival are
+taken together, each weighted by its stationary probability, and service times are given fewer phases. Any such process
+is valid, and its rate stays exact. What is lost is the memory of a long queue: a next queue that is loaded less than
+this one is predicted well, one that is loaded more sees the bursts that this one has smoothed as lasting too short.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.markov import MAP, PH, nearest_map2
-from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.load import SATURATION, check_processes, entered
-from penstock.performance.queueing.single_server import SingleServer, solve_map_ph_1
+from penstock.markov import MAP, PH, fit_mean_scv
+from penstock.markov.conditions import FloatArray, IntArray
+from penstock.performance.queueing.departure_moments import stable_queue
+from penstock.performance.queueing.load import entered
 
-
-@dataclass(frozen=True)
-class DepartureMoments:
-    """Exact descriptors of the intervals between departures."""
-
-    moments: FloatArray
-    """The first three raw moments."""
-    lag1: float
-    """Correlation of an interval with the next."""
-
-    @property
-    def scv(self) -> float:
-        """Squared coefficient of variation."""
-        m1, m2, _ = self.moments
-        return float(m2 / m1 / m1 - 1.0)
-
-
-def departure_moments(arrivals: MAP, service: PH) -> DepartureMoments:
-    """Give moments and correlation of the departures of a stable queue, exactly.
-
-    Examples
-    --------
-    >>> departures = departure_moments(MAP.poisson(1.0), PH.exponential(mean=0.5))  # Burke: Poisson again
-    >>> departures.moments.round(9).tolist(), abs(departures.lag1) < 1e-12
-    ([1.0, 2.0, 6.0], True)
-    """
-    queue, service = _stable(arrivals, service), entered(service)
-    n, m = arrivals.order, service.order
-    first, R = queue._levels()
-    exits = np.tile(service.exits, n)
-
-    def left_behind(level: FloatArray) -> FloatArray:
-        return np.asarray((level * exits).reshape(n, m).sum(axis=1) / arrivals.rate)
-
-    e0, e1 = left_behind(first), left_behind(first @ R)
-    M, D1 = arrivals.M, arrivals.D1
-    s1, s2, s3 = service.moments(3)
-    idle = [e0 @ M]
-    for k in (2, 3):
-        idle.append(k * idle[-1] @ M)
-    i1, i2, i3 = (float(row.sum()) for row in idle)
-    moments = np.array([s1 + i1, s2 + 2.0 * s1 * i1 + i2, s3 + 3.0 * s2 * i1 + 3.0 * s1 * i2 + i3])
-    joint = -(np.kron(arrivals.D0, np.eye(m)) + np.kron(np.eye(n), service.T))
-    g = M.sum(axis=1)
-    once = np.linalg.solve(joint, np.kron(g, service.exits))
-    twice = np.linalg.solve(joint, once)
-    b0, b1 = once.reshape(n, m) @ service.alpha, twice.reshape(n, m) @ service.alpha  # B0 g, B1 g
-    busy0, busy1 = e0 @ M @ D1, e0 @ M @ M @ D1
-    empty = float(busy1 @ b0 + busy0 @ b1 + e1 @ b1)
-    variance = moments[1] - moments[0] ** 2
-    return DepartureMoments(moments, float((moments[0] * s1 + empty - moments[0] ** 2) / variance))
+_MOST_LEVELS = 8
+_RARE = 1e-30
+"""Probability below which a level gets no place of its own."""
 
 
 def departure_process(arrivals: MAP, service: PH, *, most_states: int = 16) -> MAP:
@@ -87,30 +35,127 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = 16) -> M
     Raises
     ------
     ConfigurationError
-        If the queue is not stable: what leaves it then is the service process, and not stationary arrivals.
+        If the queue is not stable: its departures are then its service times, and its arrivals do not matter.
 
     Examples
     --------
-    >>> departure_process(MAP.poisson(1.0), PH.exponential(mean=0.5)).to_json()
-    {'D0': [[-1.0]], 'D1': [[1.0]]}
+    >>> leaving = departure_process(MAP.poisson(1.0), PH.exponential(mean=0.5))
+    >>> round(leaving.rate, 12), round(leaving.scv, 12), bool(abs(leaving.autocorrelation(1)) < 1e-12)
+    (1.0, 1.0, True)
     """
-    if most_states < 2:
-        raise ConfigurationError(f"most_states = {most_states} must be at least 2", field="most_states")
-    exact = departure_moments(arrivals, service)
-    m1, m2, m3 = exact.moments
-    h2 = 0.5 * m2 / m1 / m1 - 1.0
-    gamma = exact.lag1 * exact.scv / h2 if abs(h2) > 1e-9 else 0.0
-    return nearest_map2(float(m1), float(m2), float(m3), gamma).process
-
-
-def _stable(arrivals: MAP, service: PH) -> SingleServer:
-    check_processes(arrivals, service, PH)
-    utilisation = arrivals.rate * service.mean
-    if not utilisation < SATURATION:
+    if int(most_states) != most_states or most_states < 2:
         raise ConfigurationError(
-            f"service: at utilisation {utilisation:.6g} the queue never empties; its departures are its service times",
-            field="service",
+            f"most_states: {most_states!r} must be a whole number of at least 2, one for idle and one for busy",
+            field="most_states",
         )
-    queue = solve_map_ph_1(arrivals, service)
-    assert isinstance(queue, SingleServer)
-    return queue
+    n, m, K = _orders(arrivals.order, entered(service).order, int(most_states))
+    service = entered(service) if m >= entered(service).order else _shorter(service, m)
+    rows = _levels(arrivals, service, K)
+    K = len(rows) - 1
+    D0, D1, x = _cut_at(arrivals, service, rows)
+    groups = _groups(arrivals, n)
+    levels = np.repeat(np.arange(K), arrivals.order * service.order)
+    busy = np.tile(np.repeat(groups, service.order) * service.order, K) + np.tile(
+        np.arange(service.order), K * arrivals.order
+    )
+    together = np.concatenate([groups, n + levels * n * service.order + busy])
+    return _aggregated(D0, D1, x, together)
+
+
+def _orders(n: int, m: int, most: int) -> tuple[int, int, int]:
+    """Give how many phases of arrivals and service and how many levels to keep: n + K n m <= most."""
+    # Two levels keep the correlation of neighbours, so they come before further phases.
+    m = min(m, max((most // min(n, 2) - 1) // 2, 1))
+    n = min(n, max(most // (1 + 2 * m), 1))
+    return n, m, max(1, min((most // n - 1) // m, _MOST_LEVELS))
+
+
+def _shorter(service: PH, m: int) -> PH:
+    """Give a service time of at most m phases with the same mean, and the same SCV where m phases allow it."""
+    if m == 1:
+        return PH.exponential(mean=service.mean)
+    return fit_mean_scv(service.mean, service.scv, max_phases=m).distribution
+
+
+def _levels(arrivals: MAP, service: PH, K: int) -> list[FloatArray]:
+    """Give the probabilities of levels 1 to K, fewer where so many hardly ever wait, and of the last with all above."""
+    first, R = stable_queue(arrivals, service).levels()
+    rows = [first]
+    while len(rows) < K and float((following := rows[-1] @ R).sum()) > _RARE:
+        rows.append(following)
+    return [*rows, np.asarray(np.linalg.solve((np.eye(len(R)) - R).T, rows[-1]), dtype=np.float64)]
+
+
+def _cut_at(arrivals: MAP, service: PH, rows: list[FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give the departures with the levels from K on as one, and their stationary probabilities."""
+    n, m, K = arrivals.order, service.order, len(rows) - 1
+    N = n * m
+    *below_k, at_k, from_k = rows
+    d = np.divide(at_k, from_k, out=np.ones(N), where=from_k > 0.0).clip(0.0, 1.0)[:, None]
+    up, inside = np.kron(arrivals.D1, np.eye(m)), np.kron(arrivals.D0, np.eye(m)) + np.kron(np.eye(n), service.T)
+    down = np.kron(np.eye(n), np.outer(service.exits, service.alpha))
+    empty = np.kron(np.eye(n), service.exits[:, None])
+    D0, D1 = np.zeros((n + K * N, n + K * N)), np.zeros((n + K * N, n + K * N))
+    D0[:n, :n], D0[:n, n : n + N] = arrivals.D0, np.kron(arrivals.D1, service.alpha)
+    for level in range(1, K + 1):
+        here = slice(n + (level - 1) * N, n + level * N)
+        below = slice(0, n) if level == 1 else slice(here.start - N, here.start)
+        fewer = empty if level == 1 else down
+        D0[here, here] = inside
+        if level < K:
+            D0[here, here.stop : here.stop + N] = up
+            D1[here, below] = fewer
+        else:
+            D0[here, here] += up
+            D1[here, below] = d * fewer
+            D1[here, here] = (1.0 - d) * down
+    # The phases while the server is idle follow from the flow into them: what the first level's services leave behind.
+    idle = (rows[0] @ empty) @ arrivals.M
+    return D0, D1, np.concatenate([idle, *below_k, from_k])
+
+
+def _groups(arrivals: MAP, count: int) -> IntArray:
+    """Give for each phase the number of its group: the split into `count` that varies least within its groups."""
+    n = arrivals.order
+    if n <= count:
+        return np.arange(n)
+    value = np.log(arrivals.M.sum(axis=1) * arrivals.rate)  # time to the next arrival, in mean intervals
+    order = np.argsort(value, kind="stable")
+    weight, v = arrivals.theta[order], value[order]
+    sums = np.concatenate([[[0.0] * 3], np.cumsum(np.stack([weight, weight * v, weight * v * v], axis=1), axis=0)])
+
+    def spread(i: IntArray | int, j: int) -> FloatArray:
+        total, mean, square = np.moveaxis(sums[j] - sums[i], -1, 0)
+        return np.asarray(square - mean * mean / np.maximum(total, 1e-300))
+
+    # Fisher's exact clustering on a line: best[c][j] for the first j phases in c groups.
+    best = np.array([0.0] + [np.inf] * n)
+    cuts: list[IntArray] = []
+    for _ in range(count):
+        options = [best[:j] + spread(np.arange(j), j) for j in range(1, n + 1)]
+        cuts.append(np.array([0] + [int(np.argmin(option)) for option in options]))
+        best = np.array([np.inf] + [float(option.min()) for option in options])
+    groups = np.empty(n, dtype=np.int64)
+    end = n
+    for number in range(count - 1, -1, -1):
+        start = int(cuts[number][end])
+        groups[order[start:end]] = number
+        end = start
+    return groups
+
+
+def _aggregated(D0: FloatArray, D1: FloatArray, x: FloatArray, together: IntArray) -> MAP:
+    """Give the process that sees only which states are taken together, each weighted by its probability."""
+    count = int(together.max()) + 1
+    into = np.zeros((len(x), count))
+    into[np.arange(len(x)), together] = 1.0
+    weights = into * x[:, None]
+    total = weights.sum(axis=0)
+    kept = total > 0.0
+    back = (weights / np.where(kept, total, 1.0)).T
+    rates = D0.copy()
+    np.fill_diagonal(rates, 0.0)
+    hidden, arriving = (back @ rates @ into)[np.ix_(kept, kept)], (back @ D1 @ into)[np.ix_(kept, kept)]
+    np.fill_diagonal(hidden, 0.0)
+    np.fill_diagonal(hidden, -(hidden.sum(axis=1) + arriving.sum(axis=1)))
+    return MAP(hidden, arriving)

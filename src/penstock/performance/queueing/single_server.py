@@ -53,6 +53,13 @@ class SingleServer(TimeDistribution):
         """Mean number of records waiting and in service, by Little's law."""
         return self.arrival_rate * self.mean
 
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Give the probabilities of the phases with one record in the queue, and R, the factor per further record.
+
+        Phases are those of the arrivals times those of the service, the latter counting fastest.
+        """
+        return self._levels()
+
     def queue_length(self, k: npt.ArrayLike) -> FloatArray:
         """Give the probability of k records waiting and in service, at an arbitrary instant, for each k.
 
@@ -63,7 +70,7 @@ class SingleServer(TimeDistribution):
         [0.5, 0.25, 0.125, 0.000488281]
         """
         wanted = as_lags("k", k)
-        first, R = self._levels()
+        first, R = self.levels()
         # One row per k, multiplied by R^(2^b) for each binary digit b of k - 1.
         rows = np.tile(first, (wanted.size, 1))
         digits, power = np.maximum(wanted.ravel() - 1, 0), R
