@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One analysis and plan as MEAD makes it every minute, how far heuristics are from the optimum, how far the network is.
+
+1. Seconds of one core from a full buffer of inter-arrival times to a plan, by stage. Bar: under 5 s.
+2. Cost of the heuristics' plans over the cheapest one's, on random pipelines.
+3. Two queues in a row: the network's mean and 95th percentile against simulation.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, as the bar says; before numpy is loaded
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
+
+from benchmarks.fit.traces import KNOWN, bc_paug89, cloudphysics, data_folder
+
+from penstock.markov import MAP, PH
+from penstock.monitor.iat_windows import IatWindows
+from penstock.performance.demand import BatchDemand, Demand, RecordDemand
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.plan.exact_search import exact_search
+from penstock.plan.levels import AllocationSpace, Levels
+from penstock.plan.mead import MeadPolicy, PipelinePlan, Search
+from penstock.plan.mead_search import figure_5, refined
+from penstock.records import Allocation, Objective
+from penstock.testing.path_latencies import FakePathLatency
+from penstock.workload import WorkloadEstimate, estimate_workload, fit_maps
+
+FloatArray = npt.NDArray[np.float64]
+N_E = 50_000
+LOADS = {"parser": 0.15, "counter": 0.08, "matcher": 0.30}
+"""Utilisation of each operator at full share, at the rate of the busiest window."""
+SEARCHES: tuple[Search, ...] = ("published", "refined", "exact")
+
+
+def labelled(estimate: WorkloadEstimate) -> dict[str, MAP]:
+    """The processes of all windows, by window and rank."""
+    return {
+        f"window {window.n}, fit {rank}, {fitted.states} states": fitted.map
+        for window in estimate.windows
+        for rank, fitted in enumerate(window.fit.maps, start=1)
+    }
+
+
+def log_analysis(rate: float, bound: float, kind: str) -> PipelineModel:
+    """The parser feeds a counter and a matcher; demands such that the loads are as told."""
+
+    def demand(load: float) -> Demand:
+        if kind == "records":
+            return RecordDemand(PH.erlang(2, mean=load / rate))
+        return BatchDemand(fixed_seconds=0.4, per_record_seconds=load / rate, fixed_cpu_seconds=0.28)
+
+    return PipelineModel(
+        [
+            OperatorModel("parser", demand(LOADS["parser"])),
+            OperatorModel("counter", demand(LOADS["counter"]), ("parser",)),
+            OperatorModel("matcher", demand(LOADS["matcher"]), ("parser",)),
+        ],
+        Objective("p95", bound),
+    )
+
+
+def one_pass(stream: FloatArray, kind: str, search: Search, warm: WorkloadEstimate | None) -> dict[str, Any]:
+    """One analysis and plan, timed by stage; the bound is twice what full allocation gives."""
+    stages: dict[str, float] = {}
+
+    def timed(stage: str, work: Callable[[], Any]) -> Any:
+        begun = time.process_time()
+        result = work()
+        stages[stage] = time.process_time() - begun
+        return result
+
+    buffer = IatWindows(N_E, parts=(1.0, 0.5))
+    buffer.add_iats(stream)
+    snapshot = timed("snapshot", buffer.snapshot)
+    estimate = timed("fit", lambda: estimate_workload(snapshot.iats, shares=snapshot.shares, best=5, warm=warm))
+    rate = max(window.fit.trace.rate for window in estimate.windows)
+    top = dict.fromkeys(LOADS, 1.0)
+    # Outside the clock: what bound to ask for.
+    ideal = PipelineLatency(log_analysis(rate, 1.0, kind), labelled(estimate))
+    bound = 2.0 * max(path.seconds for path in ideal.predict(top))
+    latency = PipelineLatency(log_analysis(rate, bound, kind), labelled(estimate))
+    policy = MeadPolicy(search=search, most_levels_down=None)
+    current = dict.fromkeys(LOADS, Allocation(1, 1.0))
+    plan: PipelinePlan = timed("queues and search", lambda: policy.plan_pipeline(0.0, latency, current))
+    queues = stages.pop("queues and search")
+    again = time.process_time()
+    policy.plan_pipeline(0.0, latency, current)  # all answers known: what is left is the search
+    stages["search"] = min(time.process_time() - again, queues)
+    stages["queues"] = queues - stages["search"]
+    return {
+        "kind": kind, "search": search, "start": "cold" if warm is None else "warm", "stages": stages,
+        "cpu_seconds": sum(stages.values()), "queues_solved": latency.queues_solved, "evaluations": plan.evaluations,
+        "is_met": plan.is_met, "cost": plan.cost, "maps": len(labelled(estimate)), "bound": bound,
+        "shares": {d.operator: d.target.cpu_share for d in plan.decisions}, "estimate": estimate,
+    }  # fmt: skip
+
+
+def passes(streams: dict[str, FloatArray], batches: bool) -> list[dict[str, Any]]:
+    """Cold and warm passes over every stream."""
+    rows = []
+    for name, stream in streams.items():
+        for search in SEARCHES:
+            rows.append({"trace": name} | one_pass(stream[:N_E], "records", search, None))
+        warm = rows[-1]["estimate"]
+        rows.append({"trace": name} | one_pass(stream[N_E // 50 :][:N_E], "records", "exact", warm))
+    if batches:
+        name, stream = next(iter(streams.items()))
+        rows.append({"trace": name} | one_pass(stream[:N_E], "micro-batches", "exact", None))
+    for row in rows:
+        del row["estimate"]
+    return rows
+
+
+def random_pipeline(rng: np.random.Generator, operators: int, levels: int) -> AllocationSpace:
+    """A chain or a fork of M/M/1 queues, with bounds between what the highest and the lowest levels give."""
+    names = [f"o{i}" for i in range(operators)]
+    demands = {name: float(rng.lognormal(0.0, 1.0)) for name in names}
+    rate = float(rng.uniform(0.1, 0.6)) / max(demands.values())
+    cut = int(rng.integers(1, operators)) if operators > 2 and rng.random() < 0.6 else operators
+    trunk, rest = names[:cut], names[cut:]
+    half = len(rest) // 2
+    paths = [tuple(trunk)] if not rest else [(*trunk, *part) for part in (rest[:half], rest[half:]) if part]
+    best = FakePathLatency(dict.fromkeys(paths, 1.0), demands, rate).predict(dict.fromkeys(names, 1.0))
+    bounds = {path.path: path.seconds * float(rng.uniform(1.05, 2.5)) for path in best}
+    shares = tuple(float(share) for share in np.linspace(0.4, 1.0, levels))
+    return AllocationSpace(FakePathLatency(bounds, demands, rate), dict.fromkeys(names, Levels(shares)))
+
+
+def distances(instances: int) -> list[dict[str, Any]]:
+    """How much dearer than the optimum the heuristics are, and how often they break a bound that can be kept."""
+    rows = []
+    for operators, levels in ((3, 5), (5, 5), (8, 5), (8, 8)):
+        rng = np.random.default_rng(operators * 100 + levels)
+        excess: dict[str, list[float]] = {"published": [], "refined": []}
+        broken, seconds, evaluations = {"published": 0, "refined": 0}, [], []
+        for _ in range(instances):
+            space = random_pipeline(rng, operators, levels)
+            found = {"published": figure_5(space, 0.05), "refined": refined(space, 0.05)}
+            begun = time.process_time()
+            answer = exact_search(space, known=found["refined"].x)
+            seconds.append(time.process_time() - begun)
+            evaluations.append(answer.evaluations)
+            assert answer.is_proven
+            for name, one in found.items():
+                broken[name] += not one.is_met
+                if one.is_met:
+                    excess[name].append(space.cost(one.x) / answer.cost - 1.0)
+        rows.append({
+            "operators": operators, "levels": levels, "allocations": levels**operators, "instances": instances,
+            "excess": {k: [float(np.mean(v)), float(np.quantile(v, 0.95)), max(v)] for k, v in excess.items()},
+            "optimal": {k: float(np.mean(np.array(v) < 1e-9)) for k, v in excess.items()}, "broken": broken,
+            "exact_evaluations": [float(np.median(evaluations)), max(evaluations)],
+            "exact_cpu_seconds": [float(np.median(seconds)), max(seconds)],
+        })  # fmt: skip
+    return rows
+
+
+def served(arrivals: FloatArray, times: FloatArray) -> FloatArray:
+    """When records leave a server, first come first served: all of Lindley's recursion at once."""
+    work = np.cumsum(times)
+    return np.asarray(work + np.maximum.accumulate(arrivals - np.concatenate([[0.0], work[:-1]])))
+
+
+def accuracy(streams: dict[str, FloatArray], records: int) -> list[dict[str, Any]]:
+    """Two queues in a row, fed by a process: predicted over simulated."""
+    processes = dict(KNOWN)
+    if "bc-paug89" in streams:
+        processes["bc-paug89, fitted"] = fit_maps(streams["bc-paug89"][:N_E], best=1).maps[0].map
+    rows = []
+    for name, process in processes.items():
+        rng = np.random.default_rng(0)
+        arrivals = np.cumsum(process.sample(records, rng))
+        for loads in ((0.2, 0.6), (0.4, 0.6), (0.6, 0.6), (0.6, 0.4), (0.3, 0.8), (0.7, 0.8)):
+            services = [PH.erlang(2, mean=load / process.rate) for load in loads]
+            ends = arrivals
+            for service in services:
+                ends = served(ends, service.sample(records, rng))
+            latency = (ends - arrivals)[records // 10 :]
+            row: dict[str, Any] = {"process": name, "loads": loads}
+            for statistic, truth in (("mean", float(latency.mean())), ("p95", float(np.quantile(latency, 0.95)))):
+                model = PipelineModel(
+                    [
+                        OperatorModel("a", RecordDemand(services[0])),
+                        OperatorModel("b", RecordDemand(services[1]), ("a",)),
+                    ],
+                    Objective(statistic, truth),
+                )
+                (told,) = PipelineLatency(model, {name: process}).predict({"a": 1.0, "b": 1.0})
+                row[statistic] = told.seconds / truth - 1.0
+            rows.append(row)
+    return rows
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print the tables of README.md."""
+    print("One analysis and plan, CPU seconds of one core (bar: 5 s)\n")
+    print("| trace | kind | start | search | total | snapshot | fit | queues | search | queues | predicted | cost |")
+    print("|---|---|---|---|" + "---:|" * 8)
+    for row in result["passes"]:
+        stages = row["stages"]
+        cells = [
+            row["trace"], row["kind"], row["start"], row["search"], f"{row['cpu_seconds']:.2f}",
+            *(f"{stages[s]:.3f} ({100 * stages[s] / row['cpu_seconds']:.0f} %)"
+              for s in ("snapshot", "fit", "queues", "search")),
+            str(row["queues_solved"]), str(row["evaluations"]), f"{row['cost']:.2f}",
+        ]  # fmt: skip
+        print("| " + " | ".join(cells) + " |")
+    print("\nHeuristics against the optimum (M/M/1 pipelines, delta 0.05): mean, 95th percentile and most extra cost\n")
+    print("| operators x levels | instances | Fig. 5: extra cost | optimal | broken | refined: extra cost | optimal "
+          "| broken | exact: predictions (median, most) | CPU s (median, most) |")  # fmt: skip
+    print("|---|" + "---:|" * 9)
+    for row in result["distances"]:
+        cells = [f"{row['operators']} x {row['levels']}", str(row["instances"])]
+        for name in ("published", "refined"):
+            cells.append(", ".join(f"{100 * value:.1f} %" for value in row["excess"][name]))
+            cells += [f"{100 * row['optimal'][name]:.0f} %", f"{100 * row['broken'][name] / row['instances']:.0f} %"]
+        cells.append(", ".join(f"{value:.0f}" for value in row["exact_evaluations"]))
+        cells.append(", ".join(f"{value:.3f}" for value in row["exact_cpu_seconds"]))
+        print("| " + " | ".join(cells) + " |")
+    print("\nTwo queues in a row: predicted over simulated\n")
+    print("| process | utilisations | mean | p95 |\n|---|---|---:|---:|")
+    for row in result["accuracy"]:
+        loads = ", ".join(str(load) for load in row["loads"])
+        print(f"| {row['process']} | {loads} | {100 * row['mean']:+.0f} % | {100 * row['p95']:+.0f} % |")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--instances", type=int, default=100, help="random pipelines of each size")
+    parser.add_argument("--records", type=int, default=1_000_000, help="records of each simulation")
+    parser.add_argument("--no-batches", action="store_true", help="leave out the pass over micro-batches")
+    arguments = parser.parse_args()
+    streams: dict[str, FloatArray] = {}
+    folder = data_folder()
+    if folder is None:
+        print("no real traces: set PENSTOCK_DATA to their folder", file=sys.stderr)
+    else:
+        streams = {"bc-paug89": bc_paug89(folder), "cloudphysics-io": cloudphysics(folder)}
+    streams["MAP(8)"] = KNOWN["MAP(8)"].sample(N_E + N_E // 10, np.random.default_rng(2))
+    result = {
+        "passes": passes(streams, not arguments.no_batches),
+        "distances": distances(arguments.instances),
+        "accuracy": accuracy(streams, arguments.records),
+    }
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        show(result)
+
+
+if __name__ == "__main__":
+    main()
