@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, NotReadyError
 from penstock.evaluation.path_objectives import path_objectives
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
 from penstock.execute import Reconciler
@@ -76,7 +76,10 @@ class PipelinePolicy(Protocol):
         ...
 
     def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
-        """What each operator should have, or a whole decision with its reason; who is left out keeps what it has."""
+        """What each operator should have, or a whole decision with its reason; who is left out keeps what it has.
+
+        NotReadyError, where there is too little data yet, makes all keep what they have.
+        """
         ...
 
 
@@ -266,9 +269,13 @@ class _Together:
     _plan: Mapping[str, Allocation | Decision] = field(default_factory=dict)
 
     def plan(self, at: float) -> Mapping[str, Allocation | Decision]:
-        """The plan for an instant."""
+        """The plan for an instant; nothing where the policy has too little data yet: the loop holds."""
         if self._at != at:
-            self._at, self._plan = at, self.policy.plan_all(self.run.view(at))
+            self._at = at
+            try:
+                self._plan = self.policy.plan_all(self.run.view(at))
+            except NotReadyError:
+                self._plan = {}
         return self._plan
 
 

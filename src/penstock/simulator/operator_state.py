@@ -65,7 +65,8 @@ class OperatorState:
         self._share = start.cpu_share
         self._executors = start.executors
         self._asked = start
-        self._coming: tuple[float, int] | None = None
+        self._coming: list[tuple[float, int]] = []
+        """When there will be how many executors, both rising."""
         self._had: list[tuple[float, Allocation]] = [(0.0, start)]
         self._history: deque[FloatArray] | None = None
         self._history_seconds = 0.0
@@ -91,19 +92,19 @@ class OperatorState:
         self._asked = wanted
         self._share = wanted.cpu_share
         self._station.set_share(at, wanted.cpu_share)
+        # Those on their way and still wanted come when they would have; what is beyond them starts up now.
+        self._coming = [(due, min(count, wanted.executors)) for due, count in self._coming]
         if wanted.executors <= self._executors:
-            self._coming = None
+            self._coming = []
             self._set_executors(at, wanted.executors)
-        elif self._coming is None or self._coming[1] != wanted.executors:
-            self._coming = (at + self.operator.start_up_seconds, wanted.executors)
-            if self._coming[0] <= at:
+        elif not self._coming or self._coming[-1][1] < wanted.executors:
+            self._coming.append((at + self.operator.start_up_seconds, wanted.executors))
+            if self._coming[0][0] <= at:
                 self._executors_come()
         self._note(at)
 
     def _executors_come(self) -> None:
-        assert self._coming is not None
-        at, count = self._coming
-        self._coming = None
+        at, count = self._coming.pop(0)
         self._set_executors(at, count)
         self._note(at)
 
@@ -138,9 +139,9 @@ class OperatorState:
         self.arrived += len(arrived)
         self._remember(arrived, until)
         parts: list[Block] = []
-        if self._coming is not None and self._coming[0] <= until:
-            at = self._coming[0]
-            early = int(np.searchsorted(arrived, at, side="right"))
+        while self._coming and self._coming[0][0] <= until:
+            at = self._coming[0][0]
+            early = int(np.searchsorted(block.arrived, at, side="right"))
             self._station.admit(block.part(slice(0, early)))
             parts.append(self._station.release(at))
             self._executors_come()

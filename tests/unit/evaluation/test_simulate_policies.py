@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, NotReadyError
 from penstock.evaluation.path_objectives import least_latency
 from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
 from penstock.evaluation.simulation import PipelineView, simulate
@@ -44,9 +44,12 @@ class _Halves:
     name: str = "halves"
     seen: list[PipelineView] = field(default_factory=list)
     as_decision: bool = False
+    ready_at: float = 0.0
 
     def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
         self.seen.append(view)
+        if view.at < self.ready_at:
+            raise NotReadyError("too few arrivals yet")
         wanted = Allocation(1, self.share)
         if not self.as_decision:
             return dict.fromkeys(view.current, wanted)
@@ -102,6 +105,12 @@ def test_a_policy_may_plan_the_whole_pipeline(as_decision: bool) -> None:
     }
     expected = (30.0 + 0.55 * (result.seconds - 30.0)) / result.seconds
     assert result.cpu_share_mean == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_policy_that_is_not_ready_holds() -> None:
+    """Too little data yet is no failure: all keep what they have until there is enough."""
+    result = simulate(_times(), _pipeline(), _Halves(ready_at=100.0), P95, seed=2)
+    assert {c.at for c in result.changes} == {120.0}
 
 
 def test_what_a_policy_wants_outside_the_limits_is_not_done() -> None:

@@ -158,3 +158,27 @@ def test_new_executors_supersede_those_still_on_their_way() -> None:
     actuator.request(Action("a", 2.0, Allocation(1, 0.5), None))
     simulation.advance(20.0)
     assert simulation.operators["a"].allocation == Allocation(1, 0.5)
+
+
+def test_executors_on_their_way_come_when_they_would_have() -> None:
+    """Asking for more while some are coming adds to them; asking for fewer of them takes only those away."""
+    simulation = _simulation(Deterministic(0.1), _evenly(100, 1.0), start_up=5.0)
+    state = simulation.operators["a"]
+    simulation.advance(1.0)
+    state.ask(1.0, Allocation(2, 1.0))
+    simulation.advance(3.0)
+    state.ask(3.0, Allocation(3, 1.0))
+    seen = []
+    for at in (5.0, 6.0, 7.0, 8.0):
+        simulation.advance(at)
+        seen.append(state.allocation.executors)
+    assert seen == [1, 2, 2, 3]
+    # One executor to 6 s, two to 8 s, three to 10 s.
+    assert state.used(10.0) == pytest.approx((6.0 + 4.0 + 6.0, 16.0))
+    state.ask(8.0, Allocation(1, 1.0))
+    state.ask(8.0, Allocation(3, 1.0))
+    simulation.advance(9.0)
+    state.ask(9.0, Allocation(2, 1.0))
+    simulation.advance(20.0)
+    assert state.allocation == Allocation(2, 1.0)
+    assert state.used(13.0)[0] == pytest.approx(6.0 + 4.0 + 5.0)
