@@ -151,21 +151,22 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     if utilisation >= 1:
         return Saturated(utilisation)
     top = first_reach(arrivals, server, _TAIL)
-    count, frequencies = _NODES, _FREQUENCIES
     coarse = _first(arrivals, server, top)
+    most = max(_FREQUENCIES, _MOST_FREQUENCIES // arrivals.order)
+    # A first answer out of balance has counts sharper than their samples near zero: they are sampled more finely.
+    off = abs(cycle_means(coarse).imbalance)
+    frequencies = min(_FREQUENCIES if off < 4 * _ACCEPTED_IMBALANCE else 4 * _FREQUENCIES, most)
     for _ in range(_MOST_ROUNDS):
         reach = min(top, tail_reach(coarse.nodes, coarse.by_node, _TAIL / 10) or top)
-        nodes = refined_grid(server, (coarse.nodes, coarse.by_node), reach, count)
+        nodes = refined_grid(server, (coarse.nodes, coarse.by_node), reach, _NODES)
         offsets = coarse.moves.offsets if _offsets_matter(coarse) else None
         chain = solve_chain(arrivals, server, nodes, frequencies, offsets)
         cycle = cycle_means(chain)
-        imbalance = cycle.served / (arrivals.rate * cycle.seconds) - 1.0
         if tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is None:
             top *= 2
             coarse = _first(arrivals, server, top)
-        elif abs(imbalance) > _ACCEPTED_IMBALANCE and frequencies * arrivals.order < _MOST_FREQUENCIES:
-            # Counts are sharper than their samples near zero: sample them more finely.
-            frequencies *= 4
+        elif abs(cycle.imbalance) > _ACCEPTED_IMBALANCE and frequencies < most:
+            frequencies = min(4 * frequencies, most)
         else:
             break
     else:
@@ -175,7 +176,7 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
         utilisation=utilisation,
         method="exact counts" if is_exact and not server.varies else "graded counts",
         left_out=chain.left_out,
-        imbalance=imbalance,
+        imbalance=cycle.imbalance,
         mean_coarse=cycle_means(coarse).latency,
         chain=chain,
         cycle=cycle,

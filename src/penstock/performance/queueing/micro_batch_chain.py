@@ -86,9 +86,9 @@ def _stationary(moves: Moves) -> tuple[FloatArray, FloatArray]:
     if O == 1:
         return x, flow_of(x)
     for _ in range(2):
-        size = np.abs(step(step(x)))
-        whole = size.sum(axis=0)
-        spread = np.where(whole > 0, size / np.where(whole > 0, whole, 1.0), spread)
+        mass = np.abs(step(step(x)))
+        whole = mass.sum(axis=0)
+        spread = np.where(whole > 0, mass / np.where(whole > 0, whole, 1.0), spread)
         summed = _Summed(moves, merged, spread)
         x = spread * summed.stationary()
 
@@ -151,6 +151,7 @@ class Cycle:
     batch_seconds: float
     age: FloatArray
     idle: float
+    imbalance: float
 
     @property
     def latency(self) -> float:
@@ -180,9 +181,12 @@ def cycle_means(chain: Chain) -> Cycle:
     # Mean age of a record at the end of its gap, as a share of the gap: 1/2 if records arrive evenly.
     total = arrived * gap
     usable = np.abs(total) > 1e-300
+    size = float(chain.by_node @ served)
+    seconds = float(made @ gap) + (float(idle_phase @ chain.arrivals.M.sum(axis=1)) if waits else 0.0)
     return Cycle(
-        served=float(chain.by_node @ served),
-        seconds=float(made @ gap) + (float(idle_phase @ chain.arrivals.M.sum(axis=1)) if waits else 0.0),
+        served=size,
+        seconds=seconds,
+        imbalance=size / (chain.arrivals.rate * seconds) - 1.0,
         latency_sum=float(chain.by_node @ (served * batch)) + float(made @ (moves.shift * gap)) + float(area.sum()),
         batch_seconds=float(chain.by_node @ batch),
         age=np.where(usable, area / np.where(usable, total, 1.0), 0.5),

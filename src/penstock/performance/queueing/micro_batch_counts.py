@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov.conditions import FloatArray
+from penstock.markov.conditions import FloatArray, IntArray
 
 _EDGE = 0.03
 """What is left of the transform at the highest frequency used: small enough that the density does not ring."""
@@ -101,36 +101,59 @@ def count_matrices(D0: FloatArray, D1: FloatArray, times: FloatArray, frequencie
     none = np.asarray(exponentials(np.broadcast_to(D0, (K, order, order)), times), dtype=float)
     mass = np.empty((K, M, order, order))
     added = np.zeros(K)
-    for each in np.unique(level):
+    # In units of the finest spacing every frequency is a whole number: levels share those they have in common.
+    deepest = int(level.max())
+    wanted = {each: np.arange(half) << (deepest - each) for each in np.unique(level).tolist()}
+    distinct = np.unique(np.concatenate(list(wanted.values())))
+    spectrum = _Spectrum(D0, D1, 2 * np.pi * distinct / (M * 2.0**deepest))
+    for each, places in wanted.items():
         chosen = np.flatnonzero(level == each)
         theta = 2 * np.pi * np.arange(half) / (M * 2.0**each)
-        transform = _transforms(D0, D1, theta, times[chosen]) - none[chosen, None]
+        transform = spectrum.transforms(np.searchsorted(distinct, places), times[chosen]) - none[chosen, None]
         if each > 0:
             edge = np.abs(transform[:, -1]).sum(axis=-1).max(axis=-1)
             added[chosen] = 2 * np.log(np.maximum(edge / _EDGE, 1.0)) / theta[-1] ** 2
-        damping = np.exp(-1j * theta * low[chosen, None] - added[chosen, None] * theta**2 / 2)
         # numpy's forward transform has e^(-i...): the density is the inverse of the conjugate.
-        mass[chosen] = np.fft.irfft(np.conj(transform * damping[:, :, None, None]), n=M, axis=1)
+        damping = np.exp(1j * theta * low[chosen, None] - added[chosen, None] * theta**2 / 2)
+        np.conjugate(transform, out=transform)
+        transform *= damping[:, :, None, None]
+        mass[chosen] = np.fft.irfft(transform, n=M, axis=1)
     at = low[:, None] + step[:, None] * np.arange(M)
     return Counts(at, mass, none, level == 0, added)
 
 
-def _transforms(D0: FloatArray, D1: FloatArray, theta: FloatArray, times: FloatArray) -> npt.NDArray[np.complex128]:
-    """Give exp(D(e^(i theta)) t) as `[time, frequency, i, j]`, by eigenvectors where they are well conditioned."""
-    D = D0 + np.exp(1j * theta)[:, None, None] * D1
-    values, V = np.linalg.eig(D)
-    condition = np.linalg.cond(V)
-    good = np.flatnonzero(condition < _WORST_CONDITION)
-    bad = np.flatnonzero(~(condition < _WORST_CONDITION))
-    result = np.empty((len(times), len(theta), *D0.shape), dtype=complex)
-    inverse = np.linalg.inv(V[good])
-    powers = np.exp(values[good][None] * times[:, None, None])
-    result[:, good] = (V[good][None] * powers[:, :, None, :]) @ inverse[None]
-    if bad.size:
-        stacked = np.repeat(D[bad][None], len(times), axis=0).reshape(-1, *D0.shape)
+class _Spectrum:
+    """exp(D(e^(i theta)) t) at some frequencies: by eigenvectors where they are well conditioned, else by series."""
+
+    def __init__(self, D0: FloatArray, D1: FloatArray, theta: FloatArray) -> None:
+        self._D = D0 + np.exp(1j * theta)[:, None, None] * D1
+        self._values, self._vectors = np.linalg.eig(self._D)
+        try:
+            self._inverse = np.linalg.inv(self._vectors)
+        except np.linalg.LinAlgError:
+            # One of them has no inverse at all: all are summed, which is slower and always right.
+            self._good = np.zeros(len(theta), dtype=bool)
+            return
+        size = np.linalg.norm(self._vectors, axis=(1, 2)) * np.linalg.norm(self._inverse, axis=(1, 2))
+        self._good = size < _WORST_CONDITION
+
+    def transforms(self, places: IntArray, times: FloatArray) -> npt.NDArray[np.complex128]:
+        """Give the exponentials `[time, frequency, i, j]` at the frequencies numbered `places`."""
+        good = np.flatnonzero(self._good[places])
+        bad = np.flatnonzero(~self._good[places])
+        shape = self._D.shape[1:]
+        result = np.empty((len(times), len(places), *shape), dtype=complex)
+        if good.size:
+            here = places[good]
+            powers = np.exp(self._values[here][None] * times[:, None, None])
+            product = (self._vectors[here][None] * powers[:, :, None, :]) @ self._inverse[here][None]
+            if not bad.size:
+                return np.asarray(product)
+            result[:, good] = product
+        stacked = np.repeat(self._D[places[bad]][None], len(times), axis=0).reshape(-1, *shape)
         summed = exponentials(stacked, np.repeat(times, bad.size))
-        result[:, bad] = summed.reshape(len(times), bad.size, *D0.shape)
-    return result
+        result[:, bad] = summed.reshape(len(times), bad.size, *shape)
+        return result
 
 
 def expected_counts(D0: FloatArray, D1: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -24,6 +24,8 @@ _NARROWEST = 1e-5
 _MOST_PIECES = 12_000
 _BINS = 400
 _COARSE = 160
+_LIKE = 50.0
+"""Pieces whose widths agree to 1 / 50 may be gathered, and tilts to 1 / 50."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,24 +119,27 @@ def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
 
 
 def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: FloatArray) -> LatencyLaw:
-    """Gather pieces of one width whose starts fall between the same two points, keeping their mean."""
-    kinds, kind = np.unique(np.stack([width, tilt]), axis=1, return_inverse=True)
-    order = np.argsort(start, axis=None)
-    share_so_far = np.cumsum(np.abs(share).ravel()[order])
-    starts = start.ravel()[order]
-    points = np.interp(np.linspace(0, 1, _BINS // 2) * share_so_far[-1], share_so_far, starts)
-    points = np.unique(np.concatenate([points, np.linspace(starts[0], starts[-1], _BINS // 2)]))
+    """Gather pieces of like widths whose starts fall between the same two points, keeping their mean."""
+    longest = float(start.max() + width.max())
+    # Relative to the longest, so that what is gathered does not depend on the unit of time.
+    like = longest * np.exp(np.round(np.log(np.maximum(width / longest, _NARROWEST)) * _LIKE) / _LIKE)
+    slope = np.round(tilt * _LIKE) / _LIKE
+    start = start + (width * (0.5 - tilt / 6) - like * (0.5 - slope / 6))[:, None]
+    kinds, kind = np.unique(np.stack([like, slope]), axis=1, return_inverse=True)
+    low, high = float(start.min()), float(start.max())
+    density, edges = np.histogram(start, bins=4096, range=(low, high), weights=np.abs(share))
+    so_far = np.concatenate([[0.0], np.cumsum(density)])
+    points = np.interp(np.linspace(0, 1, _BINS // 2) * so_far[-1], so_far, edges)
+    points = np.unique(np.concatenate([points, np.linspace(low, high, _BINS // 2)]))
     cell = np.clip(np.searchsorted(points, start, side="right") - 1, 0, len(points) - 2)
     part = (start - points[cell]) / (points[cell + 1] - points[cell])
-    table = np.zeros((kinds.shape[1], len(points)))
-    row = np.broadcast_to(np.ravel(kind)[:, None], start.shape)
-    np.add.at(table, (row, cell), share * (1 - part))
-    np.add.at(table, (row, cell + 1), share * part)
-    chosen, at = np.nonzero(np.abs(table) > _NEGLIGIBLE / np.sqrt(table.size))
-    longest = float(points[-1] + width.max())
-    return LatencyLaw(
-        table[chosen, at], points[at], np.maximum(kinds[0, chosen], _NARROWEST * longest), kinds[1, chosen]
-    )
+    place = (np.ravel(kind)[:, None] * len(points) + cell).ravel()
+    cells = kinds.shape[1] * len(points)
+    table: FloatArray = np.bincount(place, (share * (1 - part)).ravel(), cells).astype(float)
+    table += np.bincount(place + 1, (share * part).ravel(), cells)
+    chosen = np.flatnonzero(np.abs(table) > _NEGLIGIBLE / np.sqrt(len(table)))
+    which, at = np.divmod(chosen, len(points))
+    return LatencyLaw(table[chosen], points[at], kinds[0, which], kinds[1, which])
 
 
 def _pieces(

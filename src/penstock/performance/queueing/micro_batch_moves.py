@@ -90,8 +90,8 @@ def build_moves(arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencie
                 continue
             # Full batches follow each other many times over: where between triggers one starts is then as good as
             # evenly spread, and it matters only once the backlog is gone.
-            for goal, part in enumerate(_even_offsets(O)):
-                entries.add(rows, base + column, goal, np.full(behind.size, full_q[column] * part))
+            for even, weight in enumerate(_even_offsets(O)):
+                entries.add(rows, base + column, even, np.full(behind.size, full_q[column] * weight))
     counts = count_matrices(arrivals.D0, arrivals.D1, times, frequencies, _OUTSIDE)
     blocks, beyond = _blocks(arrivals, server, nodes, counts, time_of=time_of, shift=shift)
     mixture = entries.matrix(O * G, len(time_of), O)
