@@ -32,8 +32,7 @@ from penstock.errors import ConvergenceError
 from penstock.markov.conditions import FloatArray
 
 MOST_STEPS = 80
-_LEFT = 1e-16
-_TINY = 1e-300
+_LEFT = 1e-17
 
 RESIDUAL = 1e-10
 """Largest residual of the equation for Psi, relative to each phase's rate, that counts as solved."""
@@ -73,16 +72,14 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
     S = _looked_at_once(Q)
     eye = np.eye(f)
     steps = 0
-    while (rising := float(S[:, f:, f:].sum(axis=2).max())) > _LEFT and steps < MOST_STEPS:
+    while (rising := float(S[:, f:, f:].max())) > _LEFT and steps < MOST_STEPS:
         # [[G H, G F], [F H, F F]], then with X = (I - G H)^-1 [E, G F] the new blocks [[0, G], [H, F F]] + [E; F H] X.
         products = S[:, :, f:] @ S[:, f:, :]
         turn = np.linalg.inv(eye - products[:, :f, :f])
         products[:, :f, :f] = S[:, :f, :f]
-        doubled = products[:, :, :f] @ (turn @ products[:, :f, :])
-        doubled[:, :f, f:] += S[:, :f, f:]
-        doubled[:, f:, :f] += S[:, f:, :f]
-        doubled[:, f:, f:] += products[:, f:, f:]
-        S = doubled
+        S[:, :f, :f] = 0.0
+        S[:, f:, f:] = products[:, f:, f:]
+        S += products[:, :, :f] @ (turn @ products[:, :f, :])
         S /= S.sum(axis=2, keepdims=True)
         steps += 1
     Psi = S[:, f:, :f] / S[:, f:, :f].sum(axis=2, keepdims=True)
@@ -109,10 +106,11 @@ def _resting(E: FloatArray, returns: FloatArray) -> FloatArray:
     P = np.linalg.inv(np.eye(E.shape[1]) - returns) @ E
     for _ in range(MOST_STEPS):
         P /= P.sum(axis=2, keepdims=True)
-        highest = P.max(axis=1)
-        spread = float(((highest - P.min(axis=1)) / np.maximum(highest, _TINY)).max())
-        if spread <= 1e-13:
-            return np.asarray(P.mean(axis=1))
+        spread = float((P.max(axis=1) - P.min(axis=1)).max())
+        P = P @ P
+        if spread <= 1e-10:  # its square is rounding
+            P = P.mean(axis=1)
+            return np.asarray(P / P.sum(axis=1, keepdims=True))
         P = P @ P
     raise ConvergenceError("the phases at level 0 do not settle", iterations=MOST_STEPS, residual=spread)
 

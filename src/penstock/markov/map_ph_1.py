@@ -70,6 +70,10 @@ class Arrivals:
             np.array([process.rate for process in processes]),
         )
 
+    def one(self, k: int) -> Arrivals:
+        """Give the stack of the k-th alone."""
+        return Arrivals(*(part[k : k + 1] for part in (self.D0, self.D1, self.pi, self.rate)))
+
 
 @dataclass(frozen=True)
 class Services:
@@ -92,6 +96,10 @@ class Services:
             np.array([service.exits for service in services]),
             np.array([service.M for service in services]),
         )
+
+    def one(self, k: int) -> Services:
+        """Give the stack of the k-th alone."""
+        return Services(*(part[k : k + 1] for part in (self.alpha, self.T, self.t, self.M)))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ L              mean number of jobs in the system
 h              relative values: Q h = L e - (number of jobs)
 =============  ==============================================================================================
 
-G comes from cyclic reduction (Bini and Meini, "On the solution of a nonlinear matrix equation arising in queueing
-problems", SIAM Journal on Matrix Analysis 17, 1996) of the chain's jumps, so that no rate, fast or slow, loses its
-weight. The mean follows from the values of one busy period, L = xi D1 (tau' + sigma') / (1 + xi D1 tau'), where a
-prime means seen from the start of a service; the gradient is pi dQ h summed over all levels (Cao and Chen,
-"Perturbation realization, potentials, and sensitivity analysis of Markov processes", IEEE Transactions on Automatic
-Control 42, 1997).
+The mean alone comes from `map_ph_1`, whose digits do not depend on how far the rates lie apart. For the gradient, G
+comes from cyclic reduction (Bini and Meini, "On the solution of a nonlinear matrix equation arising in queueing
+problems", SIAM Journal on Matrix Analysis 17, 1996) of the chain's jumps, and the mean from the values of one busy
+period, L = xi D1 (tau' + sigma') / (1 + xi D1 tau'), where a prime means seen from the start of a service; the gradient
+is pi dQ h summed over all levels (Cao and Chen, "Perturbation realization, potentials, and sensitivity analysis of
+Markov processes", IEEE Transactions on Automatic Control 42, 1997).
 
 All functions take stacks of queues along the first axis.
 """
@@ -34,6 +34,7 @@ import numpy as np
 from penstock.errors import ConvergenceError, InvalidProcessError
 from penstock.markov.arrival_process import MAP
 from penstock.markov.conditions import FloatArray
+from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
 from penstock.markov.phase_type import PH
 
 _MOST_STEPS = 64
@@ -107,14 +108,30 @@ def queue_means(
     if theta is None:
         theta = stationary_rows(D0 + D1)
     rate = (theta[:, None, :] @ D1).sum(axis=(1, 2))
-    work = np.linalg.solve(-T, np.ones((*T.shape[:2], 1)))[:, :, 0] @ alpha
+    M = np.asarray(np.linalg.inv(-T), dtype=np.float64)
+    work = M.sum(axis=2) @ alpha
     utilisation = rate * work
-    number, residuals = np.full(len(D0), np.inf), np.full(len(D0), np.inf)
-    stable = utilisation < 1.0 - 1e-12
-    if stable.any():
-        period = _busy_period(D0[stable], D1[stable], alpha, T[stable])
-        number[stable], residuals[stable] = period.number, period.residuals
-    return QueueMeans(utilisation, number, number / rate, residuals)
+    response, residuals = np.full(len(D0), np.inf), np.full(len(D0), np.inf)
+    stable = np.flatnonzero(utilisation < 1.0 - 1e-12)
+    if stable.size:
+        flow = (theta[:, None, :] @ D1)[:, 0, :] / rate[:, None]
+        arrivals = Arrivals(D0[stable], D1[stable], flow[stable], rate[stable])
+        services = Services(np.tile(alpha, (stable.size, 1)), T[stable], -T[stable].sum(axis=2), M[stable])
+        response[stable], residuals[stable] = _responses(arrivals, services)
+    return QueueMeans(utilisation, response * rate, response, residuals)
+
+
+def _responses(arrivals: Arrivals, services: Services) -> tuple[FloatArray, FloatArray]:
+    try:
+        solved = solve_sojourns(arrivals, services)
+    except ConvergenceError as error:
+        if len(arrivals.rate) == 1:
+            return np.full(1, np.inf), np.full(1, error.residual)
+        # One queue of the stack is to blame; the others are solved without it.
+        each = [_responses(arrivals.one(k), services.one(k)) for k in range(len(arrivals.rate))]
+        return np.concatenate([r for r, _ in each]), np.concatenate([left for _, left in each])
+    waiting = (solved.pi * solved.waiting_moments()[0]).sum(axis=1)
+    return waiting + (services.alpha[:, None, :] @ services.M).sum(axis=(1, 2)), solved.residuals
 
 
 def queue_gradient(D0: FloatArray, D1: FloatArray, alpha: FloatArray, T: FloatArray) -> QueueGradient:
