@@ -9,78 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import ConfigurationError, NotReadyError
+from penstock.errors import ConfigurationError
 from penstock.evaluation.path_objectives import path_objectives
+from penstock.evaluation.pipeline_policy import AskedTogether, OneOfAll, PipelinePolicy, PipelineView
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle
 from penstock.monitor import Monitor
-from penstock.ports import FloatArray, Guard, Policy
-from penstock.records import Allocation, Decision, Limits, Mode, Objective, Observation, PlanRequest
+from penstock.ports import Guard, Policy
+from penstock.records import Allocation, Decision, Mode, Objective, Observation
 from penstock.simulator import OperatorPorts, Pipeline, Simulation
 from penstock.simulator.pipeline import Path
+
+__all__ = ["PipelinePolicy", "PipelineView", "SimulationResult", "simulate"]
 
 VIOLATION_WINDOW_SECONDS = 10.0
 STATIC = "static"
 _SETTLE_SECONDS = 90.0
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PipelineView:
-    """All that a policy for a whole pipeline may know.
-
-    Attributes
-    ----------
-    at
-        The present instant, in seconds since the first arrival.
-    arrivals
-        When records arrived at the source up to now, rising: its differences are the inter-arrival times.
-    pipeline
-        Operators with their service demands, and streams.
-    objectives
-        Of every path.
-    current, limits
-        What each operator has and may have.
-    observations
-        The last of each operator; that of the one being decided upon is from now.
-    """
-
-    at: float
-    arrivals: FloatArray
-    pipeline: Pipeline
-    objectives: Mapping[Path, Objective]
-    current: Mapping[str, Allocation]
-    limits: Mapping[str, Limits]
-    observations: Mapping[str, Observation]
-
-
-@runtime_checkable
-class PipelinePolicy(Protocol):
-    """Decides for all operators together. The same view gives the same answer."""
-
-    @property
-    def name(self) -> str:
-        """How the policy is called in results."""
-        ...
-
-    @property
-    def every_seconds(self) -> float:
-        """How often it wants to be asked."""
-        ...
-
-    def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
-        """What each operator should have, or a whole decision with its reason; who is left out keeps what it has.
-
-        NotReadyError, where there is too little data yet, makes all keep what they have.
-        """
-        ...
+_MOST_STEPS = 5e6
 
 
 def simulate(
@@ -124,7 +75,8 @@ def simulate(
     Raises
     ------
     ConfigurationError
-        The objective is missing on a path or impossible, or times or seed are wrong.
+        The objective is missing on a path or impossible, times or seed are wrong, or the trace lasts for millions of
+        windows or looks.
     """
     if not (math.isfinite(window_seconds) and window_seconds > 0):
         raise ConfigurationError(f"window_seconds: {window_seconds!r} must be a positive time", field="window_seconds")
@@ -133,6 +85,7 @@ def simulate(
     since_first = given - given[0] if given.ndim == 1 and len(given) else given
     simulation = Simulation(pipeline, since_first, seed=seed, start=start)
     run = _Run(simulation, objectives, policy, tuple(guards), interval_seconds)
+    _check_length(float(simulation.times[-1]), window_seconds, run.interval_seconds)
     run.to_the_end(progress)
     return run.result(seed, window_seconds)
 
@@ -156,12 +109,17 @@ class _Run:
         if policy is None:
             return
         self._interval = _exact_step(policy.every_seconds if interval_seconds is None else interval_seconds)
-        shared = _Together(policy, self) if isinstance(policy, PipelinePolicy) else None
+        shared = AskedTogether(policy, self.view) if isinstance(policy, PipelinePolicy) else None
         self.observations: dict[str, Observation] = {}
         for name in simulation.operators:
-            chosen = policy if shared is None else _OneOf(shared, name)
+            chosen = policy if shared is None else OneOfAll(shared, name)
             assert not isinstance(chosen, PipelinePolicy)
             self._cycles.append(self._cycle(name, chosen, guards))
+
+    @property
+    def interval_seconds(self) -> float:
+        """How often the loop looks; infinite where nothing decides."""
+        return self._interval
 
     def _cycle(self, name: str, policy: Policy, guards: tuple[Guard, ...]) -> Cycle:
         limits = self._simulation.pipeline.by_name[name].limits
@@ -259,50 +217,18 @@ class _Run:
         )
 
 
-@dataclass(slots=True)
-class _Together:
-    """A pipeline's policy, asked once for each instant, whichever operator comes first."""
-
-    policy: PipelinePolicy
-    run: _Run
-    _at: float | None = None
-    _plan: Mapping[str, Allocation | Decision] = field(default_factory=dict)
-
-    def plan(self, at: float) -> Mapping[str, Allocation | Decision]:
-        """The plan for an instant; nothing where the policy has too little data yet: the loop holds."""
-        if self._at != at:
-            self._at = at
-            try:
-                self._plan = self.policy.plan_all(self.run.view(at))
-            except NotReadyError:
-                self._plan = {}
-        return self._plan
-
-
-@dataclass(frozen=True, slots=True)
-class _OneOf:
-    """One operator's part of what a pipeline's policy decides, as the policy of that operator's cycle."""
-
-    together: _Together
-    operator: str
-
-    @property
-    def name(self) -> str:
-        """The pipeline policy's."""
-        return self.together.policy.name
-
-    @property
-    def every_seconds(self) -> float:
-        """The pipeline policy's."""
-        return self.together.policy.every_seconds
-
-    def plan(self, request: PlanRequest) -> Decision:
-        """What was decided for the operator; what it has where nothing was."""
-        wanted = self.together.plan(request.at).get(self.operator, request.current)
-        if isinstance(wanted, Decision):
-            return wanted
-        reason = "planned together with the pipeline's other operators"
-        return Decision(request.operator, request.at, self.name, request.current, wanted, reason)
+def _check_length(seconds: float, window_seconds: float, interval_seconds: float) -> None:
+    """Refuse what would take days, which most often is a trace in another unit than was thought."""
+    for what, length, name in (
+        ("windows", window_seconds, "window_seconds"),
+        ("looks", interval_seconds, "interval_seconds"),
+    ):
+        if seconds / length > _MOST_STEPS:
+            raise ConfigurationError(
+                f"times: the trace lasts {seconds:.4g} s, that is {seconds / length:.2g} {what} {length:g} s apart; "
+                f"check the unit of its times, or give longer {name}",
+                field="times",
+            )
 
 
 def _exact_step(seconds: float) -> float:

@@ -186,7 +186,15 @@ def test_policies_by_name_with_options() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"interval_seconds": 0.0}, {"window_seconds": float("nan")}, {"seed": -1}, {"times": []}]
+    "arguments",
+    [
+        {"interval_seconds": 0.0},
+        {"window_seconds": float("nan")},
+        {"seed": -1},
+        {"times": []},
+        {"times": [0.0, 1e9]},  # microseconds taken for seconds
+        {"interval_seconds": 1e-8},
+    ],
 )
 def test_impossible_arguments_are_refused(arguments: dict[str, object]) -> None:
     """An interval, window, seed or trace that cannot be raises ConfigurationError."""

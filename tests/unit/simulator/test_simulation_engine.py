@@ -7,12 +7,23 @@ import threading
 
 import numpy as np
 import pytest
-from tests.unit.simulator.by_hand import first_come_first_served
+from tests.unit.simulator.by_hand import EventPipeline, first_come_first_served
 
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
-from penstock.records import Limits
-from penstock.simulator import Deterministic, MicroBatch, Operator, Pipeline, Simulation, Stream, exponential
+from penstock.records import Allocation, Limits
+from penstock.simulator import (
+    Deterministic,
+    LogNormal,
+    MicroBatch,
+    Operator,
+    Pipeline,
+    Service,
+    Simulation,
+    Stream,
+    erlang,
+    exponential,
+)
 from penstock.simulator.draws import IndexedDraws
 from penstock.simulator.pipeline import graph_faults
 
@@ -172,3 +183,33 @@ def test_too_many_paths_are_refused() -> None:
     streams += [Stream(f"{s}{i}", f"{t}{i + 1}") for i in range(9) for s in "lr" for t in "lr"]
     with pytest.raises(ConfigurationError, match="1000"):
         _ = Pipeline(tuple(Operator(n, Deterministic(1.0)) for n in names), tuple(streams)).paths
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_queue_of_events_gives_the_same(seed: int) -> None:
+    """Bursts through a graph with a merge, shares and executors that change all the time: every record ends alike."""
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.standard_exponential(4000) * rng.choice([0.002, 0.02], 4000))
+    services: dict[str, Service] = {"a": erlang(2, 4e-3), "b": exponential(6e-3), "c": LogNormal(5e-3, 2.0)}
+    limits = Limits(1, 3, (0.4, 0.7, 1.0))
+    pipeline = Pipeline(
+        tuple(Operator(name, service, limits=limits, start_up_seconds=0.6) for name, service in services.items()),
+        _streams("arrivals>a", "a>b", "a>c", "b>c"),
+    )
+    simulation = Simulation(pipeline, times, seed=seed, start=dict.fromkeys(services, Allocation(1, 1.0)))
+    changes: list[tuple[float, str, Allocation]] = []
+    while simulation.now() < times[-1]:
+        simulation.advance(simulation.now() + 0.5)
+        for name in services:
+            if rng.random() < 0.4:
+                wanted = Allocation(int(rng.integers(1, 4)), float(rng.choice(limits.cpu_shares)))
+                simulation.operators[name].ask(simulation.now(), wanted)
+                changes.append((simulation.now(), name, wanted))
+    simulation.finish()
+    work = {n: IndexedDraws(s.draw, seed, f"{n}/work").between(0, 8000).tolist() for n, s in services.items()}
+    events = EventPipeline({"a": ["b", "c"], "b": ["c"], "c": []}, work, start_up=0.6)
+    events.run("a", times.tolist(), changes)
+    for path, records in simulation.records.items():
+        ended, arrived = np.array(events.done[path]).T
+        assert records.ended_at() == pytest.approx(ended, rel=1e-11)
+        assert np.array_equal(np.sort(records.arrived_at()), np.sort(arrived))
