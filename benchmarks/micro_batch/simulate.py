@@ -48,7 +48,6 @@ def simulate(
     that start, or when the batch ends, whichever is later. A trigger that finds nothing passes.
     """
     total = len(arrivals)
-    times = arrivals.tolist()
     ends: list[float] = []
     sizes: list[int] = []
     seconds: list[float] = []
@@ -58,9 +57,10 @@ def simulate(
     r_shape = 1 / per_record_scv if per_record_scv > 0 else 0.0
     drawn: list[float] = []
     while done < total:
-        if times[done] > now:
-            now = times[done] if trigger is None else max(math.ceil(times[done] / trigger), 1) * trigger
-        here = int(np.searchsorted(arrivals, now, side="right")) if total - done > 64 else _count(times, done, now)
+        first = float(arrivals[done])
+        if first > now:
+            now = first if trigger is None else math.ceil(first / trigger) * trigger
+        here = int(arrivals.searchsorted(now, side="right"))
         size = here - done if cap is None else min(here - done, cap)
         if f_shape > 0 and not drawn:
             drawn = (fixed * rng.gamma(f_shape, 1 / f_shape, size=block)).tolist()
@@ -76,10 +76,3 @@ def simulate(
             now = max(now, (math.floor(start / trigger + 5e-7) + 1) * trigger)
     latencies = np.repeat(np.array(ends), sizes) - arrivals
     return Simulated(latencies, np.array(sizes, dtype=float), np.array(seconds))
-
-
-def _count(times: list[float], done: int, now: float) -> int:
-    here = done
-    while here < len(times) and times[here] <= now:
-        here += 1
-    return here
