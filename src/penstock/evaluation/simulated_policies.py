@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import yaml
 
 from penstock.errors import ConfigurationError
+from penstock.evaluation.simulated_mead import simulated_mead
 from penstock.evaluation.simulation import STATIC, PipelinePolicy
 from penstock.plan.registry import make_policy, policy_names
 from penstock.ports import Policy
 
 # Every factory takes plain values by name, as those of the registry do.
-PIPELINE_POLICIES: Mapping[str, Callable[..., PipelinePolicy]] = {}
+PIPELINE_POLICIES: Mapping[str, Callable[..., PipelinePolicy]] = {
+    "mead": simulated_mead,
+    "m/g/1": partial(simulated_mead, "m/g/1"),
+    "gi/g/1": partial(simulated_mead, "gi/g/1"),
+}
 """Policies that decide for all operators together."""
 
 
@@ -43,7 +49,10 @@ def simulated_policy(text: str) -> Policy | PipelinePolicy | None:
             raise ConfigurationError(f"policy: {STATIC} takes no options; see fixed", field="policy")
         return None
     if name in PIPELINE_POLICIES:
-        return PIPELINE_POLICIES[name](**options)
+        try:
+            return PIPELINE_POLICIES[name](**options)
+        except TypeError as fault:
+            raise ConfigurationError(f"policy: {name}: {fault}", field="policy") from fault
     if name not in policy_names():
         known = ", ".join(simulated_policy_names())
         raise ConfigurationError(f"policy: unknown policy {name!r}; known: {known}", field="policy")
