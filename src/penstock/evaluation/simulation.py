@@ -219,14 +219,11 @@ class _Run:
 
 def _check_length(seconds: float, window_seconds: float, interval_seconds: float) -> None:
     """Refuse what would take days, which most often is a trace in another unit than was thought."""
-    for what, length, name in (
-        ("windows", window_seconds, "window_seconds"),
-        ("looks", interval_seconds, "interval_seconds"),
-    ):
+    for what, length in (("windows", window_seconds), ("looks", interval_seconds)):
         if seconds / length > _MOST_STEPS:
             raise ConfigurationError(
-                f"times: the trace lasts {seconds:.4g} s, that is {seconds / length:.2g} {what} {length:g} s apart; "
-                f"check the unit of its times, or give longer {name}",
+                f"times: the trace lasts {seconds:.4g} s, that is {seconds / length:.2g} {what} of {length:g} s; "
+                "check the unit of its times, or take a part of it",
                 field="times",
             )
 
