@@ -24,6 +24,9 @@ from penstock.workload.targets import STIFF, Targets
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+_TOLERANCE = 3e-4
+"""Part by which a step has to lower the sum of squares for the search of all rates to go on."""
+
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -96,6 +99,7 @@ def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int, famil
     theta, loss = least_squares(
         _chain_evaluate(kind.chains, chain.phases, wanted, pull=start), start[None], low, high,
         iterations=iterations, is_late=is_late, stiff=STIFF, retract=lambda rows: kind.on_moments(rows, wanted),
+        tolerance=_TOLERANCE,
     )  # fmt: skip
     if np.isfinite(loss[0]):
         mu, p = kind.chains(theta)

@@ -34,8 +34,11 @@ _CLOSE_QUEUE = 0.06
 """Error of the best composition's queue up to which chains of stages are not tried."""
 
 
-_STEPS, _SMALLER_STEPS, _AGAIN_STEPS = 24, 18, 7
+_STEPS, _SMALLER_STEPS, _AGAIN_STEPS = 24, 12, 7
 """Iterations of the search of all of a chain's rates: of the largest, of smaller ones, and from an earlier window's."""
+
+_HOPEFUL = 1.5
+"""Error of a chain's queue, in units of what is tolerable, up to which its rates are worth searching."""
 
 _GOOD_LOSS = 2.5
 """Loss up to which a fit taken on from the last window is good enough, whatever the last window's was."""
@@ -255,7 +258,7 @@ class _Fitting:
             if not reached or any(_is_settled(candidate) for candidate in reached):
                 continue
             # Free rates mend moments and autocorrelation, but hardly how regular a chain is, which the queue tells.
-            regular = [candidate for candidate in reached if _worst(candidate) <= QUEUE_BAR]
+            regular = [candidate for candidate in reached if _worst(candidate) <= _HOPEFUL * QUEUE_BAR]
             contenders = regular or [min(reached, key=lambda candidate: candidate.loss)]
             steps = _STEPS if family is None else _SMALLER_STEPS
             freed = [free for one in contenders for free in self._freed(one, targets, steps)]
