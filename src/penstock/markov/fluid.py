@@ -68,7 +68,13 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
     >>> first_return(Q, 1).Psi.tolist()
     [[[1.0]]]
     """
-    f = falling
+    try:
+        return _doubled(Q, falling)
+    except np.linalg.LinAlgError as error:
+        raise ConvergenceError("the fluid hardly ever falls", iterations=MOST_STEPS, residual=np.inf) from error
+
+
+def _doubled(Q: FloatArray, f: int) -> FirstReturn:
     S = _looked_at_once(Q)
     eye = np.eye(f)
     steps = 0

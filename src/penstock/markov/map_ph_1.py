@@ -44,6 +44,8 @@ from penstock.markov.conditions import FloatArray
 from penstock.markov.fluid import first_return
 from penstock.markov.phase_type import PH
 
+_MOST_REFINEMENTS = 20
+
 BALANCE = 1e-8
 """How far p0 + W e, which is computed from two sides, may be from 1 in the mean over the phases records arrive into."""
 
@@ -194,17 +196,30 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
 
 
 class AbsorptionSolver:
-    """Solves (I - P) x = b for stacks of P >= 0 with P e + p0 = e, without losing the digits of a small p0."""
+    """Solves (I - P) x = b, b >= 0, for stacks of P >= 0 with P e + p0 = e, keeping the digits of a small p0.
+
+    Raises
+    ------
+    ConvergenceError
+        If absorption is so rare that it is lost in rounding.
+    """
 
     def __init__(self, P: FloatArray, p0: FloatArray) -> None:
         self._P, self._p0 = P, p0
-        self._inverse = np.linalg.inv(np.eye(P.shape[1]) - P)
+        try:
+            self._inverse = np.linalg.inv(np.eye(P.shape[1]) - P)
+        except np.linalg.LinAlgError as error:
+            raise ConvergenceError("waiting hardly ever ends", iterations=0, residual=float(p0.min())) from error
 
     def solve(self, b: FloatArray) -> FloatArray:
         """Give x."""
         x = (self._inverse @ b[:, :, None])[:, :, 0]
-        for _ in range(2):
+        for _ in range(_MOST_REFINEMENTS):
             # (I - P) x = p0 x + sum over j of P_ij (x_i - x_j): refined with a residual in which nothing cancels.
             rest = b - self._p0 * x - (self._P * (x[:, :, None] - x[:, None, :])).sum(axis=2)
-            x = x + (self._inverse @ rest[:, :, None])[:, :, 0]
-        return x
+            change = (self._inverse @ rest[:, :, None])[:, :, 0]
+            x = np.asarray(x + change)
+            if (np.abs(change) <= 1e-13 * x).all():
+                return x
+        off = float((np.abs(change) / np.abs(x)).max())
+        raise ConvergenceError("waiting hardly ever ends", iterations=_MOST_REFINEMENTS, residual=off)
