@@ -85,12 +85,11 @@ def _stationary(moves: Moves) -> tuple[FloatArray, FloatArray]:
     x = spread * summed.stationary()
     if O == 1:
         return x, flow_of(x)
-    for _ in range(2):
-        mass = np.abs(step(step(x)))
-        whole = mass.sum(axis=0)
-        spread = np.where(whole > 0, mass / np.where(whole > 0, whole, 1.0), spread)
-        summed = _Summed(moves, merged, spread)
-        x = spread * summed.stationary()
+    mass = np.abs(step(step(step(x))))
+    whole = mass.sum(axis=0)
+    spread = np.where(whole > 0, mass / np.where(whole > 0, whole, 1.0), spread)
+    summed = _Summed(moves, merged, spread)
+    x = spread * summed.stationary()
 
     def whole_chain(d: FloatArray) -> FloatArray:
         return (d.reshape(O, G, m) - step(d.reshape(O, G, m))).ravel()

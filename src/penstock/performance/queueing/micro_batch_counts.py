@@ -77,17 +77,14 @@ def windows(D0: FloatArray, D1: FloatArray, times: FloatArray, outside: float) -
     busiest = float(D1.sum(axis=1).max())
     smallest = 0.1 * np.sqrt(2 * logarithm / (busiest * float(times.max()) + 1.0))
     s = np.geomspace(min(smallest, 1.0), 3.0, 28)
-    high, low = np.full(len(times), np.inf), np.zeros(len(times))
-    for signed in np.concatenate([s, -s]):
-        values, vectors = np.linalg.eig(D0 + np.exp(signed) * D1)
-        top = int(np.argmax(values.real))
-        v = np.abs(vectors[:, top].real)
-        spread = np.log(v.max() / max(v.min(), 1e-300))
-        bound = (values[top].real * times + spread + logarithm) / signed
-        if signed > 0:
-            high = np.minimum(high, bound)
-        else:
-            low = np.maximum(low, bound)
+    s = np.concatenate([s, -s])
+    values, vectors = np.linalg.eig(D0 + np.exp(s)[:, None, None] * D1)
+    top = np.argmax(values.real, axis=1)
+    chi = np.take_along_axis(values.real, top[:, None], axis=1)[:, 0]
+    v = np.abs(np.take_along_axis(vectors.real, top[:, None, None], axis=2)[:, :, 0])
+    spread = np.log(v.max(axis=1) / np.maximum(v.min(axis=1), 1e-300))
+    bounds = (chi[:, None] * times + (spread + logarithm)[:, None]) / s[:, None]
+    low, high = bounds[s < 0].max(axis=0), bounds[s > 0].min(axis=0)
     return np.floor(np.maximum(low, 0.0)), np.ceil(high) + 1.0
 
 

@@ -122,10 +122,12 @@ def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: Float
     """Gather pieces of like widths whose starts fall between the same two points, keeping their mean."""
     longest = float(start.max() + width.max())
     # Relative to the longest, so that what is gathered does not depend on the unit of time.
-    like = longest * np.exp(np.round(np.log(np.maximum(width / longest, _NARROWEST)) * _LIKE) / _LIKE)
-    slope = np.round(tilt * _LIKE) / _LIKE
-    start = start + (width * (0.5 - tilt / 6) - like * (0.5 - slope / 6))[:, None]
-    kinds, kind = np.unique(np.stack([like, slope]), axis=1, return_inverse=True)
+    sizes = np.round(np.log(np.maximum(width / longest, _NARROWEST)) * _LIKE)
+    slopes = np.round(tilt * _LIKE)
+    keys, kind = np.unique(sizes * (4 * _LIKE) + slopes, return_inverse=True)
+    kinds = np.empty((2, len(keys)))
+    kinds[0, kind], kinds[1, kind] = longest * np.exp(sizes / _LIKE), slopes / _LIKE
+    start = start + (width * (0.5 - tilt / 6) - kinds[0, kind] * (0.5 - kinds[1, kind] / 6))[:, None]
     low, high = float(start.min()), float(start.max())
     density, edges = np.histogram(start, bins=4096, range=(low, high), weights=np.abs(share))
     so_far = np.concatenate([[0.0], np.cumsum(density)])
@@ -133,7 +135,7 @@ def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: Float
     points = np.unique(np.concatenate([points, np.linspace(low, high, _BINS // 2)]))
     cell = np.clip(np.searchsorted(points, start, side="right") - 1, 0, len(points) - 2)
     part = (start - points[cell]) / (points[cell + 1] - points[cell])
-    place = (np.ravel(kind)[:, None] * len(points) + cell).ravel()
+    place = (kind[:, None] * len(points) + cell).ravel()
     cells = kinds.shape[1] * len(points)
     table: FloatArray = np.bincount(place, (share * (1 - part)).ravel(), cells).astype(float)
     table += np.bincount(place + 1, (share * part).ravel(), cells)

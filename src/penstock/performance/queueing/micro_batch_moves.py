@@ -92,9 +92,12 @@ def build_moves(arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencie
             # evenly spread, and it matters only once the backlog is gone.
             for even, weight in enumerate(_even_offsets(O)):
                 entries.add(rows, base + column, even, np.full(behind.size, full_q[column] * weight))
+    mixture, used = entries.matrix(O * G, O)
+    time_of, shift = time_of[used], shift[used]
+    kept, time_of = np.unique(time_of, return_inverse=True)
+    times = times[kept]
     counts = count_matrices(arrivals.D0, arrivals.D1, times, frequencies, _OUTSIDE)
     blocks, beyond = _blocks(arrivals, server, nodes, counts, time_of=time_of, shift=shift)
-    mixture = entries.matrix(O * G, len(time_of), O)
     return Moves(nodes, offsets, counts, times, time_of, shift, blocks, beyond, mixture)
 
 
@@ -107,9 +110,13 @@ class _Entries:
     def add(self, rows: IntArray, moves: IntArray, goals: IntArray | int, values: FloatArray) -> None:
         self._parts.append((rows, moves, np.broadcast_to(np.asarray(goals), rows.shape), values))
 
-    def matrix(self, rows: int, moves: int, offsets: int) -> sparse.csr_array:
+    def matrix(self, rows: int, offsets: int) -> tuple[sparse.csr_array, IntArray]:
+        """Give the mixture over the moves that are made at all, and their numbers."""
         row, move, goal, value = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        return sparse.csr_array((value, (row, move * offsets + goal)), shape=(rows, moves * offsets))
+        used, index = np.unique(move[value != 0], return_inverse=True)
+        some = value != 0
+        columns = index * offsets + goal[some]
+        return sparse.csr_array((value[some], (row[some], columns)), shape=(rows, len(used) * offsets)), used
 
 
 def _next_offset(ends: FloatArray, server: MicroBatch, offsets: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -162,17 +169,17 @@ def _blocks(
     beyond = np.zeros((len(time_of), m))
     to_first = np.eye(m) if server.trigger is not None else arrivals.P
     by_source = counts.mass.sum(axis=3)
-    for k in np.unique(time_of):
+    points = counts.at[time_of] + shift[:, None]
+    carry = interpolation(points.ravel(), nodes, breaks).reshape(len(time_of), M, G)
+    over = (points > nodes[-1]).astype(float)
+    for k in range(len(counts.at)):
         moves = np.flatnonzero(time_of == k)
-        points = counts.at[k][None, :] + shift[moves][:, None]
-        carry = interpolation(points.ravel(), nodes, breaks).reshape(len(moves), M, G)
-        carried = counts.mass[k].reshape(M, m * m).T @ carry.transpose(1, 0, 2).reshape(M, -1)
+        carried = counts.mass[k].reshape(M, m * m).T @ carry[moves].transpose(1, 0, 2).reshape(M, -1)
         carried = carried.reshape(m, m, len(moves), G)
         blocks[moves] = carried.transpose(2, 0, 3, 1)
-        beyond[moves] = (points > nodes[-1]).astype(float) @ by_source[k]
-        for move in moves:
-            if shift[move] == 0:
-                blocks[move, :, 0, :] += counts.none[k] @ to_first
+        beyond[moves] = over[moves] @ by_source[k]
+        for move in moves[shift[moves] == 0]:
+            blocks[move, :, 0, :] += counts.none[k] @ to_first
         behind = moves[shift[moves] > 0]
         if behind.size:
             stay = interpolation(shift[behind], nodes, breaks)
