@@ -33,8 +33,13 @@ from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.screening import single_records
+from penstock.performance.streams import visited
 from penstock.ports import PathPrediction
 from penstock.records import Allocation
+
+_HOPELESS = 10.0
+"""Times the bound beyond which it does not matter by how much it is broken."""
 
 
 class _Answer(Laws):
@@ -144,14 +149,14 @@ class PipelineLatency:
     def _solve(self, name: str, share: float, process: MAP) -> Response:
         operator, visits = self.pipeline.operator(name), self.pipeline.visits[name]
         allocation = Allocation(operator.executors, share)
-        stream = _visited(process, visits)
+        stream = visited(process, visits)
         if isinstance(operator.demand, BatchDemand):
             moved = operator.demand.moved(self._errors, stream.rate, allocation) if self._errors else operator.demand
-            return solve_micro_batch(
-                MAP.poisson(stream.rate) if self.model == "m/g/1" else stream, moved.at(allocation)
+            return self._solve_batches(
+                name, moved, MAP.poisson(stream.rate) if self.model == "m/g/1" else stream, allocation
             )
         # Each executor has a queue of its own, and its part of the stream.
-        stream = _visited(stream, 1.0 / operator.executors)
+        stream = visited(stream, 1.0 / operator.executors)
         service = operator.demand.moved(self._errors).at(allocation)
         if self.model == "m/g/1":
             return solve_m_g_1(stream.rate, service)
@@ -159,12 +164,22 @@ class PipelineLatency:
             return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
         return solve_map_ph_1(stream, service)
 
+    def _solve_batches(self, name: str, demand: BatchDemand, stream: MAP, allocation: Allocation) -> Response:
+        """The micro-batch queue; but where single records would already take far too long, their queue will do.
 
-def _visited(process: MAP, visits: float) -> MAP:
-    """The source's process at the rate of an operator: some of its records, or all of them and more, evenly denser."""
-    if visits == 1.0:
-        return process
-    return process.thinned(visits) if visits < 1.0 else process.with_rate(visits * process.rate)
+        Served one by one and without the fixed time, records are done no later than in batches. Beyond so many times
+        the bound, how much later does not matter, and the micro-batch queue is the dearer to solve the fuller it is.
+        """
+        server = demand.at(allocation)
+        if server.utilisation(stream.rate) >= 1.0:
+            return solve_micro_batch(stream, server)
+        least = solve_map_ph_1(stream, single_records(demand, allocation))
+        for path in self.paths:
+            if name in path:
+                p, limit = self.pipeline.probability(path), _HOPELESS * self.pipeline.bound(path)
+                if (least.mean if p is None else least.percentile(p)) <= limit:
+                    return solve_micro_batch(stream, server)
+        return least
 
 
 def _require_means(pipeline: PipelineModel) -> None:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of many arrival processes are likely to be the worst, told cheaply.
+
+A micro-batch queue takes a hundred times as long to solve as a queue of single records, and more the burstier it is.
+Processes are ranked by three terms that are soon told, in the statistic of the objective: the queue of single records
+with the same work, which waits for long bursts as batches do; the settled batch T = f / (1 - rho), of which a record
+sees one and a half; and how much two batches, the running one and its own, vary with the records that arrive during T,
+by their index of dispersion.
+Once with all the CPU, once with half of it: the worst of both ranks are kept. That is a guess: the worst of those kept
+may be some percent better than the worst of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import ndtri
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH
+from penstock.performance.demand import BatchDemand
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.streams import visited
+from penstock.records import Allocation
+
+STAGES = 4
+"""Of the Erlang distribution that stands for a record's time, which hardly varies within a batch."""
+_RIDES = 1.5
+"""A record waits half a batch on average, and rides with its own."""
+
+
+def worst_processes(pipeline: PipelineModel, workload: Mapping[str, MAP], count: int = 2) -> dict[str, MAP]:
+    """Give the processes under which the paths are likely to be slowest, in their order: `count` for each rank.
+
+    Examples
+    --------
+    >>> from penstock.records import Objective
+    >>> pipeline = PipelineModel([OperatorModel("a", BatchDemand(0.2, 0.01))], Objective("p95", 5.0))
+    >>> list(worst_processes(pipeline, {"calm": MAP.poisson(5.0), "busy": MAP.poisson(40.0)}, count=1))
+    ['busy']
+    """
+    if count < 1:
+        raise ConfigurationError(f"count: {count} must be at least 1", field="count")
+    kept: set[str] = set()
+    labels = list(workload)
+    for share in (1.0, 0.5):
+        for path in pipeline.paths:
+            p = pipeline.probability(path)
+            told = [
+                [_judged(pipeline.operator(name), visited(process, pipeline.visits[name]), share, p) for name in path]
+                for process in workload.values()
+            ]
+            seconds = np.array([sum(time for time, _ in one) for one in told])
+            load = np.array([max(load for _, load in one) for one in told])
+            kept.update(labels[i] for i in np.lexsort((load, seconds))[-count:])
+    return {label: process for label, process in workload.items() if label in kept}
+
+
+def single_records(demand: BatchDemand, allocation: Allocation) -> PH:
+    """The time of a record, were it served alone and the fixed time free."""
+    return PH.erlang(STAGES, mean=demand.at(allocation).per_record)
+
+
+def _judged(operator: OperatorModel, stream: MAP, share: float, p: float | None) -> tuple[float, float]:
+    """A latency that ranks processes, and the utilisation."""
+    allocation = Allocation(operator.executors, share)
+    if not isinstance(operator.demand, BatchDemand):
+        answer = solve_map_ph_1(visited(stream, 1.0 / operator.executors), operator.demand.at(allocation))
+        return answer.mean if p is None else answer.percentile(p), answer.utilisation
+    answer = solve_map_ph_1(stream, single_records(operator.demand, allocation))
+    if not answer.is_stable:
+        return answer.mean, answer.utilisation
+    server, left = operator.demand.at(allocation), 1.0 - answer.utilisation
+    batch = server.fixed / left
+    varies = math.sqrt(stream.rate * batch * float(stream.idc(batch))) * server.per_record / left
+    seconds = answer.mean if p is None else answer.percentile(p) + 2.0 * float(ndtri(p)) * varies
+    return seconds + _RIDES * batch, answer.utilisation
