@@ -7,7 +7,7 @@ Module              What it gives
 moments, counts     a window or a series of counts in numbers, each with a standard error
 sliding             moments and autocorrelation of a window that slides
 replay_queue        the window replayed through a queue: what a fit has to predict
-fit_map             the best processes for a window
+fit_map             the best processes for a window; `fitting`: in which order they are searched
 estimate            several windows, one estimate
 change              whether two windows differ by more than chance
 simple_fits         windows that need no search
