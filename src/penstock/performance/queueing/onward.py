@@ -45,6 +45,7 @@ MOST_STATES = 48
 _GEOMETRIC = 1e-6
 _MOST_ETA = 1e4
 _CONSERVED = 1e-6
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def onward_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES
                     f"{most_states}; fit the service with fewer phases",
                     field="most_states",
                 )
-    return _conserving(arrivals.asymptotic_idc, idle, runs, service)
+    return _simplest(_conserving(arrivals.asymptotic_idc, idle, runs, service))
 
 
 def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
@@ -171,6 +172,18 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
         else:
             high, most = eta, made
     return made
+
+
+def _simplest(process: MAP) -> MAP:
+    """Give the Poisson process where this is one in more phases: as many phases would be carried on for nothing."""
+    n = process.order
+    shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
+    exponential = np.cumprod(np.arange(1.0, 2 * n))
+    if np.all(np.abs(shape / exponential - 1.0) <= _SAME) and np.all(
+        np.abs(process.autocorrelation(np.arange(1, n + 1))) <= _SAME
+    ):
+        return MAP.poisson(process.rate)
+    return process
 
 
 def _assembled(eta: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
