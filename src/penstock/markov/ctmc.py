@@ -155,13 +155,15 @@ def eliminate(rates: FloatArray) -> FloatArray:
     A = np.array(rates, dtype=np.float64)
     n = len(A)
     for k in range(n - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
-        A[:k, :k] += np.outer(A[:k, k], A[k, :k])
+        row, column = A[k, :k], A[:k, k]
+        column /= np.add.reduce(row)
+        A[:k, :k] += column[:, None] * row
     pi = np.ones(n)
     for k in range(1, n):
-        pi[k] = pi[:k] @ A[:k, k]
-        if pi[k] > 1e150:  # keeps products of many large ratios from overflowing
-            pi[: k + 1] /= pi[k]
+        weight = pi[:k] @ A[:k, k]
+        pi[k] = weight
+        if weight > 1e150:  # keeps products of many large ratios from overflowing
+            pi[: k + 1] /= weight
     normalised: FloatArray = pi / pi.sum()
     return normalised
 

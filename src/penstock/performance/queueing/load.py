@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.markov import MAP, PH, ctmc
+from penstock.markov import MAP, PH
 
 SATURATION = 1.0 - 1e-12
 """Utilisation from which on a queue counts as saturated: nearer to one the difference is rounding."""
@@ -25,7 +25,7 @@ def check_processes(arrivals: object, service: object, kind: type[MAP] | type[PH
 
 def entered(service: PH) -> PH:
     """Give the service time without the phases that are never entered."""
-    kept = ctmc.reachable(service.T > 0, service.alpha > 0)
+    kept = service.alpha @ service.M > 0.0
     if kept.all():
         return service
     phases = np.ix_(kept, kept)
