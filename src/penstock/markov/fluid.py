@@ -25,11 +25,13 @@ All functions take stacks of fluids along the first axis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy.linalg.lapack import dgesv
 
 from penstock.errors import ConvergenceError
-from penstock.markov.conditions import FloatArray
+from penstock.markov.conditions import FloatArray, frozen
 
 MOST_STEPS = 80
 _LAST = 1e-9
@@ -77,22 +79,23 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
 
 def _doubled(Q: FloatArray, f: int) -> FirstReturn:
     S = _looked_at_once(Q)
-    eye = np.eye(f)
+    eye = _identity(f)
     steps = 0
     while (rising := float(S[:, f:, f:].max())) > _LAST and steps < MOST_STEPS:
         # [[G H, G F], [F H, F F]], then with X = (I - G H)^-1 [E, G F] the new blocks [[0, G], [H, F F]] + [E; F H] X.
         products = S[:, :, f:] @ S[:, f:, :]
-        turn = np.linalg.inv(eye - products[:, :f, :f])
+        turn = eye - products[:, :f, :f]
         products[:, :f, :f] = S[:, :f, :f]
         S[:, :f, :f] = 0.0
         S[:, f:, f:] = products[:, f:, f:]
-        S += products[:, :, :f] @ (turn @ products[:, :f, :])
-        S /= np.add.reduce(S, axis=2, keepdims=True)
+        S += products[:, :, :f] @ _solved(turn, products[:, :f, :])
+        if steps % 2:  # the sum of a row doubles its rounding with each step
+            S /= np.add.reduce(S, axis=2, keepdims=True)
         steps += 1
     # One last step, of H alone: what would still rise after it is rounding.
     E, G, H = S[:, :f, :f], S[:, :f, f:], S[:, f:, :f]
     met = S[:, :, f:] @ H
-    Psi = H + met[:, f:] @ (np.linalg.inv(eye - met[:, :f]) @ E)
+    Psi = H + met[:, f:] @ _solved(eye - met[:, :f], E)
     Psi /= np.add.reduce(Psi, axis=2, keepdims=True)
     residuals = _residuals(Q, f, Psi)
     worst = float(residuals.max())
@@ -103,27 +106,44 @@ def _doubled(Q: FloatArray, f: int) -> FirstReturn:
 
 def _looked_at_once(Q: FloatArray) -> FloatArray:
     """Give (gamma I - Q)^-1 (gamma I + Q) = 2 (I - Q / gamma)^-1 - I."""
-    eye = np.eye(Q.shape[1])
+    eye = _identity(Q.shape[1])
     gamma = -np.diagonal(Q, axis1=1, axis2=2).min(axis=1)[:, None, None]
-    S: FloatArray = 2.0 * np.linalg.inv(eye - Q / gamma) - eye
+    S: FloatArray = np.asarray(np.linalg.inv(eye - Q / gamma), dtype=np.float64)
+    S *= 2.0
+    S -= eye
     np.maximum(S, 0.0, out=S)
-    S /= S.sum(axis=2, keepdims=True)
+    S /= np.add.reduce(S, axis=2, keepdims=True)
     return S
 
 
 def _resting(E: FloatArray, returns: FloatArray) -> FloatArray:
     """Give the limit of the phases at level 0, from E after 2^k looks and the returns G Psi to level 0 before."""
     # E = (I - G Psi) P^(2^k), P being the chain at level 0 seen once per look: squared until its rows agree.
-    P = np.linalg.inv(np.eye(E.shape[1]) - returns) @ E
+    P = _solved(_identity(E.shape[1]) - returns, E)
     for _ in range(MOST_STEPS):
-        P /= P.sum(axis=2, keepdims=True)
+        P = P @ P
+        P /= np.add.reduce(P, axis=2, keepdims=True)
         spread = float((P.max(axis=1) - P.min(axis=1)).max())
         P = P @ P
         if spread <= 1e-10:  # its square is rounding
-            P = P.mean(axis=1)
-            return np.asarray(P / P.sum(axis=1, keepdims=True))
-        P = P @ P
+            resting = P.mean(axis=1)
+            return np.asarray(resting / resting.sum(axis=1, keepdims=True))
     raise ConvergenceError("the phases at level 0 do not settle", iterations=MOST_STEPS, residual=spread)
+
+
+def _solved(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Give A^-1 B for stacks; a stack of one, the commonest, goes to LAPACK without detour."""
+    if len(A) > 1:
+        return np.asarray(np.linalg.inv(A) @ B)
+    _, _, X, info = dgesv(A[0], B[0])
+    if info:
+        raise np.linalg.LinAlgError("singular matrix")
+    return np.asarray(X[None])
+
+
+@lru_cache(maxsize=64)
+def _identity(size: int) -> FloatArray:
+    return frozen(np.eye(size))
 
 
 def _residuals(Q: FloatArray, f: int, Psi: FloatArray) -> FloatArray:

@@ -108,19 +108,13 @@ class Services:
 class Sojourns:
     """A stack of solved queues; shapes (queues, n), (queues, n, n m), ... as the symbols of the module say."""
 
+    services: Services
     pi: FloatArray
     Psi: FloatArray
     xi: FloatArray
     p0: FloatArray
     W: FloatArray
-    T_back: FloatArray
-    r: FloatArray
-    rest: FloatArray
-    """Mean of a service time seen backwards, from each phase."""
-    rest_square: FloatArray
-    """Second moment of the same."""
-    end: FloatArray
-    """Probability that a service ends in each phase, v_j t_j: where its time seen backwards starts."""
+    v: FloatArray
     residuals: FloatArray
 
     def waiting_moments(self, count: int = 1) -> tuple[FloatArray, ...]:
@@ -128,25 +122,36 @@ class Sojourns:
         k, n, _ = self.W.shape
         W = self.W.reshape(k, n, n, -1)
         solver = AbsorptionSolver(W.sum(axis=3), self.p0)
-        ahead = (W @ self.rest[:, None, :, None])[:, :, :, 0]  # rest of the service met first, by the next phase
+        # Moments of a service seen backwards from each phase: v M / v and 2 v M^2 / v.
+        stay, once = self._stay[:, None, :, None], self.v[:, None, :] @ self.services.M
+        rest = once.transpose(0, 2, 1)[:, None] / stay
+        ahead = (W @ rest)[:, :, :, 0]  # rest of the service met first, by the next phase
         w1 = solver.solve(ahead.sum(axis=2))
         if count == 1:
             return (w1,)
-        square = (W @ self.rest_square[:, None, :, None]).sum(axis=(2, 3))
+        rest_square = 2.0 * (once @ self.services.M).transpose(0, 2, 1)[:, None] / stay
+        square = (W @ rest_square).sum(axis=(2, 3))
         return w1, solver.solve(square + 2.0 * (ahead * w1[:, None, :]).sum(axis=2))
 
     def start(self) -> FloatArray:
         """Give the probabilities of the phases the sojourn time starts in."""
-        return np.asarray((self.pi[:, :, None] * self.end[:, None, :]).reshape(len(self.pi), -1))
+        end = self.v * self.services.t  # where a service ends, and its time seen backwards starts
+        return np.asarray((self.pi[:, :, None] * end[:, None, :]).reshape(len(self.pi), -1))
 
     def chain(self) -> tuple[FloatArray, FloatArray]:
         """Give A and a."""
         k, n, size = self.W.shape
         m = size // n
-        A = (self.r[:, None, :, None] * self.W[:, :, None, :]).reshape(k, n, m, n, m)
+        r = self.services.alpha / self._stay
+        T_back = self.services.T.transpose(0, 2, 1) * self.v[:, None, :] / self._stay[:, :, None]
+        A = (r[:, None, :, None] * self.W[:, :, None, :]).reshape(k, n, m, n, m)
         i = np.arange(n)
-        A[:, i, :, i, :] += self.T_back
-        return A.reshape(k, size, size), (self.p0[:, :, None] * self.r[:, None, :]).reshape(k, size)
+        A[:, i, :, i, :] += T_back
+        return A.reshape(k, size, size), (self.p0[:, :, None] * r[:, None, :]).reshape(k, size)
+
+    @property
+    def _stay(self) -> FloatArray:
+        return np.where(self.v > 0.0, self.v, 1.0)  # phases of a service that are never entered have no weight
 
 
 def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
@@ -158,41 +163,28 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
         If one of the chains could not be solved.
     """
     D0, D1, pi = arrivals.D0, arrivals.D1, arrivals.pi
-    alpha, T, t, M = services.alpha, services.T, services.t, services.M
-    k, n, m = len(D0), D0.shape[1], T.shape[1]
+    k, n, m = len(D0), D0.shape[1], services.T.shape[1]
     Q = np.zeros((k, n + n * m, n + n * m))
     i = np.arange(n)
     Q[:, :n, :n] = D0
-    Q[:, :n, n:] = (D1[:, :, :, None] * alpha[:, None, None, :]).reshape(k, n, n * m)
-    Q[:, n:, n:].reshape(k, n, m, n, m, copy=False)[:, i, :, i, :] = T
-    Q[:, n:, :n].reshape(k, n, m, n, copy=False)[:, i, :, i] = t
+    Q[:, :n, n:] = (D1[:, :, :, None] * services.alpha[:, None, None, :]).reshape(k, n, n * m)
+    Q[:, n:, n:].reshape(k, n, m, n, m, copy=False)[:, i, :, i, :] = services.T
+    Q[:, n:, :n].reshape(k, n, m, n, copy=False)[:, i, :, i] = services.t
     found = first_return(Q, n)
-    v = (alpha[:, None, :] @ M)[:, 0, :]
+    v = (services.alpha[:, None, :] @ services.M)[:, 0, :]
     xi = found.resting * (1.0 / arrivals.rate - v.sum(axis=1))[:, None]
-    share, stay = np.where(pi > 0.0, pi, 1.0), np.where(v > 0.0, v, 1.0)
+    entered = bool(pi.all())
+    share = pi if entered else np.where(pi > 0.0, pi, 1.0)
     p0 = (xi[:, None, :] @ D1)[:, 0, :] / share
     weighted = (found.Psi @ D1) * (pi[:, :, None] * v[:, None, :]).reshape(k, n * m, 1)
     W = weighted.transpose(0, 2, 1) / share[:, :, None]
     total = W.sum(axis=2) + p0
-    if not pi.all():  # phases into which nothing arrives are in no sum: they are given the way out
+    if not entered:  # phases into which nothing arrives are in no sum: they are given the way out
         p0, total = np.where(pi > 0.0, p0, 1.0), np.where(pi > 0.0, total, 1.0)
     off = float((pi * np.abs(total - 1.0)).sum(axis=1).max())
     if not off <= BALANCE:
         raise ConvergenceError("the queue's phases do not balance", iterations=found.steps, residual=off)
-    once = v[:, None, :] @ M
-    return Sojourns(
-        pi=pi,
-        Psi=found.Psi,
-        xi=xi,
-        p0=p0 / total,
-        W=W / total[:, :, None],
-        T_back=T.transpose(0, 2, 1) * v[:, None, :] / stay[:, :, None],
-        r=alpha / stay,
-        rest=once[:, 0, :] / stay,
-        rest_square=2.0 * (once @ M)[:, 0, :] / stay,
-        end=v * t,
-        residuals=found.residuals,
-    )
+    return Sojourns(services, pi, found.Psi, xi, p0 / total, W / total[:, :, None], v, found.residuals)
 
 
 class AbsorptionSolver:

@@ -17,7 +17,6 @@ A, a       K seen backwards, A[x, y] = theta_y K[y, x] / theta_x, and its rates 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +46,7 @@ class SolvedMapService:
         """Give A and a."""
         return self.A, self.a
 
-    def mean_and_variance(self, start: FloatArray) -> tuple[float, Callable[[], float]]:
+    def mean_and_variance(self, start: FloatArray) -> tuple[float, float]:
         """Give the mean and the variance of the absorption time from a start."""
         leaving = self.A.sum(axis=1) - self.A.diagonal() + self.a
         P = self.A / leaving[:, None]
@@ -56,8 +55,7 @@ class SolvedMapService:
         first = solver.solve(1.0 / leaving[None])
         second = solver.solve(2.0 * first / leaving)
         mean = float(start @ first[0])
-        variance = max(float(start @ second[0]) - mean * mean, 0.0)
-        return mean, lambda: variance
+        return mean, max(float(start @ second[0]) - mean * mean, 0.0)
 
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Give the probabilities of the phases with one record in the queue, and the matrix R."""

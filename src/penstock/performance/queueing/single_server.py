@@ -18,7 +18,7 @@ from penstock.markov.lags import as_lags
 from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
 from penstock.performance.queueing.load import SATURATION, check_processes, entered
 from penstock.performance.queueing.many import ManyAnswers, solve_many
-from penstock.performance.queueing.map_service import solve_map_service
+from penstock.performance.queueing.map_service import SolvedMapService, solve_map_service
 from penstock.performance.queueing.response import Saturated
 from penstock.performance.queueing.time_distribution import TimeChain, TimeDistribution
 
@@ -133,12 +133,19 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
         TimeDistribution(
             utilisation,
             waiting_mean + service.mean,
-            lambda: waiting_variance() + service.variance,
-            start=solved.start()[0],
+            variance=lambda: waiting_variance() + service.variance,
+            start=lambda: solved.start()[0],
             zero=0.0,
             chain=chain,
         ),
-        TimeDistribution(utilisation, waiting_mean, waiting_variance, start=pi @ solved.W[0], zero=zero, chain=chain),
+        TimeDistribution(
+            utilisation,
+            waiting_mean,
+            variance=waiting_variance,
+            start=lambda: np.asarray(pi @ solved.W[0]),
+            zero=zero,
+            chain=chain,
+        ),
         arrivals.rate,
         levels,
     )
@@ -168,9 +175,15 @@ def solve_map_map_1(arrivals: MAP, service: MAP) -> SingleServer | Saturated:
         return Saturated(utilisation)
     solved = solve_map_service(arrivals, service)
     chain = TimeChain(solved.chain)
-    starts = ((solved.sojourn_start, 0.0), (solved.waiting_start, solved.waiting_zero))
-    sojourn, waiting = (
-        TimeDistribution(utilisation, *solved.mean_and_variance(start), start=start, zero=zero, chain=chain)
-        for start, zero in starts
+    return SingleServer(
+        _answer(solved, solved.sojourn_start, 0.0, chain),
+        _answer(solved, solved.waiting_start, solved.waiting_zero, chain),
+        arrivals.rate,
+        solved.levels,
     )
-    return SingleServer(sojourn, waiting, arrivals.rate, solved.levels)
+
+
+def _answer(solved: SolvedMapService, start: FloatArray, zero: float, chain: TimeChain) -> TimeDistribution:
+    mean, variance = solved.mean_and_variance(start)
+    utilisation = solved.arrivals.rate * solved.service.mean
+    return TimeDistribution(utilisation, mean, variance=lambda: variance, start=lambda: start, zero=zero, chain=chain)

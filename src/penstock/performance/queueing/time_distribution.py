@@ -67,7 +67,7 @@ class TimeDistribution:
     variance
         Gives the variance of the time when it is first asked for.
     start
-        Probability of starting in each phase of the chain; what is missing from one is the probability of time 0.
+        Gives, in proportion, the probabilities of starting in each phase of the chain if the time is not 0.
     zero
         Probability of time 0.
     chain
@@ -80,9 +80,9 @@ class TimeDistribution:
         self,
         utilisation: float,
         mean: float,
-        variance: Callable[[], float],
         *,
-        start: FloatArray,
+        variance: Callable[[], float],
+        start: Callable[[], FloatArray],
         zero: float,
         chain: TimeChain,
     ) -> None:
@@ -90,13 +90,18 @@ class TimeDistribution:
         self.mean = mean
         self._variance = variance
         self.zero = zero
-        self._start = start / start.sum()
+        self._give_start = start
         self._chain = chain
 
     @cached_property
     def variance(self) -> float:
         """Variance of the time."""
         return self._variance()
+
+    @cached_property
+    def _start(self) -> FloatArray:
+        start = self._give_start()
+        return np.asarray(start / start.sum())
 
     def percentile(self, p: float) -> float:
         """Give the time that a share `p` of the records stays within."""
