@@ -14,7 +14,9 @@ from penstock.markov import MAP, PH, map2_from_moments
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.queueing.graph import PipelineGraph, Stream
 from penstock.performance.queueing.micro_batch import solve_micro_batch
+from penstock.performance.queueing.network import Operator, solve_network
 from penstock.performance.queueing.series import Series
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.records import Allocation, Objective
@@ -151,6 +153,46 @@ def test_rates_follow_selectivity_and_executors() -> None:
     more = PipelineLatency(log_analysis(Objective("mean", 0.5), selectivity=2.0), WORKLOAD)
     _, told = more.predict({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
     assert told.utilisation["matcher"] == pytest.approx(40 * 0.016)
+
+
+@pytest.mark.parametrize("means", [(0.02, 0.01), (0.01, 0.02), (0.02, 0.02)])
+def test_onward_is_the_network_of_departures(means: tuple[float, float]) -> None:
+    """Operators in a row are solved as `solve_network` does it, whatever their order."""
+    chain = PipelineModel(
+        [OperatorModel("a", demand(means[0])), OperatorModel("b", demand(means[1]), ("a",))], Objective("p95", 0.2)
+    )
+    graph = PipelineGraph(("a", "b"), (Stream("in", None, ("a",)), Stream("mid", "a", ("b",))))
+    services = {name: Operator(PH.erlang(2, mean=mean)) for name, mean in zip("ab", means, strict=True)}
+    (truth,) = solve_network(graph, services, {"in": BURSTY}).paths.values()
+    (told,) = PipelineLatency(chain, {"b": BURSTY}, flow="onward").predict({"a": 1.0, "b": 1.0})
+    assert told.seconds == pytest.approx(truth.percentile(0.95), rel=5e-3)
+    (safe,) = PipelineLatency(chain, {"b": BURSTY}).predict({"a": 1.0, "b": 1.0})
+    assert safe.seconds > told.seconds if means[0] == means[1] else safe.seconds == pytest.approx(told.seconds, rel=0.1)
+
+
+def test_onward_means_of_poisson_streams_are_those_of_queues_alone() -> None:
+    """What leaves M/M/1 is Poisson again, so that nothing changes."""
+    chain = PipelineModel(
+        [
+            OperatorModel("a", RecordDemand(PH.exponential(mean=0.02))),
+            OperatorModel("b", RecordDemand(PH.exponential(mean=0.03)), ("a",)),
+            OperatorModel("c", RecordDemand(PH.exponential(mean=0.025)), ("b",)),
+        ],
+        Objective("mean", 1.0),
+    )
+    (told,) = PipelineLatency(chain, {"calm": MAP.poisson(20.0)}, flow="onward").predict({"a": 1.0, "b": 1.0, "c": 1.0})
+    assert told.seconds == pytest.approx(1 / (50 - 20) + 1 / (1 / 0.03 - 20) + 1 / (40 - 20))
+
+
+def test_onward_leaves_what_saturates_an_answer() -> None:
+    """Below an operator that cannot keep up, the others are told as if all records came."""
+    latency = PipelineLatency(log_analysis(Objective("p95", 0.5)), {"calm": MAP.poisson(80.0)}, flow="onward")
+    other, stuck = latency.predict({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
+    assert stuck.seconds == np.inf
+    assert np.isfinite(other.seconds)
+    assert np.isfinite(stuck.operator_seconds["parser"])
+    with pytest.raises(ConfigurationError, match="flow"):
+        PipelineLatency(log_analysis(Objective("p95", 0.5)), WORKLOAD, flow="sideways")  # type: ignore[arg-type]
 
 
 def test_an_uncertain_demand_can_be_taken_on_the_slow_side() -> None:
