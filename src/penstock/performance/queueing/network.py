@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import sqrt
 
@@ -151,6 +152,9 @@ class _Network:
     def __init__(self, graph: PipelineGraph, operators: Mapping[str, Operator], most_states: int) -> None:
         self._graph, self._operators, self._most_states = graph, operators, most_states
         self.answers: dict[str, OperatorAnswer] = {}
+        # Paths share their beginnings: nothing is solved twice.
+        self._responses: dict[tuple[str, MAP], Response] = {}
+        self._departures: dict[tuple[str, MAP], MAP] = {}
 
     def spread(self, arrivals: Mapping[str, MAP]) -> None:
         """Solve every operator with what comes to it."""
@@ -159,10 +163,9 @@ class _Network:
             inputs = [arrivals[s.name] if s.writer is None else leaving[s.writer] for s in self._graph.inputs(name)]
             coming = merge(inputs, most_states=self._most_states)
             operator = self._operators[name]
-            response = _response(operator, coming)
-            self.answers[name] = OperatorAnswer(coming, response)
+            self.answers[name] = OperatorAnswer(coming, self._response(name, coming))
             if self._graph.following(name):
-                leaving[name] = selected(self._onward(operator, coming, response), operator.selectivity)
+                leaving[name] = selected(self._onward(name, coming), operator.selectivity)
 
     def along(self, path: tuple[str, ...]) -> list[_Part]:
         """Give the parts of the time along a path, runs of the same records in order of falling utilisation."""
@@ -170,12 +173,10 @@ class _Network:
         for run in self._runs(path):
             coming = self.answers[run[0]].arrivals
             ordered = sorted(run, key=lambda name: -round(self.answers[name].response.utilisation, 9))
-            for place, name in enumerate(ordered):
-                operator = self._operators[name]
-                response = self.answers[name].response if name == run[place] == run[0] else _response(operator, coming)
-                parts.append(_part(operator, coming, response))
+            for name in ordered:
+                parts.append(_part(self._operators[name], coming, self._response(name, coming)))
                 if name != ordered[-1]:
-                    coming = self._onward(operator, coming, response)
+                    coming = self._onward(name, coming)
         return parts
 
     def until_done(self, readers: tuple[str, ...]) -> list[_Part]:
@@ -202,16 +203,24 @@ class _Network:
                 runs.append([name])
         return runs
 
-    def _onward(self, operator: Operator, coming: MAP, response: Response) -> MAP:
-        if not response.is_stable:
+    def _response(self, name: str, coming: MAP) -> Response:
+        if (name, coming) not in self._responses:
+            operator = self._operators[name]
+            solve = operator.solve or partial(solve_map_ph_1, service=operator.service)
+            self._responses[name, coming] = solve(coming)
+        return self._responses[name, coming]
+
+    def _onward(self, name: str, coming: MAP) -> MAP:
+        if (name, coming) not in self._departures:
+            self._departures[name, coming] = self._leaving(self._operators[name], name, coming)
+        return self._departures[name, coming]
+
+    def _leaving(self, operator: Operator, name: str, coming: MAP) -> MAP:
+        if not self._response(name, coming).is_stable:
             return MAP.renewal(operator.service)  # always busy
         if operator.solve is None:
             return onward_process(coming, operator.service, most_states=self._most_states)
         return coming if operator.onward is None else operator.onward(coming)
-
-
-def _response(operator: Operator, coming: MAP) -> Response:
-    return solve_map_ph_1(coming, operator.service) if operator.solve is None else operator.solve(coming)
 
 
 def _part(operator: Operator, coming: MAP, response: Response) -> _Part:

@@ -29,7 +29,7 @@ from penstock.errors import ConfigurationError
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.response import Response, check_probability
 
-_POINTS = 4096
+_POINTS = 2048
 _FARTHEST = 1e-12
 
 

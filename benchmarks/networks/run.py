@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines of three operators: the network model beside a simulation of ten million records, over loads and bursts.
+
+The simulation knows nothing of the model: inter-arrival and service times are drawn, and each server's departures are
+running maxima (Lindley's recursion without a loop). Intervals are two standard errors of the means of twenty batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from penstock.markov import MAP, PH, fit_mean_scv, nearest_map2
+from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.graph import PipelineGraph, Stream
+from penstock.performance.queueing.network import Operator, solve_network
+from penstock.performance.queueing.response import Response
+
+BAR_MEAN, BAR_P95 = 0.10, 0.15
+BATCHES = 20
+_BLOCK = 1_000_000
+
+PROCESSES = {"scv 2 lag-1 0.24": (2.0, 0.95), "scv 5 lag-1 0.24": (5.0, 0.6), "scv 20 lag-1 0": (20.0, 0.0),
+             "scv 20 lag-1 0.43": (20.0, 0.9)}  # fmt: skip
+LOADS = ((0.3, 0.3, 0.3), (0.3, 0.6, 0.8), (0.6, 0.6, 0.6), (0.8, 0.75, 0.8), (0.9, 0.9, 0.9), (0.95, 0.9, 0.8),
+         (0.8, 0.9, 0.95))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """One pipeline: errors of the model relative to the simulation, and the simulation's own half-intervals."""
+
+    arrivals: str
+    services: str
+    loads: tuple[float, ...]
+    mean: float
+    mean_error: float
+    mean_interval: float
+    p95: float
+    p95_error: float
+    p95_interval: float
+    model_milliseconds: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the model is within the bars, or too near to them to tell."""
+        return (
+            abs(self.mean_error) <= BAR_MEAN + self.mean_interval and abs(self.p95_error) <= BAR_P95 + self.p95_interval
+        )
+
+
+def arrivals_of(scv: float, decay: float) -> MAP:
+    """A process of two phases with rate one."""
+    return nearest_map2(1.0, 1.0 + scv, 1.5 * (1.0 + scv) ** 2, decay).process
+
+
+def services_of(kind: str, loads: Sequence[float]) -> list[PH]:
+    """All Erlang-2, or one of each: SCV 2, 1/2 and 1."""
+    if kind == "E2 E2 E2":
+        return [PH.erlang(2, mean=load) for load in loads]
+    return [fit_mean_scv(load, scv).distribution for load, scv in zip(loads, (2.0, 0.5, 1.0), strict=True)]
+
+
+def simulate(arrivals: MAP, services: Sequence[PH], records: int, rng: np.random.Generator) -> FloatArray:
+    """Times through all servers, in blocks; the first twentieth is left out."""
+    sampler, clock = arrivals.sampler(rng), 0.0
+    free = [0.0] * len(services)
+    times = np.empty(records)
+    for start in range(0, records, _BLOCK):
+        size = min(_BLOCK, records - start)
+        at = clock + np.cumsum(sampler.draw(size, rng))
+        clock = float(at[-1])
+        done = at
+        for i, service in enumerate(services):
+            work = service.sample(size, rng)
+            total = np.cumsum(work)
+            begins = np.maximum.accumulate(np.maximum(done - (total - work), free[i]))
+            done = begins + total
+            free[i] = float(done[-1])
+        times[start : start + size] = done - at
+    return times[records // 20 :]
+
+
+def model(arrivals: MAP, services: Sequence[PH]) -> Response:
+    """The same pipeline, solved."""
+    names = [f"operator {i}" for i in range(len(services))]
+    streams = [Stream("in", None, (names[0],))]
+    streams += [Stream(f"stream {i}", names[i], (names[i + 1],)) for i in range(len(names) - 1)]
+    operators = {name: Operator(service) for name, service in zip(names, services, strict=True)}
+    answer = solve_network(PipelineGraph(tuple(names), tuple(streams)), operators, {"in": arrivals})
+    return next(iter(answer.paths.values()))
+
+
+def compare(name: str, kind: str, loads: tuple[float, ...], records: int, rng: np.random.Generator) -> Result:
+    """Solve and simulate one pipeline."""
+    arrivals, services = arrivals_of(*PROCESSES[name]), services_of(kind, loads)
+    started = time.process_time()
+    response = model(arrivals, services)
+    mean, p95 = response.mean, response.percentile(0.95)
+    spent = time.process_time() - started
+    times = simulate(arrivals, services, records, rng)
+    batches = np.array_split(times, BATCHES)
+    means, p95s = [batch.mean() for batch in batches], [np.quantile(batch, 0.95) for batch in batches]
+    simulated, simulated_p95 = float(times.mean()), float(np.quantile(times, 0.95))
+    return Result(
+        name,
+        kind,
+        loads,
+        simulated,
+        mean / simulated - 1.0,
+        2.0 * float(np.std(means, ddof=1)) / BATCHES**0.5 / simulated,
+        simulated_p95,
+        p95 / simulated_p95 - 1.0,
+        2.0 * float(np.std(p95s, ddof=1)) / BATCHES**0.5 / simulated_p95,
+        1e3 * spent,
+    )
+
+
+def main() -> int:
+    """Run and print; the exit code says whether every pipeline is within the bars."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each pipeline")
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    results = []
+    for name in PROCESSES:
+        for i, loads in enumerate(LOADS):
+            result = compare(name, ("E2 E2 E2", "H2 E2 M")[i % 2], loads, options.records, rng)
+            results.append(result)
+            if options.json:
+                print(json.dumps(asdict(result)), flush=True)
+            else:
+                print(
+                    f"{name:18} {result.services:9} {'/'.join(f'{load:g}' for load in loads):14} "
+                    f"mean {result.mean:9.2f} {result.mean_error:+7.1%} (+-{result.mean_interval:.1%})  "
+                    f"p95 {result.p95:9.2f} {result.p95_error:+7.1%} (+-{result.p95_interval:.1%})  "
+                    f"model {result.model_milliseconds:4.0f} ms{'' if result.within else '  outside'}",
+                    flush=True,
+                )
+    outside = sum(not result.within for result in results)
+    mean = np.mean([abs(result.mean_error) for result in results])
+    p95 = np.mean([abs(result.p95_error) for result in results])
+    print(
+        f"{len(results)} pipelines, {outside} outside {BAR_MEAN:.0%} in the mean or {BAR_P95:.0%} in the 95th "
+        f"percentile by more than the interval; mean absolute errors {mean:.1%} and {p95:.1%}",
+        file=sys.stderr if options.json else sys.stdout,
+    )
+    return 1 if outside else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
