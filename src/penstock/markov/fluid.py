@@ -34,8 +34,8 @@ from penstock.errors import ConvergenceError
 from penstock.markov.conditions import FloatArray, frozen
 
 MOST_STEPS = 80
-_LAST = 1e-9
-"""What may still rise when the last step is taken: its square is rounding."""
+_LEFT, _LAST = 1e-17, 1e-9
+"""What may still rise at the end; and one step before it, where it falls by squares (near saturation it is halved)."""
 
 RESIDUAL = 1e-10
 """Largest residual of the equation for Psi, relative to each phase's rate, that counts as solved."""
@@ -80,8 +80,11 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
 def _doubled(Q: FloatArray, f: int) -> FirstReturn:
     S = _looked_at_once(Q)
     eye = _identity(f)
-    steps = 0
-    while (rising := float(S[:, f:, f:].max())) > _LAST and steps < MOST_STEPS:
+    steps, rising = 0, 1.0
+    while steps < MOST_STEPS:
+        before, rising = rising, float(S[:, f:, f:].max())
+        if rising <= _LEFT or rising <= min(_LAST, 1e-3 * before):
+            break
         # [[G H, G F], [F H, F F]], then with X = (I - G H)^-1 [E, G F] the new blocks [[0, G], [H, F F]] + [E; F H] X.
         products = S[:, :, f:] @ S[:, f:, :]
         turn = eye - products[:, :f, :f]
@@ -92,7 +95,7 @@ def _doubled(Q: FloatArray, f: int) -> FirstReturn:
         if steps % 2:  # the sum of a row doubles its rounding with each step
             S /= np.add.reduce(S, axis=2, keepdims=True)
         steps += 1
-    # One last step, of H alone: what would still rise after it is rounding.
+    # One last step, of H alone: what would still rise after it is rounding, as it falls by squares by now.
     E, G, H = S[:, :f, :f], S[:, :f, f:], S[:, f:, :f]
     met = S[:, :, f:] @ H
     Psi = H + met[:, f:] @ _solved(eye - met[:, :f], E)

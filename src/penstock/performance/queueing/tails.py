@@ -73,8 +73,7 @@ class Tails:
         rows[:, :, :-1] = start[:, None, :]
         steps = np.zeros(p.shape)
         for level in range(len(self._powers) - 1, -1, -1):
-            ahead = rows[:, :, :-1] @ self._powers[level]
-            ahead[:, :, -1] += rows[:, :, -1]
+            ahead = _advanced(rows, self._powers[level])
             short = ahead[:, :, :-1].sum(axis=2) > left
             if judge_by_absorbed:
                 short = np.where(lower, ahead[:, :, -1] < p, short)
@@ -83,6 +82,22 @@ class Tails:
         live, gone = rows[:, :, :-1], rows[:, :, -1]
         wanted = np.where(lower, p - gone, live.sum(axis=2) - left)
         return np.asarray((steps * _Y + _newton(live @ self._jumps, wanted)) / self._q)
+
+    def absorbed(self, start: FloatArray, times: FloatArray) -> FloatArray:
+        """Give the shares absorbed by finite times, from starts of shape (queues, N) and times of (queues, times)."""
+        y = times * self._q
+        while 2.0 ** len(self._powers) * _Y <= y.max():
+            self._powers.append(_squared(self._powers[-1]))
+        rows = np.zeros((*y.shape, start.shape[1] + 1))
+        rows[:, :, :-1] = start[:, None, :]
+        for level in range(len(self._powers) - 1, -1, -1):
+            step = 2.0**level * _Y
+            far = y >= step
+            if far.any():
+                rows = np.where(far[:, :, None], _advanced(rows, self._powers[level]), rows)
+                y = np.where(far, y - step, y)
+        by_jump = np.cumsum(rows[:, :, :-1] @ self._jumps, axis=2)
+        return np.asarray(rows[:, :, -1] + (_poisson(y)[:, :, 1:] * by_jump[:, :, :-1]).sum(axis=2))
 
     def _double(self, start: FloatArray, left: FloatArray) -> None:
         """Square until the longest step leaves less than `left` of every start."""
@@ -118,7 +133,7 @@ def _newton(arrivals: FloatArray, wanted: FloatArray) -> FloatArray:
     low, high = np.zeros(wanted.shape), np.full(wanted.shape, _Y)
     y = 0.5 * high
     for _ in range(64):
-        poisson = np.exp(-y)[:, :, None] * (y[:, :, None] ** _ORDERS) / _FACTORIALS
+        poisson = _poisson(y)
         value = (poisson[:, :, 1:] * absorbed[:, :, :-1]).sum(axis=2)
         slope = (poisson * arrivals).sum(axis=2)
         over = value >= wanted
@@ -137,3 +152,13 @@ def _squared(step: FloatArray) -> FloatArray:
     square[:, :, -1] += step[:, :, -1]
     square /= square.sum(axis=2, keepdims=True)
     return square
+
+
+def _advanced(rows: FloatArray, step: FloatArray) -> FloatArray:
+    ahead = rows[:, :, :-1] @ step
+    ahead[:, :, -1] += rows[:, :, -1]
+    return ahead
+
+
+def _poisson(y: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-y)[:, :, None] * (y[:, :, None] ** _ORDERS) / _FACTORIALS)

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import PH, ctmc
 from penstock.markov.conditions import FloatArray
-from penstock.markov.transient import AbsorbingChain
 from penstock.performance.queueing.response import check_probability
 from penstock.performance.queueing.tails import Tails
 
@@ -125,7 +124,7 @@ class TimeDistribution:
         shares = np.where(wanted < 0, 0.0, 1.0)
         inner = np.isfinite(wanted) & (wanted >= 0)
         if inner.any():
-            absorbed = self._absorbing.probabilities(wanted[inner])[:, -1]
+            absorbed = self._chain.tails.absorbed(self._start[None], wanted[inner][None])[0]
             shares[inner] = self.zero + (1.0 - self.zero) * absorbed
         return shares
 
@@ -138,11 +137,6 @@ class TimeDistribution:
     def decay_rate(self) -> float:
         """The rate at which the tail falls in the end."""
         return self._chain.decay_rate
-
-    @cached_property
-    def _absorbing(self) -> AbsorbingChain:
-        A, a = self._chain.rates
-        return AbsorbingChain(self._start, A, a)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(utilisation={self.utilisation:.6g}, mean={self.mean:.6g})"
