@@ -44,7 +44,10 @@ def test_mead_gives_more_for_bursts_than_a_model_that_sees_none() -> None:
     mead, blind = results["mead"], results["m/g/1"]
     assert (mead.policy, blind.policy) == ("mead", "m/g/1")
     assert blind.cpu_share_mean < mead.cpu_share_mean < 1.0
-    assert mead.paths[0].latency.mean_seconds < blind.paths[0].latency.mean_seconds
+    ours, theirs = mead.paths[0].latency, blind.paths[0].latency
+    assert ours is not None
+    assert theirs is not None
+    assert ours.mean_seconds < theirs.mean_seconds
     assert all(change.reason and change.evidence["worst_model"] for change in mead.changes)
 
 
