@@ -58,7 +58,7 @@ def test_a_row_holds_the_best_fit() -> None:
 @pytest.mark.parametrize(
     ("iats", "note", "has_mean"),
     [
-        (np.ones(10), "10 inter-arrival times are too few to describe", False),
+        (np.ones(10), "10 inter-arrival times are too few to fit", False),
         (np.linspace(1, 2, 100), "100 inter-arrival times are too few to fit", True),
         (np.zeros(500), "every time is 0", False),
     ],
