@@ -81,7 +81,8 @@ class Tails:
             steps += short * 2.0**level
         live, gone = rows[:, :, :-1], rows[:, :, -1]
         wanted = np.where(lower, p - gone, live.sum(axis=2) - left)
-        return np.asarray((steps * _Y + _newton(live @ self._jumps, wanted)) / self._q)
+        before = steps * _Y
+        return np.asarray((before + _newton(live @ self._jumps, wanted, before)) / self._q)
 
     def absorbed(self, start: FloatArray, times: FloatArray) -> FloatArray:
         """Give the shares absorbed by finite times, from starts of shape (queues, N) and times of (queues, times)."""
@@ -127,23 +128,25 @@ def _short_step(P: FloatArray, jumps: FloatArray) -> FloatArray:
     return step
 
 
-def _newton(arrivals: FloatArray, wanted: FloatArray) -> FloatArray:
-    """Give the y at which `wanted` is absorbed, 0 <= y <= 1/8; `arrivals` is what each jump absorbs."""
-    absorbed = np.cumsum(arrivals, axis=2)  # by jump m + 1
+def _newton(arrivals: FloatArray, wanted: FloatArray, before: FloatArray) -> FloatArray:
+    """Give the y at which `wanted` is absorbed, 0 <= y <= 1/8, to the last digits of `before` + y.
+
+    `arrivals` is what each jump absorbs.
+    """
+    by_jump = np.cumsum(arrivals, axis=2)
     low, high = np.zeros(wanted.shape), np.full(wanted.shape, _Y)
     y = 0.5 * high
-    for _ in range(64):
+    for _ in range(100):
         poisson = _poisson(y)
-        value = (poisson[:, :, 1:] * absorbed[:, :, :-1]).sum(axis=2)
-        slope = (poisson * arrivals).sum(axis=2)
-        over = value >= wanted
-        high, low = np.where(over, y, high), np.where(over, low, y)
-        guess = y + (wanted - value) / np.maximum(slope, 1e-300)
-        moved = np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
-        settled = np.abs(moved - y) <= 1e-15 * _Y
-        y = moved
+        value = (poisson[:, :, 1:] * by_jump[:, :, :-1]).sum(axis=2)
+        step = (wanted - value) / np.maximum((poisson * arrivals).sum(axis=2), 1e-300)
+        settled = (np.abs(step) <= 1e-15 * (before + y)) | (high - low <= 1e-15 * (before + y))
         if settled.all():
             break
+        over = value >= wanted
+        high, low = np.where(over, y, high), np.where(over, low, y)
+        guess = y + step
+        y = np.where(settled, y, np.where((guess > low) & (guess < high), guess, 0.5 * (low + high)))
     return y
 
 
