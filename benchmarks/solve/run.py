@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ PEERS = {
 
 Of Q-MAM the two figures are the same call at two loads."""
 
-BARS = {"mean_ms": 1.0, "p95_ms": 3.0, "hundred_ms": 100.0}
+BARS = {"mean": 1.0, "p95": 3.0, "hundred": 100.0}
+"""Milliseconds for order 16."""
 
 
 def bursty(order: int, seed: int = 0) -> MAP:
@@ -50,15 +52,24 @@ def bursty(order: int, seed: int = 0) -> MAP:
     return superpose(*parts).with_rate(1.0)
 
 
-def milliseconds(prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int) -> float:
-    """Median of the call alone; what it works on is made afresh each time, so that nothing is remembered."""
-    taken = []
+@dataclass(frozen=True)
+class Taken:
+    """Medians in milliseconds: on the clock, and of the processor, which other programs do not lengthen."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def taken(prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int) -> Taken:
+    """Time of the call alone; what it works on is made afresh each time, so that nothing is remembered."""
+    wall, cpu = [], []
     for _ in range(repeats):
         given = prepare()
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         call(given)
-        taken.append(time.perf_counter() - begun)
-    return 1e3 * statistics.median(taken)
+        cpu.append(time.process_time() - used)
+        wall.append(time.perf_counter() - begun)
+    return Taken(1e3 * statistics.median(wall), 1e3 * statistics.median(cpu))
 
 
 def fresh(process: MAP) -> MAP:
@@ -68,28 +79,28 @@ def fresh(process: MAP) -> MAP:
     return made
 
 
-def single(order: int, load: float, repeats: int) -> dict[str, float]:
-    """Milliseconds for mean and for 95th percentile of one queue, each from the start, and for its departures."""
+def single(order: int, load: float, repeats: int) -> dict[str, Taken]:
+    """Time for mean and for 95th percentile of one queue, each from the start, and for its departures."""
     process = bursty(order)
 
     def prepare() -> tuple[MAP, PH]:
         return fresh(process), PH.erlang(2, mean=load)
 
     return {
-        "mean_ms": milliseconds(prepare, lambda given: solve_map_ph_1(*given).mean, repeats),
-        "p95_ms": milliseconds(prepare, lambda given: solve_map_ph_1(*given).percentile(0.95), repeats),
-        "departures_ms": milliseconds(prepare, lambda given: departure_process(*given), max(repeats // 4, 3)),
+        "mean": taken(prepare, lambda given: solve_map_ph_1(*given).mean, repeats),
+        "p95": taken(prepare, lambda given: solve_map_ph_1(*given).percentile(0.95), repeats),
+        "departures": taken(prepare, lambda given: departure_process(*given), max(repeats // 4, 3)),
     }
 
 
-def hundred(order: int, repeats: int) -> float:
-    """Milliseconds for mean and 95th percentile of 10 processes with 10 allocations."""
+def hundred(order: int, repeats: int) -> Taken:
+    """Time for mean and 95th percentile of 10 processes with 10 allocations."""
     processes = [bursty(order, seed) for seed in range(10)]
 
     def prepare() -> tuple[list[MAP], list[PH]]:
         return [fresh(process) for process in processes], [PH.erlang(2, mean=m) for m in np.linspace(0.4, 0.95, 10)]
 
-    return milliseconds(prepare, lambda given: solve_many(given[0], given[1], [0.95]), repeats)
+    return taken(prepare, lambda given: solve_many(given[0], given[1], [0.95]), repeats)
 
 
 def simulation(count: int, order: int, load: float) -> dict[str, Any]:
@@ -121,18 +132,21 @@ def main() -> int:
     arguments = parser.parse_args()
     curve = {order: single(order, arguments.load, max(arguments.repeats // max(order // 8, 1), 5)) for order in ORDERS}
     measured = {
-        "mean_ms": curve[16]["mean_ms"],
-        "p95_ms": curve[16]["p95_ms"],
-        "hundred_ms": hundred(16, max(arguments.repeats // 20, 3)),
+        "mean": curve[16]["mean"],
+        "p95": curve[16]["p95"],
+        "hundred": hundred(16, max(arguments.repeats // 20, 3)),
     }
     document: dict[str, Any] = {
         "queue": "MAP(n)/Erlang-2/1",
         "load": arguments.load,
         "free_cores": max(0.0, round((os.cpu_count() or 1) - os.getloadavg()[0], 1)),
-        "measured": measured,
-        "bars": BARS,
-        "meets": {name: measured[name] < bar for name, bar in BARS.items()},
-        "by_order": curve,
+        "measured": {name: asdict(value) for name, value in measured.items()},
+        "bars_ms": BARS,
+        "meets": {
+            name: {"wall": measured[name].wall_ms < bar, "cpu": measured[name].cpu_ms < bar}
+            for name, bar in BARS.items()
+        },
+        "by_order": {order: {name: asdict(value) for name, value in row.items()} for order, row in curve.items()},
         "others_mean_and_p95_ms": PEERS,
     }
     if arguments.records:
@@ -142,13 +156,17 @@ def main() -> int:
         return 0
     print(f"{document['queue']} at load {arguments.load}, one core, medians; free cores: {document['free_cores']}")
     for name, bar in BARS.items():
-        print(f"  {name:12} {measured[name]:8.2f}   bar {bar:g}: {'met' if document['meets'][name] else 'missed'}")
-    print("  order   mean ms    p95 ms  departures ms")
+        value = measured[name]
+        met = "met" if value.wall_ms < bar else "met by processor time alone" if value.cpu_ms < bar else "missed"
+        print(f"  {name:8} {value.wall_ms:8.2f} ms, processor {value.cpu_ms:8.2f} ms   bar {bar:g} ms: {met}")
+    print("  milliseconds of the processor (and on the clock)")
+    print("  order              mean               p95        departures")
     for order, row in curve.items():
-        print(f"  {order:5d} {row['mean_ms']:9.2f} {row['p95_ms']:9.2f} {row['departures_ms']:14.2f}")
+        cells = "".join(f"{value.cpu_ms:9.2f} ({value.wall_ms:7.2f})" for value in row.values())
+        print(f"  {order:5d} {cells}")
     for name, figures in PEERS.items():
         for order, (mean, p95) in figures.items():
-            print(f"  {order:5d} {mean:9.2f} {p95:9.2f}   {name}, measured once, not run here")
+            print(f"  {order:5d} {mean:9.2f} {p95:18.2f}             {name}, measured once, not run here")
     for row in document.get("simulation", []):
         for name in ("mean", "p95"):
             v = row[name]
