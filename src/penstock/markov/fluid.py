@@ -34,7 +34,7 @@ from penstock.errors import ConvergenceError
 from penstock.markov.conditions import FloatArray, frozen
 
 MOST_STEPS = 80
-_LEFT, _LAST = 1e-17, 1e-9
+_LEFT, _LAST = 1e-17, 3e-8
 """What may still rise at the end; and one step before it, where it falls by squares (near saturation it is halved)."""
 
 RESIDUAL = 1e-10

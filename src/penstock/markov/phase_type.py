@@ -208,7 +208,7 @@ class PH:
     @cached_property
     def mean(self) -> float:
         """First moment."""
-        return float(self.moments(1)[0])
+        return float((self.alpha @ self.M).sum())
 
     @cached_property
     def variance(self) -> float:

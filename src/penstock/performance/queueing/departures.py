@@ -11,7 +11,9 @@ Zhang and Smirni, "ETAQA truncation models for the MAP/MAP/1 departure process",
 Where the order allowed is too small for that, phases of the arrivals with about the same time to the next arrival are
 taken together, each weighted by its stationary probability, and service times are given fewer phases. Any such process
 is valid, and its rate stays exact. What is lost is the memory of a long queue: a next queue that is loaded less than
-this one is predicted well, one that is loaded more sees the bursts that this one has smoothed as lasting too short.
+this one is predicted well, but one that is loaded more sees the bursts that this one has spread out end too soon. Along
+a path, therefore, take the most loaded queue first: the time spent in all of them hardly depends on their order, and
+behind the most loaded one the bursts are gone.
 """
 
 from __future__ import annotations
