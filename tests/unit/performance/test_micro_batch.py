@@ -58,7 +58,7 @@ def test_unit_of_time_does_not_matter(server: MicroBatch) -> None:
         None if server.trigger is None else server.trigger * factor, server.fixed_scv, server.per_record_scv,
     )  # fmt: skip
     seconds, other = solved(BURSTY, server), solved(BURSTY.time_scaled(factor), scaled)
-    assert other.mean == pytest.approx(factor * seconds.mean, rel=1e-7)
+    assert other.mean == pytest.approx(factor * seconds.mean, rel=1e-5)
     assert other.percentiles([0.5, 0.99]) == pytest.approx(factor * seconds.percentiles([0.5, 0.99]), rel=1e-5)
 
 

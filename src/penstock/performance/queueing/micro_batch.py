@@ -18,12 +18,15 @@ from penstock.errors import ConvergenceError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
+from penstock.performance.queueing.micro_batch_fluid import Rates, backlog_after, drain_seconds
 from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
 from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
 from penstock.performance.queueing.response import Saturated, check_probability
 
-__all__ = ["MicroBatch", "MicroBatchAnswer", "solve_micro_batch"]
+__all__ = ["MicroBatch", "MicroBatchAnswer", "Rates", "backlog_after", "drain_seconds", "solve_micro_batch"]
+
+EXACT, GRADED = "exact counts", "graded counts"
 
 _TAIL = 1e-7
 """Share of the mass beyond the grid that is aimed at."""
@@ -36,6 +39,9 @@ _SELDOM = 1e-5
 
 _ACCEPTED_IMBALANCE = 1e-3
 """Largest relative difference of records arrived and served in a cycle; more, and counts are sampled more finely."""
+
+_WORST_IMBALANCE = 0.05
+"""Relative difference beyond which no answer is given."""
 
 _FIRST_NODES, _FIRST_FREQUENCIES = 40, 64
 _NODES, _FREQUENCIES, _MOST_FREQUENCIES = 72, 128, 4096
@@ -54,7 +60,7 @@ class MicroBatchAnswer:
     method
         ``"exact counts"`` if every whole number of records was a state of its own, else ``"graded counts"``.
     left_out
-        Mass that fell beyond the largest number of records considered, and was counted there.
+        Share of batch starts that fell beyond the largest number of records considered, and were counted there.
     imbalance
         Records served over records arrived in a cycle, minus 1: zero in exact arithmetic on an exact grid.
     """
@@ -79,7 +85,13 @@ class MicroBatchAnswer:
 
     @property
     def error_estimate(self) -> float:
-        """Relative change of the mean from a grid of about half as many nodes: more than the error of this one."""
+        """Relative error of the mean that is to be feared.
+
+        With exact counts what is left out of balance; else the change from a grid of about half as many nodes, which
+        is more than the error of this one, often much more.
+        """
+        if self.method == EXACT:
+            return abs(self.imbalance) + self.left_out
         return abs(self.mean_coarse / self.mean - 1.0)
 
     @property
@@ -139,6 +151,11 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     server
         Batch time, cap and trigger.
 
+    Raises
+    ------
+    ConvergenceError
+        If the process is too uneven to be solved; an answer that is given has its error estimated.
+
     Examples
     --------
     >>> answer = solve_micro_batch(MAP.poisson(500.0), MicroBatch(fixed=0.3, per_record=0.001))
@@ -171,10 +188,15 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
             break
     else:
         raise ConvergenceError("the backlog has no end within reach", iterations=_MOST_ROUNDS, residual=chain.left_out)
+    if abs(cycle.imbalance) > _WORST_IMBALANCE:
+        raise ConvergenceError(
+            "records served and arrived do not balance: the process is too uneven for this grid",
+            iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
+        )  # fmt: skip
     is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.moves.counts.exact))
     return MicroBatchAnswer(
         utilisation=utilisation,
-        method="exact counts" if is_exact and not server.varies else "graded counts",
+        method=EXACT if is_exact and not server.varies else GRADED,
         left_out=chain.left_out,
         imbalance=cycle.imbalance,
         mean_coarse=cycle_means(coarse).latency,

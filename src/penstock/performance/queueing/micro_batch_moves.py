@@ -170,11 +170,11 @@ def _blocks(
     to_first = np.eye(m) if server.trigger is not None else arrivals.P
     by_source = counts.mass.sum(axis=3)
     points = counts.at[time_of] + shift[:, None]
-    carry = interpolation(points.ravel(), nodes, breaks).reshape(len(time_of), M, G)
     over = (points > nodes[-1]).astype(float)
     for k in range(len(counts.at)):
         moves = np.flatnonzero(time_of == k)
-        carried = counts.mass[k].reshape(M, m * m).T @ carry[moves].transpose(1, 0, 2).reshape(M, -1)
+        carry = interpolation(points[moves].ravel(), nodes, breaks).reshape(len(moves), M, G)
+        carried = counts.mass[k].reshape(M, m * m).T @ carry.transpose(1, 0, 2).reshape(M, -1)
         carried = carried.reshape(m, m, len(moves), G)
         blocks[moves] = carried.transpose(2, 0, 3, 1)
         beyond[moves] = over[moves] @ by_source[k]
