@@ -115,9 +115,13 @@ class Comparison:
         return "inside the interval" if mean and p95 else "MISSED"
 
 
-def compare(records: int, batches: tuple[float, ...], *, real: bool, seed: int) -> Iterator[Comparison]:
-    """Solve and simulate every process with every server."""
+def compare(
+    records: int, batches: tuple[float, ...], *, real: bool, seed: int, only: str | None = None
+) -> Iterator[Comparison]:
+    """Solve and simulate every process, or only one, with every server."""
     for name, process in processes(real).items():
+        if only is not None and name != only:
+            continue
         rng = np.random.default_rng(seed)
         arrivals = np.cumsum(process.sample(records, rng)) / RATE
         for batch in batches:
@@ -168,6 +172,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-simulation", action="store_true")
     parser.add_argument("--no-speed", action="store_true")
+    parser.add_argument("--only", help="one process, by its name in the table")
     parser.add_argument("--no-real", action="store_true")
     options = parser.parse_args()
     times: list[tuple[int, str, float]] = []
@@ -187,7 +192,9 @@ def main() -> None:
         )
     if not options.no_simulation:
         batches = tuple(float(value) for value in options.batches.split(","))
-        for row in compare(int(options.records), batches, real=not options.no_real, seed=options.seed):
+        for row in compare(
+            int(options.records), batches, real=not options.no_real, seed=options.seed, only=options.only
+        ):
             rows.append(row)
             if not options.json:
                 print(
