@@ -40,10 +40,11 @@ from penstock.markov.quasi_birth_death import solve_qbd
 from penstock.performance.queueing.levels import kron
 from penstock.performance.queueing.load import SATURATION, check_processes, entered
 
-MOST_STATES = 48
+MOST_STATES = 32
 
 _GEOMETRIC = 1e-6
 _MOST_ETA = 1e4
+_MOST_STEPS = 40
 _CONSERVED = 1e-6
 _SAME = 1e-9
 
@@ -160,8 +161,10 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
     while most.asymptotic_idc < dispersion and high < _MOST_ETA:
         low, least, high = high, most, 4.0 * high
         most = _assembled(high, idle, runs, service)
-    for _ in range(60):
-        share = (dispersion - least.asymptotic_idc) / (most.asymptotic_idc - least.asymptotic_idc)
+    made = most
+    for step in range(_MOST_STEPS):
+        width = most.asymptotic_idc - least.asymptotic_idc
+        share = (dispersion - least.asymptotic_idc) / width if width > 0.0 and step % 3 < 2 else 0.5
         eta = low + min(max(share, 0.0), 1.0) * (high - low)
         made = _assembled(eta, idle, runs, service)
         reached = made.asymptotic_idc
@@ -177,6 +180,8 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
 def _simplest(process: MAP) -> MAP:
     """Give the Poisson process where this is one in more phases: as many phases would be carried on for nothing."""
     n = process.order
+    if abs(process.scv - 1.0) > _SAME:
+        return process
     shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
     exponential = np.cumprod(np.arange(1.0, 2 * n))
     if np.all(np.abs(shape / exponential - 1.0) <= _SAME) and np.all(

@@ -89,10 +89,12 @@ def selected(process: MAP, selectivity: float) -> MAP:
     # After an output either the process goes on, or the next output of the same record follows at once. The time that
     # takes is taken from the intervals, so that the rate is s times what came in.
     gap = _CLOSE * process.mean / s
-    D0, D1 = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
-    D0[:n, :n], D1[:n, :n], D1[:n, n:] = process.D0, (1.0 - again) * process.D1, again * process.D1
-    D0[n:, n:] = -np.eye(n) / gap
-    D1[n:, :n], D1[n:, n:] = (1.0 - again) * np.eye(n) / gap, again * np.eye(n) / gap
+    reached = np.flatnonzero(process.D1.any(axis=0))  # phases in which an output can leave the process
+    k = len(reached)
+    D0, D1 = np.zeros((n + k, n + k)), np.zeros((n + k, n + k))
+    D0[:n, :n], D1[:n, :n], D1[:n, n:] = process.D0, (1.0 - again) * process.D1, again * process.D1[:, reached]
+    D0[n:, n:] = -np.eye(k) / gap
+    D1[n:, :n], D1[n:, n:] = (1.0 - again) * np.eye(n)[reached] / gap, again * np.eye(k) / gap
     return MAP(D0, D1).with_rate(s * process.rate)
 
 
