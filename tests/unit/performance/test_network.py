@@ -266,7 +266,7 @@ def test_outputs_of_processes_with_silent_phases_are_multiplied() -> None:
 
 
 def test_large_and_loaded_pipelines_are_answered() -> None:
-    """Dense arrivals of twelve phases, services from SCV 0.1 to 50 and loads up to 0.999 give ordered, finite answers."""
+    """Dense arrivals of twelve phases, variable services and loads up to 0.999 give finite, ordered answers."""
     rng = np.random.default_rng(2)
     D1, D0 = np.exp(2.0 * rng.normal(size=(2, 12, 12)))
     np.fill_diagonal(D0, 0.0)
