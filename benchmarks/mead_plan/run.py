@@ -4,6 +4,7 @@
 1. Seconds of one core from a full buffer of inter-arrival times to a plan, by stage. Bar: under 5 s.
 2. Cost of the heuristics' plans over the cheapest one's, on random pipelines.
 3. Two queues in a row: the network's mean and 95th percentile against simulation.
+4. Plans against the cheapest shares that keep the bound when the window itself is replayed, known in hindsight.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ from penstock.plan.mead_search import figure_5, refined
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import FakePathLatency
 from penstock.workload import WorkloadEstimate, estimate_workload, fit_maps
+from penstock.workload.plausible import plausible_maps
 
 FloatArray = npt.NDArray[np.float64]
 N_E = 50_000
@@ -218,12 +221,69 @@ def accuracy(streams: dict[str, FloatArray], records: int) -> list[dict[str, Any
     return rows
 
 
-def show(result: dict[str, Any]) -> None:
-    """Print the tables of README.md."""
+def replayed(iats: FloatArray, services: dict[str, PH], shares: dict[str, float]) -> dict[str, float]:
+    """95th percentiles along both paths when the window is replayed, first come first served."""
+    arrivals, told = np.cumsum(iats), {}
+    for last in ("counter", "matcher"):
+        rng, ends = np.random.default_rng(9), arrivals
+        for name in ("parser", last):
+            ends = served(ends, services[name].sample(iats.size, rng) / shares[name])
+        told[last] = float(np.quantile(ends - arrivals, 0.95))
+    return told
+
+
+def hindsight(streams: dict[str, FloatArray]) -> list[dict[str, Any]]:
+    """Cost of plans over that of the oracle, with all processes and with those that are right for these services."""
+    rows = []
+    for name, stream in streams.items():
+        iats = stream[:N_E]
+        estimate = estimate_workload(iats, shares=(1.0, 0.5))
+        rate = max(window.fit.trace.rate for window in estimate.windows)
+        services = {operator: PH.erlang(2, mean=load / rate) for operator, load in LOADS.items()}
+        full = replayed(iats, services, dict.fromkeys(LOADS, 1.0))["matcher"]
+        kept = plausible_maps(estimate, iats, [s.mean / x for s in services.values() for x in Levels().shares])
+        plausible = {f"{n}, {i}": fitted.map for n, maps in kept.items() for i, fitted in enumerate(maps)}
+        choices = sorted(product(Levels().shares, repeat=3), key=sum)
+        for times in (2.0, 3.0, 5.0):
+            bound = times * full
+            oracle = next(
+                sum(shares)
+                for shares in choices
+                if max(replayed(iats, services, dict(zip(LOADS, shares, strict=True))).values()) <= bound
+            )
+            for kind, workload in (("all", labelled(estimate)), ("plausible", plausible)):
+                for flow in FLOWS:
+                    latency = PipelineLatency(log_analysis(rate, bound, "records"), workload, flow=flow)
+                    policy = MeadPolicy(most_levels_down=None)
+                    plan = policy.plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1, 1.0)))
+                    shares = {decision.operator: decision.target.cpu_share for decision in plan.decisions}
+                    rows.append({
+                        "trace": name, "bound": times, "oracle": oracle / 3, "processes": kind, "count": len(workload),
+                        "flow": flow, "cpu": plan.cost / 3, "is_possible": plan.is_possible,
+                        "replayed": max(replayed(iats, services, shares).values()) / bound,
+                    })  # fmt: skip
+    return rows
+
+
+def show_hindsight(rows: list[dict[str, Any]]) -> None:
+    """Print plans against the oracle."""
+    print("\nPlans against the oracle: mean CPU share; 95th percentile over the bound when the window is replayed\n")
+    print("| trace | bound / p95 at full CPU | oracle | processes | flow | CPU | p95 / bound |")
+    print("|---|---:|---:|---|---|---:|---:|")
+    for row in rows:
+        possible = "" if row["is_possible"] else " (predicted impossible)"
+        print(
+            f"| {row['trace']} | {row['bound']:g} | {100 * row['oracle']:.0f} % | {row['count']} {row['processes']} | "
+            f"{row['flow']} | {100 * row['cpu']:.0f} %{possible} | {row['replayed']:.2f} |"
+        )
+
+
+def show_passes(rows: list[dict[str, Any]]) -> None:
+    """Print seconds by stage."""
     print("One analysis and plan, CPU seconds of one core (bar: 5 s)\n")
     print("| trace | kind | start | search | total | snapshot | fit | queues | search | queues | predicted | cost |")
     print("|---|---|---|---|" + "---:|" * 8)
-    for row in result["passes"]:
+    for row in rows:
         stages = row["stages"]
         cells = [
             row["trace"], row["kind"], row["start"], row["search"], f"{row['cpu_seconds']:.2f}",
@@ -232,11 +292,15 @@ def show(result: dict[str, Any]) -> None:
             str(row["queues_solved"]), str(row["evaluations"]), f"{row['cost']:.2f}",
         ]  # fmt: skip
         print("| " + " | ".join(cells) + " |")
+
+
+def show_distances(rows: list[dict[str, Any]]) -> None:
+    """Print heuristics against the optimum."""
     print("\nHeuristics against the optimum (M/M/1 pipelines, delta 0.05): mean, 95th percentile and most extra cost\n")
     print("| operators x levels | instances | Fig. 5: extra cost | optimal | broken | refined: extra cost | optimal "
           "| broken | exact: predictions (median, most) | CPU s (median, most) |")  # fmt: skip
     print("|---|" + "---:|" * 9)
-    for row in result["distances"]:
+    for row in rows:
         cells = [f"{row['operators']} x {row['levels']}", str(row["instances"])]
         for name in ("published", "refined"):
             cells.append(", ".join(f"{100 * value:.1f} %" for value in row["excess"][name]))
@@ -244,9 +308,13 @@ def show(result: dict[str, Any]) -> None:
         cells.append(", ".join(f"{value:.0f}" for value in row["exact_evaluations"]))
         cells.append(", ".join(f"{value:.3f}" for value in row["exact_cpu_seconds"]))
         print("| " + " | ".join(cells) + " |")
+
+
+def show_accuracy(rows: list[dict[str, Any]]) -> None:
+    """Print predictions against simulation."""
     print("\nTwo queues in a row: predicted over simulated\n")
     print("| process | utilisations | source: mean | p95 | onward: mean | p95 |\n|---|---|---:|---:|---:|---:|")
-    for row in result["accuracy"]:
+    for row in rows:
         loads = ", ".join(str(load) for load in row["loads"])
         told = [f"{100 * row[f'{flow} {statistic}']:+.0f} %" for flow in FLOWS for statistic in ("mean", "p95")]
         print(f"| {row['process']} | {loads} | {' | '.join(told)} |")
@@ -258,6 +326,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--instances", type=int, default=100, help="random pipelines of each size")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each simulation")
+    parser.add_argument("--only", choices=("passes", "distances", "accuracy", "hindsight"), help="one part alone")
     parser.add_argument("--no-batches", action="store_true", help="leave out the pass over micro-batches")
     arguments = parser.parse_args()
     streams: dict[str, FloatArray] = {}
@@ -267,15 +336,21 @@ def main() -> None:
     else:
         streams = {"bc-paug89": bc_paug89(folder), "cloudphysics-io": cloudphysics(folder)}
     streams["MAP(8)"] = KNOWN["MAP(8)"].sample(N_E + N_E // 10, np.random.default_rng(2))
-    result = {
-        "passes": passes(streams, not arguments.no_batches),
-        "distances": distances(arguments.instances),
-        "accuracy": accuracy(streams, arguments.records),
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "passes": lambda: passes(streams, not arguments.no_batches),
+        "distances": lambda: distances(arguments.instances),
+        "accuracy": lambda: accuracy(streams, arguments.records),
+        "hindsight": lambda: hindsight(streams),
     }
+    result = {part: work() for part, work in parts.items() if arguments.only in (None, part)}
     if arguments.json:
         print(json.dumps(result))
     else:
-        show(result)
+        tables = {
+            "passes": show_passes, "distances": show_distances, "accuracy": show_accuracy, "hindsight": show_hindsight,
+        }  # fmt: skip
+        for part, rows in result.items():
+            tables[part](rows)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that are right at the utilisations in question."""
+"""Processes that are right with the service times in question."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ def test_where_processes_agree_they_all_stay(buffer: FloatArray, estimate: Workl
     assert kept == estimate.maps
 
 
+def test_what_saturates_a_window_tells_nothing(buffer: FloatArray, estimate: WorkloadEstimate) -> None:
+    """With service times above the intervals every process stays."""
+    (kept,) = plausible_maps(estimate, buffer, (5.0, 20.0)).values()
+    assert kept == estimate.maps
+
+
 def test_a_window_is_never_left_without_a_process(buffer: FloatArray, estimate: WorkloadEstimate) -> None:
     """With a factor that nothing meets, the nearest process is given."""
     (kept,) = plausible_maps(estimate, buffer, (0.2, 0.5, 0.9), factor=1.0 + 1e-9).values()
@@ -53,9 +59,9 @@ def test_a_window_is_never_left_without_a_process(buffer: FloatArray, estimate: 
 
 
 def test_wrong_questions_are_refused(buffer: FloatArray, estimate: WorkloadEstimate) -> None:
-    """Utilisations outside (0, 1) and factors up to 1 are errors that name the field."""
-    for wrong in ((), (0.0,), (1.0,), (float("nan"),)):
-        with pytest.raises(ConfigurationError, match="utilisations"):
+    """Times that are none and factors up to 1 are errors that name the field."""
+    for wrong in ((), (0.0,), (-1.0,), (float("nan"),)):
+        with pytest.raises(ConfigurationError, match="service_times"):
             plausible_maps(estimate, buffer, wrong)
     with pytest.raises(ConfigurationError, match="factor"):
         plausible_maps(estimate, buffer, (0.5,), factor=1.0)
