@@ -239,6 +239,11 @@ class _Spectrum:
         size = np.linalg.norm(self._vectors, axis=(1, 2)) * np.linalg.norm(self._inverse, axis=(1, 2))
         self._good = size < _WORST_CONDITION
 
+    @property
+    def is_good(self) -> bool:
+        """Whether most exponentials come from eigenvectors."""
+        return bool(np.mean(self._good) > 0.5)
+
     def transforms(self, places: IntArray, times: FloatArray) -> npt.NDArray[np.complex128]:
         """Give the exponentials `[time, frequency, i, j]` at the frequencies numbered `places`."""
         good = np.flatnonzero(self._good[places])
@@ -252,10 +257,23 @@ class _Spectrum:
             if not bad.size:
                 return np.asarray(product)
             result[:, good] = product
-        stacked = np.repeat(self._D[places[bad]][None], len(times), axis=0).reshape(-1, *shape)
-        summed = exponentials(stacked, np.repeat(times, bad.size))
-        result[:, bad] = summed.reshape(len(times), bad.size, *shape)
+        summed: dict[float, npt.NDArray[np.inexact]] = {}
+        for time in np.sort(times).tolist():
+            # Twice a time that is there already costs one product.
+            known = summed.get(time / 2)
+            if known is None:
+                summed[time] = exponentials(self._D[places[bad]], np.full(bad.size, time))
+            else:
+                summed[time] = known @ known
+        for k, time in enumerate(times.tolist()):
+            result[k, bad] = summed[time]
         return result
+
+
+def is_defective(D0: FloatArray, D1: FloatArray) -> bool:
+    """Whether eigenvectors of D(z) are of little use, so that exponentials must be summed."""
+    # Angles that no process has a reason to be special at.
+    return not _Spectrum(D0, D1, np.exp(1j * np.geomspace(0.003, 3.0, 7))).is_good
 
 
 def expected_counts(D0: FloatArray, D1: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices
+from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices, is_defective
 from penstock.performance.queueing.micro_batch_grid import interpolation, kink_nodes, stencils
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
 
@@ -32,6 +32,10 @@ _OUTSIDE = 1e-10
 
 _SINGLE_POINTS, _CAPPED_POINTS = 8, 3
 """Batch times that stand for the variability of a batch with all waiting records, and of a full one."""
+
+
+_TO_THE_DOUBLE = 6
+"""Times between one and its double, where exponentials are dear."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ def build_moves(arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencie
     leftover = nodes - server.served(nodes)
     alone, behind = np.flatnonzero(leftover == 0), np.flatnonzero(leftover > 0)
     batch, q = batch_time_nodes(server, nodes[alone], _SINGLE_POINTS)
-    grid, columns, weights = _time_grid(batch, q)
+    grid, columns, weights = _time_grid(batch, q, doubling=is_defective(arrivals.D0, arrivals.D1))
     full, full_q = batch_time_nodes(server, np.array([float(server.cap or 1)]), _CAPPED_POINTS)
     deadlines = np.empty(0) if server.trigger is None else np.maximum(server.trigger - offsets, 1e-9 * server.trigger)
     times = np.concatenate([grid, deadlines, full[0] if behind.size else np.empty(0)])
@@ -135,8 +139,22 @@ def _even_offsets(count: int) -> FloatArray:
     return weights
 
 
-def _time_grid(batch: FloatArray, q: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Give times to invert at, and for every batch time `[node, q]` the times and weights that stand for it."""
+def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Give times to invert at, and for every batch time `[node, q]` the times and weights that stand for it.
+
+    With `doubling`, times are a few and their doubles, for processes whose exponentials are dear.
+    """
+    mean = batch @ q
+    # The shortest of varied times are of no account beside their mean; they are taken as a tenth of it.
+    low = max(float(batch[batch > 0].min()), 0.1 * float(mean[mean > 0].min()))
+    if doubling and batch.max() > 2 * low:
+        octaves = int(np.ceil(np.log2(batch.max() / low))) + 1
+        times = np.sort(
+            np.outer(2.0 ** np.arange(octaves), low * (1 + np.arange(_TO_THE_DOUBLE) / _TO_THE_DOUBLE)), axis=None
+        )
+        times = times[: int(np.searchsorted(times, batch.max())) + 1]
+        columns, weights = stencils(batch.ravel(), times, np.array([0, len(times) - 1]))
+        return times, columns.reshape(*batch.shape, -1), weights.reshape(*batch.shape, -1)
     if len(q) == 1:
         times, index = _distinct(batch[:, 0])
         return times, index[:, None, None], np.ones((len(index), 1, 1))
