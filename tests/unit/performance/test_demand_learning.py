@@ -110,15 +110,15 @@ def test_noise_is_shared_out_between_fixed_and_records() -> None:
     """Where only the fixed time varies the records' SCV is near zero, and the other way round."""
     rng = np.random.default_rng(5)
     fixed, records = BatchDemandLearner(half_life_batches=1e5), BatchDemandLearner(half_life_batches=1e5)
-    for _ in range(2_000):
+    for _ in range(900):
         rows = int(rng.integers(50, 1500))
         fixed.observe(rows, 0.5 * rng.gamma(100.0, 0.01) + RECORD * rows, Allocation(1))
         records.observe(rows, 0.5 + RECORD * rng.gamma(rows / 4.0, 4.0), Allocation(1))
     told = fixed.learnt().demand
-    assert told.fixed_scv == pytest.approx(0.01, rel=0.2)
-    assert told.per_record_scv < 0.3
+    assert told.fixed_scv == pytest.approx(0.01, rel=0.25)
+    assert told.per_record_scv < 0.8  # in the other case it is 4
     told = records.learnt().demand
-    assert told.per_record_scv == pytest.approx(4.0, rel=0.2)
+    assert told.per_record_scv == pytest.approx(4.0, rel=0.25)
     assert told.fixed_scv < 0.001
 
 
