@@ -12,6 +12,7 @@ from penstock.cli.errors import PlainErrorsGroup
 from penstock.cli.explain import explain
 from penstock.cli.fit import fit
 from penstock.cli.report import report
+from penstock.cli.reproduce import reproduce
 from penstock.cli.run import run
 from penstock.cli.simulate import simulate
 from penstock.cli.solve import solve
@@ -40,8 +41,9 @@ def main() -> None:
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
       penstock simulate        what a policy would do on a trace, and what it would cost
+      penstock reproduce       an experiment of a paper done again, its figures beside ours
     """
 
 
-for _command in (demo, run, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate):
+for _command in (demo, run, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate, reproduce):
     main.add_command(_command)

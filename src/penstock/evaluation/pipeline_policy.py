@@ -32,6 +32,8 @@ class PipelineView:
         What each operator has and may have.
     observations
         The last of each operator; that of the one being decided upon is from now.
+    backlog_records
+        How many records wait or are served at each operator now.
     """
 
     at: float
@@ -41,6 +43,7 @@ class PipelineView:
     current: Mapping[str, Allocation]
     limits: Mapping[str, Limits]
     observations: Mapping[str, Observation]
+    backlog_records: Mapping[str, int]
 
 
 @runtime_checkable

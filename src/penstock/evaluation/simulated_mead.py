@@ -3,142 +3,115 @@
 
 The service demands are those the pipeline declares, as in the paper, which measured them beforehand. The queueing
 model is a setting: ``map`` is MEAD, ``m/g/1`` and ``gi/g/1`` are what the paper compares it with (Sec. VII).
+
+The paper's policy acts when it plans, every T_A. With a `Rescue` the backlog is watched in between, which the paper
+does not do (docs/decisions/0005-rescue-between-plans.md); without one the policy is the published one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import ConfigurationError
+from penstock.evaluation.foresight import Foresight, WorkloadAnalyst
 from penstock.evaluation.simulation import PipelineView
-from penstock.markov import MAP, PH
-from penstock.markov.phase_type_fit import fit_mean_scv
-from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.latency import Model
-from penstock.performance.pipeline_latency import PipelineLatency
-from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.plan.levels import Levels
 from penstock.plan.mead import MeadPolicy, Search
-from penstock.ports import FloatArray
+from penstock.plan.rescue import Rescue
 from penstock.records import Allocation, Decision
-from penstock.simulator import MicroBatch, Pipeline, Service
-from penstock.simulator.pipeline import ARRIVALS
-from penstock.simulator.service import PhaseType
+from penstock.simulator import MicroBatch, Service
 from penstock.units import parse_seconds
-from penstock.workload import WorkloadEstimate, describe_iats, estimate_workload
 
-_MOST_PHASES = 16
-"""Of a service or inter-arrival time; constant ones are modelled as Erlang of so many phases."""
-
-
-@dataclass(eq=False)
-class WorkloadAnalyst:
-    """Estimates the workload from the newest arrivals; one analyst may serve many runs on the same trace.
-
-    What it has found for a number of arrivals it keeps: arrivals do not depend on the policy or on the seed of the
-    service times, so runs on one trace ask the same questions.
-
-    Parameters
-    ----------
-    window
-        Inter-arrival times of the base window (N_E).
-    parts
-        The windows as parts of it.
-    best
-        How many processes for each window.
-    """
-
-    window: int = 50_000
-    parts: Sequence[float] = (1.0, 0.5)
-    best: int = 5
-    max_states: int = 16
-    _known: dict[tuple[int, float], WorkloadEstimate] = field(default_factory=dict, repr=False)
-    _last: WorkloadEstimate | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ConfigurationError(f"window: {self.window} must be at least 1", field="window")
-
-    def processes(self, arrivals: FloatArray) -> dict[str, MAP]:
-        """The best processes of every window, each by a label; NotReadyError where there are too few arrivals."""
-        estimate = self._estimate(arrivals)
-        return {
-            f"window {window.n}, fit {rank}": fitted.map
-            for window in estimate.windows
-            for rank, fitted in enumerate(window.fit.maps, start=1)
-        }
-
-    def renewals(self, arrivals: FloatArray) -> dict[str, MAP]:
-        """A process of every window with its rate and variability, and no correlation."""
-        found: dict[str, MAP] = {}
-        for part in self.parts:
-            window = self._iats(arrivals, part)
-            if window.size >= 2 and window.sum() > 0:
-                told = describe_iats(window, max_lag=1)
-                intervals = fit_mean_scv(told.mean, told.scv, max_phases=_MOST_PHASES).distribution
-                found[f"window {window.size}"] = MAP.renewal(intervals)
-        return found
-
-    def _estimate(self, arrivals: FloatArray) -> WorkloadEstimate:
-        key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0)
-        if key not in self._known:
-            self._last = self._known[key] = estimate_workload(
-                self._iats(arrivals, 1.0),
-                shares=self.parts,
-                best=self.best,
-                max_states=self.max_states,
-                warm=self._last,
-            )
-        return self._known[key]
-
-    def _iats(self, arrivals: FloatArray, part: float) -> FloatArray:
-        newest = max(1, round(self.window * part))
-        return np.diff(arrivals[-newest - 1 :])
+__all__ = ["SimulatedMead", "WorkloadAnalyst", "simulated_mead"]
 
 
 @dataclass(eq=False)
 class SimulatedMead:
     """MEAD, or its planning with a simpler queue, for `simulate`.
 
+    Between plans it remembers the last one; a run that starts anew starts without. `again` gives a policy for another
+    run on the same trace that need not compute the same predictions.
+
     Parameters
     ----------
-    model
-        ``map``, ``m/g/1`` or ``gi/g/1``.
+    foresight
+        Where arrival processes and predictions come from.
     planner
         Search and planning rules.
-    analyst
-        Where the arrival processes come from.
+    rescue
+        What watches the backlog between plans; None: nobody, as published.
     """
 
-    model: Model = "map"
+    foresight: Foresight = field(default_factory=Foresight)
     planner: MeadPolicy = field(default_factory=MeadPolicy)
-    analyst: WorkloadAnalyst = field(default_factory=WorkloadAnalyst)
+    rescue: Rescue | None = field(default_factory=Rescue)
+    _planned: dict[str, Allocation] = field(default_factory=dict, repr=False)
+    _plan_due: float = field(default=0.0, repr=False)
+    _looked_at: float = field(default=0.0, repr=False)
 
     @property
     def name(self) -> str:
         """How the policy is called in results."""
-        return "mead" if self.model == "map" else self.model
+        return "mead" if self.foresight.model == "map" else self.foresight.model
 
     @property
     def every_seconds(self) -> float:
-        """How often it wants to be asked (T_A)."""
-        return self.planner.every_seconds
+        """How often it wants to be asked: T_A, or as often as the backlog is looked at."""
+        plans = self.planner.every_seconds
+        return plans if self.rescue is None else min(plans, self.rescue.every_seconds)
+
+    def again(self) -> SimulatedMead:
+        """The same policy at its start, with what it has predicted so far."""
+        return SimulatedMead(self.foresight, self.planner, self.rescue)
 
     def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
-        """The shares of all operators."""
-        arrivals = view.arrivals
-        workload = self.analyst.processes(arrivals) if self.model == "map" else self.analyst.renewals(arrivals)
-        if not workload:
+        """The shares of all operators: planned ones when a plan is due, else what the backlog calls for."""
+        if view.at < self._looked_at:
+            self._planned, self._plan_due = {}, 0.0
+        self._looked_at = view.at
+        decisions: dict[str, Decision] = {}
+        if view.at >= self._plan_due:
+            # On the grid of the first plan: a late look does not move those after it.
+            period = self.planner.every_seconds
+            self._plan_due += period * (1 + (view.at - self._plan_due) // period)
+            decisions = self._plan(view)
+        return decisions if self.rescue is None else self._rescued(view, decisions)
+
+    def _plan(self, view: PipelineView) -> dict[str, Decision]:
+        latency = self.foresight.latency(view)
+        if latency is None:
             return {}
-        model = PipelineModel(_operators(view.pipeline, view.current), dict(view.objectives))
         levels = {name: Levels(limits.cpu_shares) for name, limits in view.limits.items()}
-        plan = self.planner.plan_pipeline(
-            view.at, PipelineLatency(model, workload, model=self.model), view.current, levels
-        )
+        current = {**view.current, **self._planned}
+        plan = self.planner.plan_pipeline(view.at, latency, current, levels)
+        self._planned = {decision.operator: decision.target for decision in plan.decisions}
         return {decision.operator: decision for decision in plan.decisions}
+
+    def _rescued(self, view: PipelineView, decisions: dict[str, Decision]) -> dict[str, Decision]:
+        """What was planned now or before, but the highest level for operators whose backlog calls for it."""
+        assert self.rescue is not None
+        planned = {**view.current, **self._planned}
+        waiting = {
+            o.name: view.backlog_records[o.name] * _work_seconds(o.server) / planned[o.name].capacity
+            for o in view.pipeline.operators
+        }
+        bounds = {path: objective.seconds or math.inf for path, objective in view.objectives.items()}
+        raised = self.rescue.operators(bounds, waiting)
+        found: dict[str, Decision] = {}
+        for name, current in view.current.items():
+            if name in raised:
+                top = Allocation(current.executors, view.limits[name].top.cpu_share)
+                found[name] = Decision(name, view.at, self.name, current, top, raised[name])
+            elif name in decisions:
+                found[name] = replace(decisions[name], current=current)
+            elif current != planned[name]:
+                found[name] = Decision(
+                    name, view.at, self.name, current, planned[name], "no backlog any more: as planned"
+                )
+        return found
 
 
 def simulated_mead(
@@ -152,51 +125,24 @@ def simulated_mead(
     delta: float = 0.05,
     most_levels_down: int | None = 1,
     every_seconds: str | float = 60.0,
+    rescue_every: str | float | None = 10.0,
+    rescue_at: float = 0.5,
+    believed: float | None = 2.0,
 ) -> SimulatedMead:
-    """Give the policy from plain values; each of the `sub_windows` is half as long as the one before."""
+    """Give the policy from plain values.
+
+    Each of the `sub_windows` is half as long as the one before. `rescue_every` null: the backlog is not watched;
+    `believed` null: fits are not held against a replay of their windows.
+    """
     if not 0 <= int(sub_windows) <= 8:
         raise ConfigurationError(f"sub_windows: {sub_windows} is not a number from 0 to 8", field="sub_windows")
     parts = [0.5**i for i in range(int(sub_windows) + 1)]
     planner = MeadPolicy(delta, search, most_levels_down, parse_seconds(every_seconds, "every_seconds"))
-    return SimulatedMead(model, planner, WorkloadAnalyst(int(window), parts, int(best), int(max_states)))
+    analyst = WorkloadAnalyst(int(window), parts, int(best), int(max_states))
+    rescue = None if rescue_every is None else Rescue(rescue_at, parse_seconds(rescue_every, "rescue_every"))
+    return SimulatedMead(Foresight(analyst, model, believed), planner, rescue)
 
 
-def _operators(pipeline: Pipeline, current: Mapping[str, Allocation]) -> list[OperatorModel]:
-    inputs = {o.name: tuple(s.source for s in pipeline.streams if s.target == o.name) for o in pipeline.operators}
-    split = [str(stream) for stream in pipeline.streams if stream.selectivity != 1.0]
-    if split:
-        raise ConfigurationError(
-            f"policy: mead has no model of a stream's own selectivity, which {', '.join(split)} has; give it to the "
-            "operator above",
-            field="policy",
-        )
-    return [
-        OperatorModel(
-            o.name,
-            _demand(o.server),
-            tuple(above for above in inputs[o.name] if above != ARRIVALS),
-            o.selectivity,
-            current[o.name].executors,
-        )
-        for o in pipeline.operators
-    ]
-
-
-def _demand(server: Service | MicroBatch) -> Demand:
-    if isinstance(server, MicroBatch):
-        return BatchDemand(
-            fixed_seconds=server.fixed,
-            per_record_seconds=server.per_record,
-            fixed_scv=server.fixed_scv,
-            per_record_scv=server.per_record_scv,
-            fixed_cpu_seconds=server.fixed,  # the simulator does all work at the speed of the share
-            cap=server.cap,
-            trigger_seconds=server.trigger,
-        )
-    return RecordDemand(_service(server))
-
-
-def _service(server: Service) -> PH:
-    if isinstance(server, PhaseType):
-        return server.ph
-    return fit_mean_scv(server.mean, server.scv, max_phases=_MOST_PHASES).distribution
+def _work_seconds(server: Service | MicroBatch) -> float:
+    """The mean work of a record, at full share."""
+    return server.per_record if isinstance(server, MicroBatch) else server.mean

@@ -18,8 +18,10 @@ from penstock.ports import Policy
 # Every factory takes plain values by name, as those of the registry do.
 PIPELINE_POLICIES: Mapping[str, Callable[..., PipelinePolicy]] = {
     "mead": simulated_mead,
-    "m/g/1": partial(simulated_mead, "m/g/1"),
-    "gi/g/1": partial(simulated_mead, "gi/g/1"),
+    # As in the paper: fits as they are, the search of Fig. 5, and nothing done between plans.
+    "mead-published": partial(simulated_mead, search="published", believed=None, rescue_every=None),
+    "m/g/1": partial(simulated_mead, "m/g/1", rescue_every=None),
+    "gi/g/1": partial(simulated_mead, "gi/g/1", rescue_every=None),
 }
 """Policies that decide for all operators together."""
 

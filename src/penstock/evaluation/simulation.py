@@ -153,6 +153,7 @@ class _Run:
             current={name: state.asked for name, state in simulation.operators.items()},
             limits={o.name: o.limits for o in simulation.pipeline.order},
             observations=dict(self.observations),
+            backlog_records={name: state.arrived - state.done for name, state in simulation.operators.items()},
         )
 
     def to_the_end(self, progress: Callable[[float], None] | None) -> None:

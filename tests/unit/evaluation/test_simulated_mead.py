@@ -75,3 +75,33 @@ def test_wrong_options_are_told() -> None:
         simulated_policy("mead:speed=3")
     with pytest.raises(ConfigurationError, match="sub_windows"):
         simulated_policy("mead:sub_windows=99")
+
+
+def test_a_backlog_between_plans_gets_the_top_level_until_it_is_gone() -> None:
+    """A burst after the plan raises the matcher at the next look, and it goes back to the plan when that is over."""
+    calm = np.arange(0.0, 200.0, 0.05)
+    burst = np.linspace(121.0, 131.0, 800)
+    times = np.sort(np.concatenate([calm, burst]))
+    options = "window=1000,best=1,max_states=2,every_seconds=60s"
+    objective = Objective("mean", 0.5)
+    watched, published = (
+        simulate(times, two_operators(), simulated_policy(f"{text}{options}"), objective, seed=1)
+        for text in ("mead:", "mead:rescue_every=null,")
+    )
+    raised = [c for c in watched.changes if c.target.cpu_share == 1.0]
+    assert [c.operator for c in raised] == ["matcher"]
+    assert "records wait" in raised[0].reason
+    assert raised[0].at % 60.0 != 0.0
+    (back,) = (c for c in watched.changes if c.reason.startswith("no backlog any more"))
+    assert back.at > raised[0].at
+    assert all(c.at % 60.0 == 0.0 for c in published.changes)
+    assert watched.paths[0].latency.mean_seconds < published.paths[0].latency.mean_seconds
+
+
+def test_a_policy_starts_anew_with_every_run() -> None:
+    """One policy object gives the same result in a second run, and so does its twin that shares its predictions."""
+    times, objective = bursty(3000), Objective("mean", 0.1)
+    policy = simulated_mead(window=1000, best=1, max_states=2, every_seconds=20.0)
+    results = [simulate(times, two_operators(), one, objective, seed=1) for one in (policy, policy, policy.again())]
+    assert len({result.cpu_share_mean for result in results}) == 1
+    assert len({len(result.changes) for result in results}) == 1

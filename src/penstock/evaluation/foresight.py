@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MEAD foresees in a simulation: windows of arrivals, processes fitted to them, and the latencies they lead to.
+
+Arrivals depend neither on the policy nor on the seed of the service times, so what was found once serves every run on
+the same trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.pipeline_policy import PipelineView
+from penstock.markov import MAP, PH
+from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.demand import BatchDemand, Demand, RecordDemand
+from penstock.performance.latency import Model
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.ports import FloatArray, PathLatency, PathPrediction
+from penstock.records import Allocation, Objective
+from penstock.simulator import MicroBatch, Pipeline, Service
+from penstock.simulator.pipeline import ARRIVALS, Path
+from penstock.simulator.service import PhaseType
+from penstock.workload import WorkloadEstimate, describe_iats, estimate_workload
+
+_MOST_PHASES = 16
+"""Of a service or inter-arrival time; constant ones are modelled as Erlang of so many phases."""
+
+
+@dataclass(eq=False)
+class WorkloadAnalyst:
+    """Estimates the workload from the newest arrivals; one analyst may serve many runs on the same trace.
+
+    What it has found for a number of arrivals it keeps: arrivals do not depend on the policy or on the seed of the
+    service times, so runs on one trace ask the same questions.
+
+    Parameters
+    ----------
+    window
+        Inter-arrival times of the base window (N_E).
+    parts
+        The windows as parts of it.
+    best
+        How many processes for each window.
+    """
+
+    window: int = 50_000
+    parts: Sequence[float] = (1.0, 0.5)
+    best: int = 5
+    max_states: int = 16
+    _known: dict[tuple[int, float], WorkloadEstimate] = field(default_factory=dict, repr=False)
+    _last: WorkloadEstimate | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ConfigurationError(f"window: {self.window} must be at least 1", field="window")
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What decides over its answers: analysts alike in these find the same."""
+        return self.window, tuple(self.parts), self.best, self.max_states
+
+    def processes(self, arrivals: FloatArray) -> dict[str, MAP]:
+        """The best processes of every window, each by a label; NotReadyError where there are too few arrivals."""
+        estimate = self._estimate(arrivals)
+        return {
+            f"window {window.n}, fit {rank}": fitted.map
+            for window in estimate.windows
+            for rank, fitted in enumerate(window.fit.maps, start=1)
+        }
+
+    def windows(self, arrivals: FloatArray) -> list[tuple[str, dict[str, MAP], FloatArray]]:
+        """Each window's label, its best processes, and the arrivals it is made of."""
+        return [
+            (
+                f"window {window.n}",
+                {f"window {window.n}, fit {rank}": fitted.map for rank, fitted in enumerate(window.fit.maps, start=1)},
+                arrivals[-window.n - 1 :],
+            )
+            for window in self._estimate(arrivals).windows
+        ]
+
+    def renewals(self, arrivals: FloatArray) -> dict[str, MAP]:
+        """A process of every window with its rate and variability, and no correlation."""
+        found: dict[str, MAP] = {}
+        for part in self.parts:
+            window = self._iats(arrivals, part)
+            if window.size >= 2 and window.sum() > 0:
+                told = describe_iats(window, max_lag=1)
+                intervals = fit_mean_scv(told.mean, told.scv, max_phases=_MOST_PHASES).distribution
+                found[f"window {window.size}"] = MAP.renewal(intervals)
+        return found
+
+    def _estimate(self, arrivals: FloatArray) -> WorkloadEstimate:
+        key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0)
+        if key not in self._known:
+            self._last = self._known[key] = estimate_workload(
+                self._iats(arrivals, 1.0),
+                shares=self.parts,
+                best=self.best,
+                max_states=self.max_states,
+                warm=self._last,
+            )
+        return self._known[key]
+
+    def _iats(self, arrivals: FloatArray, part: float) -> FloatArray:
+        newest = max(1, round(self.window * part))
+        return np.diff(arrivals[-newest - 1 :])
+
+
+@dataclass(eq=False)
+class RememberedLatency:
+    """Predictions of a workload, each computed once; a `ports.PathLatency`."""
+
+    latency: PathLatency
+    _known: dict[tuple[float, ...], tuple[PathPrediction, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, each after those it reads from."""
+        return self.latency.operators
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The source-to-sink paths."""
+        return self.latency.paths
+
+    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+        """Predict every path."""
+        key = tuple(shares[name] for name in self.operators)
+        if key not in self._known:
+            self._known[key] = self.latency.predict(shares)
+        return self._known[key]
+
+
+@dataclass(eq=False)
+class Foresight:
+    """Predictions by number of arrivals, kept: neither seed nor policy changes them, so runs may share them.
+
+    Good for one pipeline and one set of objectives; another's are not mixed with them, but not kept either.
+
+    Parameters
+    ----------
+    analyst
+        Where arrival processes come from.
+    model
+        ``map``, ``m/g/1`` or ``gi/g/1``.
+    believed
+        Of ``map``: fits are believed up to this many times what their window itself would have met, and no less than
+        that; None: as they are, as published.
+    """
+
+    analyst: WorkloadAnalyst = field(default_factory=WorkloadAnalyst)
+    model: Model = "map"
+    believed: float | None = 2.0
+    _known: dict[tuple[object, ...], RememberedLatency | None] = field(default_factory=dict, repr=False)
+    _of: tuple[Pipeline, dict[Path, Objective]] | None = field(default=None, repr=False)
+
+    def latency(self, view: PipelineView) -> RememberedLatency | None:
+        """What the workload up to now leads to; None where nothing can be told of it yet."""
+        of = (view.pipeline, dict(view.objectives))
+        if self._of is None or self._of[0] is not of[0] or self._of[1] != of[1]:
+            self._of, self._known = of, {}
+        arrivals = view.arrivals
+        executors = tuple(allocation.executors for allocation in view.current.values())
+        key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0, executors)
+        if key not in self._known:
+            found = self._predict(
+                PipelineModel(_operators(view.pipeline, view.current), dict(view.objectives)), arrivals
+            )
+            self._known[key] = None if found is None else RememberedLatency(found)
+        return self._known[key]
+
+    def _predict(self, model: PipelineModel, arrivals: FloatArray) -> PathLatency | None:
+        if self.model != "map":
+            workload = self.analyst.renewals(arrivals)
+            return PipelineLatency(model, workload, model=self.model) if workload else None
+        if self.believed is None:
+            return PipelineLatency(model, self.analyst.processes(arrivals))
+        return CheckedLatency(
+            [
+                CheckedWindow(
+                    label,
+                    PipelineLatency(model, processes),
+                    ReplayedLatency(model, window) if can_be_replayed(model) else None,
+                )
+                for label, processes, window in self.analyst.windows(arrivals)
+            ],
+            self.believed,
+        )
+
+
+def _operators(pipeline: Pipeline, current: Mapping[str, Allocation]) -> list[OperatorModel]:
+    inputs = {o.name: tuple(s.source for s in pipeline.streams if s.target == o.name) for o in pipeline.operators}
+    split = [str(stream) for stream in pipeline.streams if stream.selectivity != 1.0]
+    if split:
+        raise ConfigurationError(
+            f"policy: mead has no model of a stream's own selectivity, which {', '.join(split)} has; give it to the "
+            "operator above",
+            field="policy",
+        )
+    return [
+        OperatorModel(
+            o.name,
+            _demand(o.server),
+            tuple(above for above in inputs[o.name] if above != ARRIVALS),
+            o.selectivity,
+            current[o.name].executors,
+        )
+        for o in pipeline.operators
+    ]
+
+
+def _demand(server: Service | MicroBatch) -> Demand:
+    if isinstance(server, MicroBatch):
+        return BatchDemand(
+            fixed_seconds=server.fixed,
+            per_record_seconds=server.per_record,
+            fixed_scv=server.fixed_scv,
+            per_record_scv=server.per_record_scv,
+            fixed_cpu_seconds=server.fixed,  # the simulator does all work at the speed of the share
+            cap=server.cap,
+            trigger_seconds=server.trigger,
+        )
+    return RecordDemand(_service(server))
+
+
+def _service(server: Service) -> PH:
+    if isinstance(server, PhaseType):
+        return server.ph
+    return fit_mean_scv(server.mean, server.scv, max_phases=_MOST_PHASES).distribution

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows replayed through a pipeline, and fits held against them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH
+from penstock.performance.demand import BatchDemand, RecordDemand
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.records import Objective
+
+
+def one_queue(bound: float, mean: float = 0.01, statistic: str = "mean") -> PipelineModel:
+    """A single operator with Erlang-2 service."""
+    return PipelineModel([OperatorModel("matcher", RecordDemand(PH.erlang(2, mean=mean)))], Objective(statistic, bound))
+
+
+def poisson(rate: float, count: int = 40_000) -> np.ndarray:
+    """Arrival times."""
+    return np.cumsum(np.random.default_rng(5).exponential(1.0 / rate, count))
+
+
+def test_a_replayed_poisson_window_meets_the_closed_form() -> None:
+    """Mean and 95th percentile of a replayed Poisson window are those of M/E2/1, for any share."""
+    arrivals = poisson(20.0)
+    for statistic in ("mean", "p95"):
+        model = one_queue(1.0, statistic=statistic)
+        replayed, solved = ReplayedLatency(model, arrivals), PipelineLatency(model, {"calm": MAP.poisson(20.0)})
+        for share in (0.4, 1.0):
+            [met], [told] = replayed.predict({"matcher": share}), solved.predict({"matcher": share})
+            assert met.seconds == pytest.approx(told.seconds, rel=0.05)
+            assert met.utilisation["matcher"] == pytest.approx(told.utilisation["matcher"], rel=0.03)
+
+
+def test_paths_of_a_tree_are_replayed_with_what_goes_on() -> None:
+    """A path's time is the sum of its operators', and a selectivity of a half sends every other record on."""
+    operators = [
+        OperatorModel("parser", RecordDemand(PH.erlang(2, mean=0.004)), selectivity=0.5),
+        OperatorModel("counter", RecordDemand(PH.erlang(2, mean=0.002)), ("parser",)),
+        OperatorModel("matcher", RecordDemand(PH.erlang(2, mean=0.01)), ("parser",), executors=2),
+    ]
+    model = PipelineModel(operators, Objective("mean", 1.0))
+    assert can_be_replayed(model)
+    replayed = ReplayedLatency(model, poisson(50.0))
+    for told in replayed.predict({"parser": 0.5, "counter": 1.0, "matcher": 1.0}):
+        assert told.seconds == pytest.approx(sum(told.operator_seconds.values()), rel=0.02)
+    # 25 per second of 10 ms on two executors.
+    assert told.utilisation["matcher"] == pytest.approx(0.125, rel=0.03)
+
+
+def test_more_cpu_is_never_slower() -> None:
+    """The same work is replayed under all shares, so a larger share never gives a longer time."""
+    replayed = ReplayedLatency(one_queue(1.0, statistic="p95"), poisson(30.0, 2000))
+    seconds = [replayed.predict({"matcher": share})[0].seconds for share in (0.3, 0.4, 0.55, 0.7, 1.0)]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def checked(bound: float, fitted: MAP, believed: float = 2.0) -> CheckedLatency:
+    """A Poisson window of 20 per second, beside a process that is said to fit it."""
+    model = one_queue(bound)
+    window = CheckedWindow("w", PipelineLatency(model, {"fit": fitted}), ReplayedLatency(model, poisson(20.0)))
+    return CheckedLatency([window], believed)
+
+
+def test_fits_are_believed_up_to_a_factor() -> None:
+    """A fit that predicts twenty times what its window met counts for twice that, a true one for what it says."""
+    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict({"matcher": 0.4})[0].seconds
+    wild = MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0])
+    [told] = checked(1.5 * met, wild).predict({"matcher": 0.4})
+    assert told.seconds == pytest.approx(2.0 * met)
+    assert not told.is_met
+    [true] = checked(1.5 * met, MAP.poisson(20.0)).predict({"matcher": 0.4})
+    assert met * 0.9 < true.seconds < met * 1.1
+    assert true.is_met
+
+
+def test_a_fit_below_its_window_counts_for_what_the_window_met() -> None:
+    """A fit that is too calm cannot make a bound look kept that the window itself would have broken."""
+    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict({"matcher": 0.4})[0].seconds
+    [told] = checked(1.1 * met, MAP.poisson(5.0)).predict({"matcher": 0.4})
+    assert told.seconds == pytest.approx(met)
+    assert told.worst == "w, replayed"
+
+
+def test_what_cannot_keep_up_takes_for_ever() -> None:
+    """Beyond utilisation one the answer is infinite, though a finite window always comes to an end."""
+    [told] = checked(1.0, MAP.poisson(20.0)).predict({"matcher": 0.15})
+    assert math.isinf(told.seconds)
+    assert told.utilisation["matcher"] > 1.0
+
+
+def test_times_fall_as_shares_rise() -> None:
+    """Whether the replay alone decides or the fits do, a larger share is never told a longer time."""
+    latency = checked(0.05, MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0]))
+    seconds = [latency.predict({"matcher": share})[0].seconds for share in np.linspace(0.25, 1.0, 16)]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_what_is_not_replayed_is_predicted_by_its_fits() -> None:
+    """Micro-batches and joins are not replayed; such a window's fits are taken as they are."""
+    batches = PipelineModel([OperatorModel("a", BatchDemand(0.1, 0.001))], Objective("mean", 5.0))
+    assert not can_be_replayed(batches)
+    with pytest.raises(ConfigurationError, match="one by one"):
+        ReplayedLatency(batches, poisson(20.0, 100))
+    fitted = PipelineLatency(one_queue(1.0), {"calm": MAP.poisson(20.0)})
+    unchecked = CheckedLatency([CheckedWindow("w", fitted, None)])
+    assert unchecked.predict({"matcher": 0.4}) == fitted.predict({"matcher": 0.4})
+    assert (unchecked.operators, unchecked.paths) == (fitted.operators, fitted.paths)
+
+
+@pytest.mark.parametrize("arrivals", [[], [1.0], [1.0, 1.0]])
+def test_a_window_without_time_is_refused(arrivals: list[float]) -> None:
+    """Fewer than two instants have no rate."""
+    with pytest.raises(ConfigurationError, match="arrivals"):
+        ReplayedLatency(one_queue(1.0), np.array(arrivals))
