@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from penstock.markov import MAP, PH, fit_mean_scv, nearest_map2
+from penstock.markov import MAP, PH, fit_mean_scv, nearest_map2, superpose
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.graph import PipelineGraph, Stream
 from penstock.performance.queueing.network import Operator, solve_network
@@ -67,6 +67,25 @@ def services_of(kind: str, loads: Sequence[float]) -> list[PH]:
     return [fit_mean_scv(load, scv).distribution for load, scv in zip(loads, (2.0, 0.5, 1.0), strict=True)]
 
 
+def drawn(rng: np.random.Generator) -> tuple[str, MAP, list[PH]]:
+    """A pipeline of two to five operators unlike those the model's one factor was set on: random MMPPs, loads, SCVs."""
+    while True:
+        phases = int(rng.integers(2, 5))
+        Q = np.exp(rng.normal(size=(phases, phases))) * 10.0 ** rng.uniform(-3.0, 0.0)
+        np.fill_diagonal(Q, 0.0)
+        np.fill_diagonal(Q, -Q.sum(axis=1))
+        process = MAP.mmpp(Q, np.exp(1.2 * rng.normal(size=phases)))
+        if rng.random() < 0.4:
+            other = MAP.renewal(fit_mean_scv(1.0, float(rng.uniform(2.0, 15.0))).distribution)
+            process = superpose(process.with_rate(1.0), other)
+        process = process.with_rate(1.0)
+        if 1.5 < process.scv < 20.0 and process.asymptotic_idc < 150.0:
+            break
+    loads = rng.uniform(0.3, 0.93, int(rng.integers(2, 6)))
+    services = [fit_mean_scv(float(u), float(rng.choice([0.25, 0.5, 1.0, 1.5, 2.0]))).distribution for u in loads]
+    return f"scv {process.scv:.1f} lag-1 {float(process.autocorrelation(1)):.2f}", process, services
+
+
 def simulate(arrivals: MAP, services: Sequence[PH], records: int, rng: np.random.Generator) -> FloatArray:
     """Times through all servers, in blocks; the first twentieth is left out."""
     sampler, clock = arrivals.sampler(rng), 0.0
@@ -97,9 +116,11 @@ def model(arrivals: MAP, services: Sequence[PH]) -> Response:
     return next(iter(answer.paths.values()))
 
 
-def compare(name: str, kind: str, loads: tuple[float, ...], records: int, rng: np.random.Generator) -> Result:
+def compare(
+    name: str, kind: str, arrivals: MAP, services: Sequence[PH], *, records: int, rng: np.random.Generator
+) -> Result:
     """Solve and simulate one pipeline."""
-    arrivals, services = arrivals_of(*PROCESSES[name]), services_of(kind, loads)
+    loads = tuple(round(arrivals.rate * service.mean, 2) for service in services)
     started = time.process_time()
     response = model(arrivals, services)
     mean, p95 = response.mean, response.percentile(0.95)
@@ -122,29 +143,43 @@ def compare(name: str, kind: str, loads: tuple[float, ...], records: int, rng: n
     )
 
 
+def line(result: Result) -> str:
+    """One pipeline for people."""
+    return (
+        f"{result.arrivals:18} {result.services:9} {'/'.join(f'{load:g}' for load in result.loads):14} "
+        f"mean {result.mean:9.2f} {result.mean_error:+7.1%} (+-{result.mean_interval:.1%})  "
+        f"p95 {result.p95:9.2f} {result.p95_error:+7.1%} (+-{result.p95_interval:.1%})  "
+        f"model {result.model_milliseconds:4.0f} ms{'' if result.within else '  outside'}"
+    )
+
+
 def main() -> int:
     """Run and print; the exit code says whether every pipeline is within the bars."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument(
+        "--drawn", type=int, default=0, help="so many random pipelines of two to five operators instead"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="one line of JSON for each pipeline")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
+    if options.drawn:
+        cases = [drawn(rng) for _ in range(options.drawn)]
+        pipelines = [
+            (name, "/".join(f"{s.scv:g}" for s in services), arrivals, services) for name, arrivals, services in cases
+        ]
+    else:
+        pipelines = []
+        for name, shape in PROCESSES.items():
+            for i, loads in enumerate(LOADS):
+                kind = ("E2 E2 E2", "H2 E2 M")[i % 2]
+                pipelines.append((name, kind, arrivals_of(*shape), services_of(kind, loads)))
     results = []
-    for name in PROCESSES:
-        for i, loads in enumerate(LOADS):
-            result = compare(name, ("E2 E2 E2", "H2 E2 M")[i % 2], loads, options.records, rng)
-            results.append(result)
-            if options.json:
-                print(json.dumps(asdict(result)), flush=True)
-            else:
-                print(
-                    f"{name:18} {result.services:9} {'/'.join(f'{load:g}' for load in loads):14} "
-                    f"mean {result.mean:9.2f} {result.mean_error:+7.1%} (+-{result.mean_interval:.1%})  "
-                    f"p95 {result.p95:9.2f} {result.p95_error:+7.1%} (+-{result.p95_interval:.1%})  "
-                    f"model {result.model_milliseconds:4.0f} ms{'' if result.within else '  outside'}",
-                    flush=True,
-                )
+    for pipeline in pipelines:
+        result = compare(*pipeline, records=options.records, rng=rng)
+        results.append(result)
+        print(json.dumps(asdict(result)) if options.json else line(result), flush=True)
     outside = sum(not result.within for result in results)
     mean = np.mean([abs(result.mean_error) for result in results])
     p95 = np.mean([abs(result.p95_error) for result in results])

@@ -40,7 +40,7 @@ from penstock.markov.quasi_birth_death import solve_qbd
 from penstock.performance.queueing.levels import kron
 from penstock.performance.queueing.load import SATURATION, check_processes, entered
 
-MOST_STATES = 32
+MOST_STATES = 48
 
 _GEOMETRIC = 1e-6
 _MOST_ETA = 1e4
