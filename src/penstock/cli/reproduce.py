@@ -176,16 +176,14 @@ def curve_table(results: tuple[CurveResult, ...]) -> Table:
     """A line for each trace and utilisation: simulated, and as three models predict it."""
     from rich.table import Table
 
-    from penstock.units import format_seconds
-
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", caption="seconds", caption_justify="left")
     table.add_column("trace", no_wrap=True)
-    for heading in ("utilisation", "simulated", "M/PH/1", "Kingman", "MAP/PH/1", "best 5"):
+    for heading in ("load", "simulated", "M/PH/1", "Kingman", "MAP/PH/1", "best fits"):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         for i, point in enumerate(result.points):
-            spread = f"{format_seconds(min(point.of_fits))} to {format_seconds(max(point.of_fits))}"
-            shown = (format_seconds(v) for v in (point.simulated, point.m_ph_1, point.kingman, point.of_fits[0]))
+            spread = f"{min(point.of_fits):.3g} to {max(point.of_fits):.3g}"
+            shown = (f"{v:.3g}" for v in (point.simulated, point.m_ph_1, point.kingman, point.of_fits[0]))
             table.add_row(result.trace if i == 0 else "", f"{point.utilisation:.2f}", *shown, spread)
     return table
 
