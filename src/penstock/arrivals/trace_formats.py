@@ -52,6 +52,8 @@ class TraceFormat:
         Whether a first row (with its header off) is of this format; None: not told from others.
     period_at
         For counts: the field that holds the start of the period, a date.
+    file_name
+        How the names of its files begin, in small letters, where the numbers themselves are like any others.
     """
 
     name: str
@@ -66,6 +68,7 @@ class TraceFormat:
     wanted: Callable[[Sequence[str]], bool] | None = None
     looks_like: Callable[[Sequence[str]], bool] | None = None
     period_at: int | None = None
+    file_name: str | None = None
 
     def read(self, path: Path, progress: Progress | None = None) -> Iterator[Chunk]:
         """Give the times or counts of the rows that count, in chunks; only for formats with columns."""
@@ -141,7 +144,8 @@ def _is_period(row: Sequence[str]) -> bool:
 
 
 _ALL = (
-    TraceFormat("bc-paug89", "Bellcore Ethernet packets: arrival times in microseconds", "arrivals", "us", "zero"),
+    TraceFormat("bc-paug89", "Bellcore Ethernet packets: arrival times in microseconds", "arrivals", "us", "zero",
+                file_name="bc-paug89"),
     TraceFormat(
         "cloudphysics-io", "block I/O requests of a virtual disk", "arrivals", "us",
         columns=4, header="ts_us,op,len_bytes,lbn", looks_like=lambda row: row[0].isdecimal(),
@@ -179,12 +183,15 @@ def find_format(name: str) -> TraceFormat | None:
 
 
 def recognise(path: Path) -> TraceFormat | None:
-    """Give the format whose header or first row this file has; None where it is like none.
+    """Give the format whose header, first row or name this file has; None where it is like none.
 
     Files that cannot be read are left to whoever reads them whole.
     """
     if inner_suffix(path) in (".npy", ".parquet"):
         return None
+    for format in TRACE_FORMATS.values():
+        if format.file_name is not None and path.name.lower().startswith(format.file_name):
+            return format
     try:
         with open_bytes(path) as file:
             lines = [file.readline(4096).removeprefix(b"\xef\xbb\xbf").decode() for _ in range(2)]

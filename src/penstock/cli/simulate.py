@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="NAME[:OPTION=VALUE,...]",
-    help="What decides: static (the top allocation throughout), fixed, threshold, ...; several are compared.",
+    help="What decides: static (the top allocation throughout), fixed, threshold, mead, or mead's planning with a "
+    "simpler queue, m/g/1 or gi/g/1; several are compared.",
 )
 @click.option(
     "--objective",
@@ -73,6 +74,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
       penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy threshold --objective p95=0.5
       penstock simulate --trace packets.txt.xz --unit us --pipeline pipeline.yaml --policy static \\
         --policy threshold --policy threshold:upper=0.5,lower=0.3 --objective mean=200ms --plot runs.png
+      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy m/g/1 --policy static
       penstock simulate --trace iats.csv --as iats --pipeline pipeline.yaml --policy static --json
     """
     import dataclasses
@@ -103,7 +105,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))
     console = words_console(as_json)
-    console.print(_heading(file, spec.pipeline.name, results[0]), markup=False)
+    console.print(_heading(file, spec.pipeline.name, float(times[-1]), results[0]), markup=False)
     console.print(results_table(results))
     if plot is not None:
         _write_picture(plot, times, results)
@@ -175,11 +177,11 @@ def _met(is_met: bool | None) -> str:
     return "-" if is_met is None else "yes" if is_met else "NO"
 
 
-def _heading(file: Path, name: str, result: SimulationResult) -> str:
+def _heading(file: Path, name: str, span: float, result: SimulationResult) -> str:
     from penstock.units import format_seconds
 
     objectives = ", ".join(dict.fromkeys(str(path.objective) for path in result.paths))
-    told = f"{file.name} on {name}: {result.records} records in {format_seconds(result.seconds)}, seed {result.seed}"
+    told = f"{file.name} on {name}: {result.records} records in {format_seconds(span)}, seed {result.seed}"
     return f"{told}; objective {objectives}"
 
 

@@ -207,7 +207,7 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
     )
     told = f"batches of {format_time(server.fixed)} + {format_time(server.per_record)} per record"
     told += "" if cap is None else f", at most {cap} records"
-    told += "" if trigger is None else f", triggered every {trigger}"
+    told += "" if server.trigger is None else f", triggered every {format_time(server.trigger)}"
     fastest = server.per_record if cap is None else server.per_record + server.fixed / cap
     asked.tell(solve_micro_batch(arrivals, server), arrivals, told, notes, fastest=fastest)
 
@@ -251,6 +251,14 @@ class _Asked:
         console = words_console(self._as_json)
         told = f"arrivals {arrivals.rate:.4g} per second, SCV {arrivals.scv:.3g}, {_states(arrivals.order)}"
         console.print(f"{self._queue}: {told}; {service}", markup=False)
+        if self._percentiles is None:
+            notes = [*notes, "no percentiles: Kingman's formula gives the mean alone; map-ph-1 and m-g-1 have them"]
+        if not answer.is_stable:
+            notes = [
+                *notes,
+                f"saturated: waiting grows without end; to keep up a record may cost less than "
+                f"{format_time(1.0 / arrivals.rate)} and costs {format_time(fastest)}",
+            ]
         for note in notes:
             console.print(f"note: {note}", markup=False)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -265,12 +273,6 @@ class _Asked:
                 table.add_row(name.removesuffix("_seconds").replace("_", " "),
                               format_time(value) if name.endswith("_seconds") else f"{value:.4g}")  # fmt: skip
         console.print(table)
-        if not answer.is_stable:
-            console.print(
-                f"saturated: waiting grows without end; to keep up a record may cost less than "
-                f"{format_time(1.0 / arrivals.rate)} and costs {format_time(fastest)}",
-                markup=False,
-            )
         if self._plot is not None:
             from penstock.evaluation.queue_pictures import distribution_picture
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,8 +81,19 @@ def _draw_latency(axes: Axes, results: Sequence[SimulationResult], number: int) 
     if np.nanmax(drawn, initial=0.0) > 0.0:
         axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: format_seconds(value))
+    axes.yaxis.set_minor_formatter(_within_a_decade(axes))
     title = f"Latency on {name}, {objective.statistic} over {results[0].window_seconds:g} s each (dashed: objective)"
     axes.set_title(title, loc="left", parse_math=False)
+
+
+def _within_a_decade(axes: Axes) -> Callable[[float, float], str]:
+    """Names times between powers of ten where there are hardly any of those to name."""
+
+    def told(value: float, _: float) -> str:
+        low, high = axes.get_ylim()
+        return format_seconds(value) if low > 0 and high / low < 20 else ""
+
+    return told
 
 
 def _draw_shares(axes: Axes, results: Sequence[SimulationResult]) -> None:

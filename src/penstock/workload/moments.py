@@ -219,7 +219,7 @@ def _notes(x: FloatArray, zero_share: float, step: float | None, mean: float) ->
     if step is not None:
         notes.append(
             f"coarse clock: every time is a multiple of {step:.6g}, {step / mean:.3g} mean inter-arrival times; "
-            "arrivals within a tick cannot be told apart (spread_ties spreads them)"
+            "arrivals within a tick cannot be told apart (penstock.workload.spread_ties spreads them)"
         )
     if zero_share > 0.05:
         notes.append(f"{100 * zero_share:.3g} % of the times are 0: arrivals share a time stamp")
