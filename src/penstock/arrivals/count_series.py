@@ -18,6 +18,7 @@ from penstock.ports import FloatArray
 
 SPREADS = ("random", "even")
 IntArray = npt.NDArray[np.int64]
+_MOST_AT_ONCE = 100_000_000
 
 
 class CountSeries:
@@ -109,6 +110,12 @@ class CountSeries:
 @lru_cache(maxsize=64)
 def _period_times(series: CountSeries, period: int) -> FloatArray:
     count = int(series.counts[period])
+    if count > _MOST_AT_ONCE:
+        raise ConfigurationError(
+            f"trace: {series.name}: {count} records in one period are more than the {_MOST_AT_ONCE} that can be placed "
+            "one by one; give counts of shorter periods",
+            field="trace",
+        )
     if series.spread == "even":
         places = (np.arange(count) + 0.5) / count
     else:

@@ -21,6 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SERVICE_FORMS = "exp:MEAN, erlang:PHASES:MEAN, hyper2:MEAN:SCV or ph:FILE"
 _MOST_PHASES = 200
+_MOST_ARRIVAL_PHASES = 32
+"""Steadier arrivals than this many phases give are hardly told from an even stream, and cost much more to solve."""
+_MOST_EXECUTORS = 10_000
 
 
 def apply_options(command: F, options: tuple[Callable[[F], F], ...]) -> F:
@@ -142,7 +145,7 @@ def arrivals_of(map_file: Path | None, rate: str | None, scv: float | None) -> t
         return MAP.poisson(per_second), []
     if not (math.isfinite(scv) and scv > 0.0):
         raise ConfigurationError(f"--scv: {scv!r} must be positive and finite", field="--scv")
-    fitted = fit_mean_scv(1.0 / per_second, scv)
+    fitted = fit_mean_scv(1.0 / per_second, scv, max_phases=_MOST_ARRIVAL_PHASES)
     return MAP.renewal(fitted.distribution), list(fitted.moved)
 
 
@@ -160,9 +163,9 @@ def parse_executors(text: str, field: str = "--executors") -> tuple[int, ...]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConfigurationError(f'{field}: cannot read {text!r}; write "1-4", "2" or "1,2,8"', field=field)
         low, high = int(first), int(last) if dash else int(first)
-        if not 1 <= low <= high <= 10_000:
+        if not 1 <= low <= high <= _MOST_EXECUTORS:
             raise ConfigurationError(
-                f"{field}: {word!r} is no range; executors go from at least 1 upwards, as in 1-4", field=field
+                f"{field}: {word!r} is no range of executors from 1 to {_MOST_EXECUTORS}, as 1-4 is", field=field
             )
         found.update(range(low, high + 1))
     return tuple(sorted(found))

@@ -235,7 +235,9 @@ class _Asked:
                     field=field,
                 )
         self._queue = queue
-        self._percentiles = parse_percentiles(percentiles or _DEFAULT) if has_distribution else None
+        self._percentiles = (
+            parse_percentiles(_DEFAULT if percentiles is None else percentiles) if has_distribution else None
+        )
         self._plot = plot
         self._as_json = as_json
 

@@ -186,7 +186,10 @@ def _rewrite(
     from dataclasses import asdict
 
     from penstock.arrivals import load_trace
+    from penstock.errors import ConfigurationError
 
+    if output.exists() and output.samefile(file):
+        raise ConfigurationError(f"OUTPUT: {output} is the trace itself; give another name", field="OUTPUT")
     reading = reading_of(options, options.pop("seed"))
     with in_command_words():
         with progress_bar(f"reading {file.name}") as progress:

@@ -246,3 +246,21 @@ def test_independent_gaps_have_the_variability_asked_for(invoke: Callable[..., A
     assert means[0] < means[1] < means[2]
     assert means[1] == pytest.approx(0.02, rel=1e-9)
     assert all(math.isfinite(mean) for mean in means)
+
+
+def test_very_steady_arrivals_are_told_to_be_less_so(invoke: Callable[..., Any]) -> None:
+    """An SCV that needs hundreds of phases is moved to what 32 give, and a note says so."""
+    found = json.loads(
+        invoke("solve", "map-ph-1", "--rate", "3", "--scv", "0.001", "--service", "exp:0.1", "--json").stdout
+    )
+    assert found["stable"]
+    assert any("0.03125" in note for note in found["notes"])
+
+
+def test_no_percentiles_has_its_reason(invoke: Callable[..., Any]) -> None:
+    """Kingman's mean comes with a word on why there are no percentiles; an empty list of them is refused."""
+    arguments = ("--rate", "3", "--service", "exp:0.1")
+    found = json.loads(invoke("solve", "gi-g-1", *arguments, "--json").stdout)
+    assert found["percentiles"] is None
+    assert any("Kingman" in note for note in found["notes"])
+    assert invoke("solve", "m-g-1", *arguments, "--percentiles", "").exit_code == 2

@@ -143,3 +143,22 @@ def test_wrong_arguments_end_with_code_2(
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())
     assert not list(here.glob("out*"))
+
+
+@pytest.mark.parametrize("command", [("cut", "--from", "1s"), ("convert",)])
+def test_a_trace_is_not_written_over_itself(stamps: Path, invoke: Callable[..., Any], command: tuple[str, ...]) -> None:
+    """The file to write may not be the file that is read; it stays as it is."""
+    before = stamps.read_bytes()
+    result = invoke("trace", command[0], str(stamps), str(stamps), *command[1:], "--unit", "ms")
+    assert result.exit_code == 2
+    assert "is the trace itself" in result.stderr
+    assert stamps.read_bytes() == before
+
+
+def test_counts_too_large_to_be_placed_are_refused(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """A count that no machine could turn into single arrivals is told, not tried."""
+    path = tmp_path / "counts.txt"
+    path.write_text("1000000000000\n1\n")
+    result = invoke("fit", str(path), "--as", "counts")
+    assert result.exit_code == 2
+    assert "shorter periods" in result.stderr
