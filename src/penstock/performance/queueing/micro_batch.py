@@ -8,13 +8,14 @@ docs/background/micro-batch-queue.md has the derivation, its assumptions, and wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from penstock.errors import ConvergenceError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
@@ -22,6 +23,7 @@ from penstock.performance.queueing.micro_batch_fluid import Rates, backlog_after
 from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
 from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch_times import FINE
 from penstock.performance.queueing.response import Saturated, check_probability
 
 __all__ = ["MicroBatch", "MicroBatchAnswer", "Rates", "backlog_after", "drain_seconds", "solve_micro_batch"]
@@ -42,6 +44,19 @@ _ACCEPTED_IMBALANCE = 1e-3
 
 _WORST_IMBALANCE = 0.05
 """Relative difference beyond which no answer is given."""
+
+MOST_STATES = 64
+"""Most states of an arrival process that is solved for; more would take minutes."""
+
+MOST_SCV = 15.0
+"""Largest SCV of what varies of a usual batch's time that is solved for."""
+
+_LITTLE = 0.1
+"""SCV of a usual batch's whole time below which it does not matter how what varies of it varies."""
+
+_CHECKED_SHARES = (0.1, 0.5, 0.9, 0.95, 0.99)
+_SLACK, _WORST_LAW, _WORST_ERROR = 0.01, 0.1, 0.5
+"""Relative errors beyond which an answer is not given: of bounds, of the distribution's mean, and as estimated."""
 
 _FIRST_NODES, _FIRST_FREQUENCIES = 40, 64
 _NODES, _FREQUENCIES, _MOST_FREQUENCIES = 72, 128, 4096
@@ -136,6 +151,11 @@ class MicroBatchAnswer:
         by_node = self.chain.by_node
         return np.array([float(by_node[self.chain.nodes > r].sum()) for r in np.asarray(records, dtype=float)])
 
+    @property
+    def law_mean(self) -> float:
+        """Mean of the distribution of latency, which is found apart from `mean` and differs slightly from it."""
+        return self._law.mean
+
     @cached_property
     def _law(self) -> LatencyLaw:
         return latency_law(self.chain, self.cycle)
@@ -153,8 +173,11 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
 
     Raises
     ------
+    ConfigurationError
+        If the process has more than `MOST_STATES` states, or the time of usual batches an SCV above `MOST_SCV`.
     ConvergenceError
-        If the process is too uneven to be solved; an answer that is given has its error estimated.
+        If the process is too uneven to be solved, or the solution found is impossible; an answer that is given has
+        its error estimated.
 
     Examples
     --------
@@ -167,6 +190,7 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     utilisation = server.utilisation(arrivals.rate)
     if utilisation >= 1:
         return Saturated(utilisation)
+    _require_solvable(arrivals, server)
     top = first_reach(arrivals, server, _TAIL)
     coarse = _first(arrivals, server, top)
     most = max(_FREQUENCIES, _MOST_FREQUENCIES // arrivals.order)
@@ -194,7 +218,7 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
             iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
         )  # fmt: skip
     is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.moves.counts.exact))
-    return MicroBatchAnswer(
+    answer = MicroBatchAnswer(
         utilisation=utilisation,
         method=EXACT if is_exact and not server.varies else GRADED,
         left_out=chain.left_out,
@@ -203,6 +227,56 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
         chain=chain,
         cycle=cycle,
     )
+    fault = _fault(answer)
+    if fault is not None:
+        raise ConvergenceError(
+            f"the solution makes no sense ({fault}), so none is given: the queue is too near saturation or too uneven",
+            iterations=_MOST_ROUNDS, residual=answer.error_estimate,
+        )  # fmt: skip
+    return answer
+
+
+def _require_solvable(arrivals: MAP, server: MicroBatch) -> None:
+    """Refuse what would take minutes or come out wrong."""
+    if arrivals.order > MOST_STATES:
+        raise ConfigurationError(
+            f"arrivals: the process has {arrivals.order} states, the micro-batch queue is solved for {MOST_STATES} at "
+            f"most; fit one of fewer states (arrivals more even than an SCV of 1 / {MOST_STATES} need not be told "
+            "from those)", field="arrivals",
+        )  # fmt: skip
+    usual = np.array([server.usual_size(arrivals.rate)])
+    mean, variance = (float(each[0]) for each in server.batch_moments(usual))
+    varied = mean - float(server.batch_floor(usual)[0])
+    if variance > max(MOST_SCV * varied**2, _LITTLE * mean**2):
+        name = "fixed_scv" if server.fixed_scv * server.fixed**2 >= variance / 2 else "per_record_scv"
+        raise ConfigurationError(
+            f"{name}: {getattr(server, name):.6g} gives what varies of the time of a usual batch ({usual[0]:.3g} "
+            f"records) an SCV of {variance / varied**2:.3g}; the micro-batch queue is solved up to {MOST_SCV:g}: "
+            f"give a smaller {name}", field=name,
+        )  # fmt: skip
+
+
+def _fault(answer: MicroBatchAnswer) -> str | None:
+    """Say what is impossible about an answer, if anything is."""
+    server, size = answer.chain.server, answer.batch_size_mean
+    latency = answer.percentiles(_CHECKED_SHARES)
+    if not np.all(np.isfinite([answer.mean, answer.variance, answer.error_estimate, *latency])):
+        return "not all of it is a number"
+    known = answer.cdf(latency) - np.array(_CHECKED_SHARES)
+    most = math.inf if server.cap is None else float(server.cap)
+    # A record rides with at least itself.
+    least = server.fixed + server.per_record
+    faults = {
+        f"mean latency {answer.mean:.3g} s": answer.mean < (1 - _SLACK) * least,
+        f"batches of {size:.3g} records": not 0 < size <= (1 + _SLACK) * most,
+        "percentiles that do not rise": latency[0] <= 0 or np.any(np.diff(latency) < 0) or answer.variance < 0,
+        "percentiles that do not belong to their shares": np.any(np.abs(known) > _SLACK),
+        f"mean latency {answer.mean:.3g} s, but {answer.law_mean:.3g} s by its distribution": (
+            abs(answer.law_mean - answer.mean) > _WORST_LAW * answer.mean
+        ),
+        f"relative error {answer.error_estimate:.3g}": answer.error_estimate > _WORST_ERROR,
+    }
+    return next((fault for fault, is_there in faults.items() if is_there), None)
 
 
 def _first(arrivals: MAP, server: MicroBatch, top: float) -> Chain:
@@ -215,7 +289,7 @@ def _offsets_matter(chain: Chain) -> bool:
     """Whether batches both outlast the trigger interval and stay below it, each more than seldom."""
     if chain.server.trigger is None:
         return False
-    batch, q = batch_time_nodes(chain.server, chain.server.served(chain.nodes), 16)
+    batch, q = batch_time_nodes(chain.server, chain.server.served(chain.nodes), FINE)
     size = np.abs(chain.by_node)
-    late = float(size @ ((batch > chain.server.trigger) @ q) / size.sum())
+    late = float(size @ ((batch > chain.server.trigger) * q).sum(axis=1) / size.sum())
     return _SELDOM < late < 1 - _SELDOM

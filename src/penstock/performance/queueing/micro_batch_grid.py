@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray, IntArray
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch_times import COARSE, FINE
 
 
 def interpolation(points: FloatArray, nodes: FloatArray, breaks: IntArray) -> FloatArray:
@@ -68,12 +69,17 @@ def kink_nodes(server: MicroBatch, nodes: FloatArray) -> IntArray:
 def tail_decay(arrivals: MAP, server: MicroBatch) -> float | None:
     """Give the rate s per record at which the tail of the backlog falls; None if nothing holds it up."""
     if server.cap is not None:
-        gaps, weights = batch_time_nodes(server, np.array([float(server.cap)]), 16)
-        gap = gaps[0] if server.trigger is None else np.maximum(gaps[0], server.trigger)
+        gaps, weights = batch_time_nodes(server, np.array([float(server.cap)]), FINE)
+        if server.trigger is None:
+            gap = gaps[0]
+        else:
+            # What a late batch adds to the cycle is made up for in part: the gaps have the mean of the true cycle.
+            gap = np.maximum(gaps[0], server.trigger)
+            gap = gap * (server.full_cycle().mean / float(weights[0] @ gap))
         served = float(server.cap)
     elif server.per_record > 0:
         alone = MicroBatch(0.0, server.per_record, per_record_scv=server.per_record_scv)
-        gaps, weights = batch_time_nodes(alone, np.ones(1), 16)
+        gaps, weights = batch_time_nodes(alone, np.ones(1), FINE)
         gap, served = gaps[0], 1.0
     else:
         return None
@@ -81,7 +87,7 @@ def tail_decay(arrivals: MAP, server: MicroBatch) -> float | None:
 
     def excess(s: float) -> float:
         chi = float(np.linalg.eigvals(arrivals.D0 + np.exp(s) * arrivals.D1).real.max())
-        return float(np.log(weights @ np.exp(chi * (gap - longest))) + chi * longest) / s - served
+        return float(np.log(weights[0] @ np.exp(chi * (gap - longest))) + chi * longest) / s - served
 
     high = 1.0
     while excess(high) <= 0 and high < 64:
@@ -104,7 +110,9 @@ def first_reach(arrivals: MAP, server: MicroBatch, tail: float) -> float:
     beyond = 0.0 if decay is None else -np.log(tail) / decay
     # What the highest rate brings in a usual gap bounds the body of the distribution.
     body = min(mean + 8.0 * spread / np.sqrt(slack), 8.0 + 2 * mean * arrivals.D1.sum(axis=1).max() / arrivals.rate)
-    return float(np.ceil(body + beyond + 8.0))
+    # A batch of usual size that takes very long leaves what arrives meanwhile.
+    longest = batch_time_nodes(server, server.served(np.array([mean])), COARSE)[0].max() if server.varies else 0.0
+    return float(np.ceil(body + beyond + arrivals.rate * longest + 8.0))
 
 
 def plain_grid(server: MicroBatch, top: float, count: int) -> FloatArray:

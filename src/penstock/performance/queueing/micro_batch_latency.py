@@ -8,6 +8,7 @@ mixture of pieces over which latency is linear in v: its distribution function i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,9 +17,9 @@ import numpy as np
 from penstock.markov.conditions import FloatArray, IntArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle
 from penstock.performance.queueing.micro_batch_counts import expected_counts
-from penstock.performance.queueing.micro_batch_server import batch_time_nodes
+from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch_times import FINE, gamma_points
 
-_POINTS = 16
 _NEGLIGIBLE = 1e-8
 _NARROWEST = 1e-5
 _MOST_PIECES = 12_000
@@ -101,21 +102,38 @@ def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
     size = np.maximum(counts.at, 1.0)[moves.time_of]
     mass = joint.sum(axis=2)
     move, s = np.nonzero(np.abs(mass) * size > _NEGLIGIBLE * cycle.served / np.sqrt(mass.size))
-    weight, fixed, own, low, high, tilt = _pieces(chain, move, size[move, s], joint[move, s], tilts[move])
+    weight, passed, own, low, high, tilt = _pieces(chain, move, size[move, s], joint[move, s], tilts[move])
     if cycle.idle > 0:
         lone = np.array([cycle.idle, 0.0, 1.0, 0.0, 0.0, 0.0])
-        weight, fixed, own, low, high, tilt = np.concatenate(
-            [np.stack([weight, fixed, own, low, high, tilt]), lone[:, None]], axis=1
+        weight, passed, own, low, high, tilt = np.concatenate(
+            [np.stack([weight, passed, own, low, high, tilt]), lone[:, None]], axis=1
         )
-    batch, q = batch_time_nodes(server, own, _POINTS)
-    start = (fixed + low)[:, None] + batch
+    batch, q = _service_points(server, passed, own)
+    start = low[:, None] + batch
     share = weight[:, None] * q / weight.sum()
     width, slope = (high - low), tilt
     if share.size > _MOST_PIECES:
         return _binned(start, share, width, slope)
     longest = float((start + width[:, None]).max())
-    widths = np.maximum(np.repeat(width, len(q)), _NARROWEST * longest)
-    return LatencyLaw(share.ravel(), start.ravel(), widths, np.repeat(slope, len(q)))
+    widths = np.maximum(np.repeat(width, q.shape[1]), _NARROWEST * longest)
+    return LatencyLaw(share.ravel(), start.ravel(), widths, np.repeat(slope, q.shape[1]))
+
+
+def _service_points(server: MicroBatch, passed: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give times and weights `[piece, q]` of a number of full batches that pass first, and a record's own after them.
+
+    What varies of them is taken together as one gamma distributed time, with their mean and variance.
+    """
+    mean, variance = server.batch_moments(own)
+    floor = server.batch_floor(own)
+    if server.cap is not None:
+        cycle = server.full_cycle()
+        least = float(server.batch_floor(np.array([float(server.cap)]))[0])
+        if server.trigger is not None:
+            # Starts at triggers and the few late batches: the cycle is about a constant and an exponential time.
+            least = max(cycle.mean - math.sqrt(cycle.variance), 0.0)
+        mean, variance, floor = mean + passed * cycle.mean, variance + passed * cycle.variance, floor + passed * least
+    return gamma_points(floor, mean, variance, FINE)
 
 
 def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: FloatArray) -> LatencyLaw:
@@ -147,7 +165,7 @@ def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: Float
 def _pieces(
     chain: Chain, move: IntArray, arrived: FloatArray, joint: FloatArray, tilt: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """Give weight, full batches' time, size of the own batch, shortest and longest rest, tilt, of every piece."""
+    """Give weight, full batches that pass, size of the own batch, shortest and longest rest, tilt, of every piece."""
     server, moves = chain.server, chain.moves
     tau, shift = moves.times[moves.time_of[move]], moves.shift[move]
     total, mass = shift + arrived, joint.sum(axis=1)
@@ -155,7 +173,7 @@ def _pieces(
     if server.cap is None:
         return mass * arrived, zero, total, zero, tau, tilt
     cap = float(server.cap)
-    full = max(server.fixed + server.per_record * cap, server.trigger or 0.0)
+    full = server.full_cycle().mean
     # How fast records keep coming during the full batches, given the phase in which they start.
     coming = expected_counts(chain.arrivals.D0, chain.arrivals.D1, np.array([full]))[0][0]
     usable = np.abs(mass) > 1e-300
@@ -169,4 +187,4 @@ def _pieces(
     own = np.clip(total[index] - j * cap + np.maximum(rate[index], 0.0) * j, 1.0, cap)
     inner = np.where((start <= 0) & (end >= 1), tilt[index], 0.0)
     lows, highs = (1 - end) * tau[index], (1 - start) * tau[index]
-    return mass[index] * arrived[index] * (end - start), j * full, own, lows, highs, inner
+    return mass[index] * arrived[index] * (end - start), j, own, lows, highs, inner

@@ -26,13 +26,10 @@ from penstock.markov.conditions import FloatArray, IntArray
 from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices, is_defective
 from penstock.performance.queueing.micro_batch_grid import interpolation, kink_nodes, stencils
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch_times import COARSE, FINE, ROUGH
 
 _OUTSIDE = 1e-10
 """Chernoff's bound on the mass of counts outside the window that is inverted, each side."""
-
-_SINGLE_POINTS, _CAPPED_POINTS = 8, 3
-"""Batch times that stand for the variability of a batch with all waiting records, and of a full one."""
-
 
 _TO_THE_DOUBLE = 6
 """Times between one and its double, where exponentials are dear."""
@@ -62,40 +59,41 @@ def build_moves(arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencie
     G, O = len(nodes), len(offsets)  # noqa: E741 (as in the symbol table)
     leftover = nodes - server.served(nodes)
     alone, behind = np.flatnonzero(leftover == 0), np.flatnonzero(leftover > 0)
-    batch, q = batch_time_nodes(server, nodes[alone], _SINGLE_POINTS)
-    grid, columns, weights = _time_grid(batch, q, doubling=is_defective(arrivals.D0, arrivals.D1))
-    full, full_q = batch_time_nodes(server, np.array([float(server.cap or 1)]), _CAPPED_POINTS)
+    batch, q = batch_time_nodes(server, nodes[alone])
+    grid, scale = _time_grid(batch, q, doubling=is_defective(arrivals.D0, arrivals.D1))
+    full_grid = _full_times(server) if behind.size else np.empty(0)
     deadlines = np.empty(0) if server.trigger is None else np.maximum(server.trigger - offsets, 1e-9 * server.trigger)
-    times = np.concatenate([grid, deadlines, full[0] if behind.size else np.empty(0)])
-    D, K = len(deadlines), len(grid)
+    times = np.concatenate([grid, deadlines, full_grid])
+    D, K, F = len(deadlines), len(grid), len(full_grid)
     # Moves in order: the grid's times and the deadlines with nothing left behind; then, for each state with
     # records left behind, its full batch's times and the deadlines.
     later = np.concatenate([np.arange(K + D, len(times)), np.arange(K, K + D)])
     time_of = np.concatenate([np.arange(K + D), np.tile(later, behind.size)]).astype(np.int64)
     shift = np.concatenate([np.zeros(K + D), np.repeat(leftover[behind], len(later))])
+    base = K + D + np.arange(behind.size) * len(later)
     entries = _Entries()
     for r in range(O):
-        room = deadlines[r] if D else 0.0
-        for column in range(batch.shape[1]):
-            on_time = (batch[:, column] <= room * (1 + 1e-9)) & (D > 0)
-            rows = r * G + alone
-            entries.add(rows[on_time], np.full(int(on_time.sum()), K + r), 0, np.full(int(on_time.sum()), q[column]))
-            late = ~on_time
-            goal, part = _next_offset(offsets[r] + batch[late, column], server, offsets)
-            for a in range(columns.shape[2]):
-                for b in range(goal.shape[1]):
-                    value = q[column] * weights[late, column, a] * part[:, b]
-                    entries.add(rows[late], columns[late, column, a], goal[:, b], value)
-        for column in range(len(full_q)):
-            rows = r * G + behind
-            base = K + D + np.arange(behind.size) * len(later)
-            if D and full[0, column] <= room * (1 + 1e-9):
-                entries.add(rows, base + len(full_q) + r, 0, np.full(behind.size, full_q[column]))
-                continue
+        room, start = deadlines[r] * (1 + 1e-9) if D else None, _Start(server, offsets, r)
+        if room is not None and server.varies:
+            batch, q = batch_time_nodes(server, nodes[alone], COARSE, room)
+        on_time, late = _ways(batch, q, room, start, scale)
+        entries.add(r * G + alone, K + r, 0, on_time)
+        row, time, goal, value = late
+        entries.add(r * G + alone[row], time, goal, value)
+        if not behind.size:
+            continue
+        full, full_q = batch_time_nodes(server, np.array([float(server.cap or 1)]), FINE if D else ROUGH, room)
+        on_time, (_, time, goal, value) = _ways(full, full_q, room, start, _Scale(full_grid))
+        entries.add(r * G + behind, base + F + r, 0, np.full(behind.size, on_time[0]))
+        if not server.varies:
             # Full batches follow each other many times over: where between triggers one starts is then as good as
             # evenly spread, and it matters only once the backlog is gone.
-            for even, weight in enumerate(_even_offsets(O)):
-                entries.add(rows, base + column, even, np.full(behind.size, full_q[column] * weight))
+            time = np.zeros(O, dtype=np.int64)
+            goal, value = np.arange(O), (1.0 - on_time[0]) * _even_offsets(O)
+        ways = np.zeros((F, O))
+        np.add.at(ways, (time, goal), value)
+        for a, b in np.argwhere(ways != 0).tolist():
+            entries.add(r * G + behind, base + a, b, np.full(behind.size, ways[a, b]))
     mixture, used = entries.matrix(O * G, O)
     time_of, shift = time_of[used], shift[used]
     kept, time_of = np.unique(time_of, return_inverse=True)
@@ -111,8 +109,10 @@ class _Entries:
     def __init__(self) -> None:
         self._parts: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
 
-    def add(self, rows: IntArray, moves: IntArray, goals: IntArray | int, values: FloatArray) -> None:
-        self._parts.append((rows, moves, np.broadcast_to(np.asarray(goals), rows.shape), values))
+    def add(self, rows: IntArray, moves: IntArray | int, goals: IntArray | int, values: FloatArray) -> None:
+        shape = rows.shape
+        whole = np.broadcast_to(np.asarray(moves), shape), np.broadcast_to(np.asarray(goals), shape)
+        self._parts.append((rows, *whole, values))
 
     def matrix(self, rows: int, offsets: int) -> tuple[sparse.csr_array, IntArray]:
         """Give the mixture over the moves that are made at all, and their numbers."""
@@ -139,12 +139,64 @@ def _even_offsets(count: int) -> FloatArray:
     return weights
 
 
-def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Give times to invert at, and for every batch time `[node, q]` the times and weights that stand for it.
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """A start at offset number `number`."""
+
+    server: MicroBatch
+    offsets: FloatArray
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Scale:
+    """Times that counts are known for: any other is carried over to the nearest of them."""
+
+    times: FloatArray
+    merges: bool = False
+
+    def stencils(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Give the times and weights that stand for each of some values."""
+        if not self.merges:
+            return stencils(values, self.times, np.array([0, len(self.times) - 1]))
+        # Times as they are, but for rounding.
+        after = np.clip(np.searchsorted(self.times, values), 1, max(len(self.times) - 1, 1))
+        before = after - 1
+        after = np.minimum(after, len(self.times) - 1)
+        nearer = np.abs(self.times[after] - values) < np.abs(self.times[before] - values)
+        return np.where(nearer, after, before)[:, None], np.ones((len(values), 1))
+
+
+def _ways(
+    batch: FloatArray, q: FloatArray, room: float | None, start: _Start, scale: _Scale
+) -> tuple[FloatArray, tuple[IntArray, IntArray, IntArray, FloatArray]]:
+    """Give, for batch times `[row, q]`, the share done by the deadline; and row, time, next offset, share of others."""
+    done = np.zeros(batch.shape, dtype=bool) if room is None else batch <= room
+    row, column = np.nonzero(~done)
+    values, share = batch[row, column], np.broadcast_to(q, batch.shape)[row, column]
+    time, part = scale.stencils(values)
+    goal, goal_part = _next_offset(start.offsets[start.number] + values, start.server, start.offsets)
+    shape = (len(row), time.shape[1], goal.shape[1])
+    weight = share[:, None, None] * part[:, :, None] * goal_part[:, None, :]
+    spread = [np.broadcast_to(each, shape).ravel() for each in (row[:, None, None], time[:, :, None], goal[:, None, :])]
+    return (done * q).sum(axis=1), (spread[0], spread[1], spread[2], weight.ravel())
+
+
+def _full_times(server: MicroBatch) -> FloatArray:
+    """Give times to invert at for full batches."""
+    size = np.array([float(server.cap or 1)])
+    if server.trigger is None:
+        return np.unique(batch_time_nodes(server, size, ROUGH)[0])
+    ends = batch_time_nodes(server, size, FINE)[0]
+    return np.unique(np.concatenate([batch_time_nodes(server, size)[0][0], [ends.min(), ends.max()]]))
+
+
+def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[FloatArray, _Scale]:
+    """Give times to invert at that can stand for batch times `[node, q]`.
 
     With `doubling`, times are a few and their doubles, for processes whose exponentials are dear.
     """
-    mean = batch @ q
+    mean = (batch * q).sum(axis=1)
     # The shortest of varied times are of no account beside their mean; they are taken as a tenth of it.
     low = max(float(batch[batch > 0].min()), 0.1 * float(mean[mean > 0].min()))
     if doubling and batch.max() > 2 * low:
@@ -153,11 +205,10 @@ def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[Flo
             np.outer(2.0 ** np.arange(octaves), low * (1 + np.arange(_TO_THE_DOUBLE) / _TO_THE_DOUBLE)), axis=None
         )
         times = times[: int(np.searchsorted(times, batch.max())) + 1]
-        columns, weights = stencils(batch.ravel(), times, np.array([0, len(times) - 1]))
-        return times, columns.reshape(*batch.shape, -1), weights.reshape(*batch.shape, -1)
-    if len(q) == 1:
-        times, index = _distinct(batch[:, 0])
-        return times, index[:, None, None], np.ones((len(index), 1, 1))
+        return times, _Scale(times)
+    if batch.shape[1] == 1:
+        times = _distinct(batch[:, 0])
+        return times, _Scale(times, merges=True)
     low, high = float(batch.min()), float(batch.max())
     spread = np.quantile(batch, np.linspace(0, 1, 48))
     even = np.geomspace(max(low, high * 1e-6), high, 17)
@@ -165,17 +216,13 @@ def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[Flo
     keep = np.concatenate([[True], np.diff(times) > 1e-3 * times[1:]])
     keep[-1] = True
     times = times[keep]
-    columns, weights = stencils(batch.ravel(), times, np.array([0, len(times) - 1]))
-    return times, columns.reshape(*batch.shape, -1), weights.reshape(*batch.shape, -1)
+    return times, _Scale(times)
 
 
-def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Sort values, those equal but for rounding taken as one, with the place of each."""
-    order = np.argsort(values, kind="stable")
-    new = np.concatenate([[True], np.diff(values[order]) > 1e-9 * values[order][1:]])
-    index = np.empty(len(values), dtype=np.int64)
-    index[order] = np.cumsum(new) - 1
-    return values[order][new], index
+def _distinct(values: FloatArray) -> FloatArray:
+    """Sort values, those equal but for rounding taken as one."""
+    ordered = np.sort(values)
+    return np.asarray(ordered[np.concatenate([[True], np.diff(ordered) > 1e-9 * ordered[1:]])])
 
 
 def _blocks(

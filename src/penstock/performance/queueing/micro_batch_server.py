@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from penstock.errors import ConfigurationError
 from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.micro_batch_times import COARSE, FullCycle, full_cycle, gamma_points
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,38 @@ class MicroBatch:
         """Give the load: records that arrive over records that can be served for ever.
 
         Without a cap batches grow until the fixed part no longer counts: rate * per_record. With one, batches of
-        the cap follow each other: rate * max(fixed + per_record cap, trigger) / cap.
+        the cap follow each other: rate * their mean cycle / cap. If batches do not vary that cycle is
+        max(fixed + per_record cap, trigger); if they do, those that outlast the trigger make it longer.
         """
         if self.cap is None:
             return rate * self.per_record
-        return rate * max(self.fixed + self.per_record * self.cap, self.trigger or 0.0) / self.cap
+        return rate * self.full_cycle().mean / self.cap
+
+    def full_cycle(self) -> FullCycle:
+        """Give the time from start to start of full batches that follow each other (with a cap alone)."""
+        if self.cap is None:
+            raise ConfigurationError("cap: without one no batch is full; give one", field="cap")
+        size = np.array([float(self.cap)])
+        mean, variance = self.batch_moments(size)
+        return full_cycle(float(self.batch_floor(size)[0]), float(mean[0]), float(variance[0]), self.trigger)
+
+    def batch_floor(self, sizes: FloatArray) -> FloatArray:
+        """Give the part of a batch's time beyond which a gamma distribution has its first three moments.
+
+        A gamma variable of variance v and third cumulant k has the mean 2 v^2 / k. If one of F and X alone varies
+        that leaves just the other one's constant time; if both do it leaves no less than nothing.
+        """
+        mean, variance = self.batch_moments(sizes)
+        fixed, each = self.fixed_scv * self.fixed, self.per_record_scv * self.per_record
+        # Of parts of means a_i and scales s_i: v = sum a_i s_i, k = 2 sum a_i s_i^2; scales in units of the larger.
+        unit = max(fixed, each)
+        if unit == 0:
+            return mean
+        a, b = self.fixed, self.per_record * sizes
+        varied = (a * (fixed / unit) + b * (each / unit)) ** 2
+        third = a * (fixed / unit) ** 2 + b * (each / unit) ** 2
+        some = (variance > 0) & (third > 0)
+        return np.asarray(np.where(some, np.maximum(mean - varied / np.where(some, third, 1.0), 0.0), mean))
 
     def smooth_batch_seconds(self, rate: float) -> float:
         """Give the batch time that settles when records arrive evenly; infinite if it does not settle.
@@ -112,27 +139,19 @@ class MicroBatch:
             return self.fixed + self.per_record * rate * self.trigger
         return max(self.fixed / (1 - rate * self.per_record), self.fixed + self.per_record)
 
+    def usual_size(self, rate: float) -> float:
+        """Give the records of a batch that settles when they arrive evenly, at least 1 and at most the cap."""
+        gap = max(self.smooth_batch_seconds(rate), self.trigger or 0.0)
+        return min(max(rate * gap, 1.0), math.inf if self.cap is None else float(self.cap))
 
-def batch_time_nodes(server: MicroBatch, sizes: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
-    """Give batch times `[size, q]` and their weights, with the mean and variance of each size's batch time.
 
-    A batch's time is taken as gamma distributed (beyond f if f does not vary); an empty batch takes no time. The
-    times are its quantiles at the points of a Gauss-Legendre rule, spread so that the variance is exact.
+def batch_time_nodes(
+    server: MicroBatch, sizes: FloatArray, cuts: tuple[float, ...] = COARSE, at: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Give batch times `[size, q]` and their weights, with the first moments of each size's batch time.
+
+    A batch's time is taken as gamma distributed beyond its floor; an empty batch takes no time. With
+    `at` the weights of the times up to it and beyond are exact.
     """
     mean, variance = server.batch_moments(sizes)
-    if not np.any(variance > 0):
-        return mean[:, None], np.ones(1)
-    x, w = np.polynomial.legendre.leggauss(points)
-    x, w = (x + 1) / 2, w / 2
-    varied = variance > 0
-    floor = np.where(varied & (server.fixed_scv == 0), server.fixed, 0.0)
-    part = np.where(varied, mean - floor, 1.0)
-    shape = np.where(varied, part**2 / np.where(varied, variance, 1.0), 1.0)
-    # The form changes slowly with the shape: it is inverted once for shapes within 2 %, then given the exact spread.
-    rounded, index = np.unique(np.round(np.log(shape) * 50) / 50, return_inverse=True)
-    form = gammaincinv(np.exp(rounded)[:, None], x[None, :])
-    centred = form - (form @ w)[:, None]
-    centred /= np.sqrt(centred**2 @ w)[:, None]
-    relative = np.maximum(1.0 + centred[index] / np.sqrt(shape)[:, None], 0.0)
-    relative /= (relative @ w)[:, None]
-    return np.where(varied[:, None], floor[:, None] + part[:, None] * relative, mean[:, None]), w
+    return gamma_points(server.batch_floor(sizes), mean, variance, cuts, at)
