@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from penstock.evaluation.experiment_file import TableExperiment
 from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, STYLE
-from penstock.evaluation.reproduce import CellResult
+from penstock.evaluation.reproduce import ORACLE, CellResult
 from penstock.evaluation.reproduce_curve import CurveResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = (RED, ORANGE, PURPLE, BLUE, GREEN, INK, MUTED)
+_MARKS = {ORACLE: ("*", INK), "static": ("s", MUTED)}
+"""What policies are measured by looks unlike them."""
 
 
 def table_picture(experiment: TableExperiment, results: Sequence[CellResult]) -> bytes:
@@ -23,8 +25,9 @@ def table_picture(experiment: TableExperiment, results: Sequence[CellResult]) ->
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.ticker import NullFormatter
 
-    rows = list(experiment.rows)
+    policies = list(experiment.rows)
     across = max(len(trace.cells) for trace in experiment.traces)
     with mpl.rc_context(STYLE):
         figure = Figure(
@@ -40,16 +43,20 @@ def table_picture(experiment: TableExperiment, results: Sequence[CellResult]) ->
                 for result in results:
                     if (result.trace, result.bound) != (trace.name, cell.bound):
                         continue
-                    colour = _COLOURS[rows.index(result.row) % len(_COLOURS)]
+                    mark, colour = _MARKS.get(
+                        result.policy, ("o", _COLOURS[policies.index(result.row) % len(_COLOURS)])
+                    )
                     axes.plot(
                         [100 * run.cpu for run in result.runs], [run.seconds for run in result.runs],
                         ".", color=colour, alpha=0.35, markersize=4,
                     )  # fmt: skip
-                    axes.plot(100 * result.cpu, result.seconds, "o", color=colour, label=result.row)
+                    axes.plot(100 * result.cpu, result.seconds, mark, color=colour, label=result.row)
                     if result.row in cell.published:
                         told = cell.published[result.row]
                         axes.plot(told.cpu, told.seconds, "o", markerfacecolor="none", color=colour)
                 axes.set_yscale("log")
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.yaxis.set_minor_formatter(NullFormatter())
                 axes.set_title(f"{trace.name}, {experiment.statistic} within {cell.bound:g} s", fontsize=9)
                 axes.set_xlabel("CPU (%)")
             line[0].set_ylabel("response time (s)")
