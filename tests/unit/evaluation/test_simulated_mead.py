@@ -8,6 +8,7 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.simulated_mead import WorkloadAnalyst, simulated_mead
 from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
 from penstock.evaluation.simulation import simulate
+from penstock.evaluation.simulation_result import SimulationResult
 from penstock.markov import MAP
 from penstock.records import Limits, Objective
 from penstock.simulator import Operator, Pipeline, Stream
@@ -33,6 +34,13 @@ def bursty(count: int, seed: int = 3) -> np.ndarray:
     return np.cumsum(process.sample(count, np.random.default_rng(seed)))
 
 
+def mean_of(result: SimulationResult) -> float:
+    """Mean latency of the only path."""
+    latency = result.paths[0].latency
+    assert latency is not None
+    return latency.mean_seconds
+
+
 def test_mead_gives_more_for_bursts_than_a_model_that_sees_none() -> None:
     """On a bursty trace MEAD takes more CPU than its planning with M/G/1, keeps the bound where that breaks it."""
     times, objective = bursty(6000), Objective("mean", 0.1)
@@ -44,10 +52,7 @@ def test_mead_gives_more_for_bursts_than_a_model_that_sees_none() -> None:
     mead, blind = results["mead"], results["m/g/1"]
     assert (mead.policy, blind.policy) == ("mead", "m/g/1")
     assert blind.cpu_share_mean < mead.cpu_share_mean < 1.0
-    ours, theirs = mead.paths[0].latency, blind.paths[0].latency
-    assert ours is not None
-    assert theirs is not None
-    assert ours.mean_seconds < theirs.mean_seconds
+    assert mean_of(mead) < mean_of(blind)
     assert all(change.reason and change.evidence["worst_model"] for change in mead.changes)
 
 
@@ -95,7 +100,7 @@ def test_a_backlog_between_plans_gets_the_top_level_until_it_is_gone() -> None:
     (back,) = (c for c in watched.changes if c.reason.startswith("no backlog any more"))
     assert back.at > raised[0].at
     assert all(c.at % 60.0 == 0.0 for c in published.changes)
-    assert watched.paths[0].latency.mean_seconds < published.paths[0].latency.mean_seconds
+    assert mean_of(watched) < mean_of(published)
 
 
 def test_a_policy_starts_anew_with_every_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.plan.rescue import Rescue
 
-PATHS = {("parser", "counter"): 0.4, ("parser", "matcher"): 0.4}
+PATHS: dict[tuple[str, ...], float] = {("parser", "counter"): 0.4, ("parser", "matcher"): 0.4}
 
 
 def test_no_backlog_calls_for_nothing() -> None:
