@@ -8,9 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from penstock.errors import ConfigurationError
-from penstock.markov import MAP
+from penstock.errors import ConfigurationError, ConvergenceError
+from penstock.markov import MAP, PH
+from penstock.performance.queueing import micro_batch
 from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, solve_micro_batch
+from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
 
@@ -77,3 +79,60 @@ def test_percentiles_invert_the_distribution() -> None:
     answer = solved(BURSTY, MicroBatch(0.1, 0.01))
     shares = np.array([0.1, 0.5, 0.9, 0.99])
     assert answer.cdf(answer.percentiles(shares.tolist())) == pytest.approx(shares, abs=1e-4)
+
+
+@pytest.mark.parametrize("rate", [8.0, 9.0])
+def test_late_full_batches_count_against_the_cap(rate: float) -> None:
+    """Batches that outlast the trigger now and then make the cycle longer than both: the queue is saturated."""
+    answer = solve_micro_batch(MAP.poisson(rate), MicroBatch(1.0, 1e-6, cap=10, trigger=1.0, fixed_scv=1.0))
+    assert not answer.is_stable
+    # Simulated: 1.2724 seconds from start to start of full batches.
+    assert answer.utilisation == pytest.approx(rate * 1.2724 / 10, rel=2e-3)
+
+
+def test_late_full_batches_leave_a_stable_queue_stable() -> None:
+    """Below the true limit the answer is possible in every respect."""
+    answer = solved(MAP.poisson(5.0), MicroBatch(1.0, 1e-6, cap=10, trigger=1.0, fixed_scv=1.0))
+    assert 1.0 < answer.mean < answer.percentile(0.99)
+    assert 0 < answer.batch_size_mean <= 10
+
+
+@pytest.mark.parametrize("spoiled", [
+    ("latency_sum", -1.0), ("latency_sum", math.nan), ("served", 50.0), ("latency_sum", 1e9),
+])  # fmt: skip
+def test_impossible_solutions_are_not_given(spoiled: tuple[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative or absurd mean, no number, or batches above the cap end in an error instead of an answer."""
+
+    def spoil(chain: Chain) -> Cycle:
+        cycle = cycle_means(chain)
+        object.__setattr__(cycle, *spoiled)
+        return cycle
+
+    monkeypatch.setattr(micro_batch, "cycle_means", spoil)
+    with pytest.raises(ConvergenceError, match="makes no sense"):
+        solve_micro_batch(BURSTY, MicroBatch(0.1, 0.01, cap=30))
+
+
+@pytest.mark.parametrize(("field", "server"), [
+    ("fixed_scv", MicroBatch(0.1, 0.001, fixed_scv=1e6)),
+    ("per_record_scv", MicroBatch(0.1, 0.001, per_record_scv=1e6)),
+    ("fixed_scv", MicroBatch(0.1, 0.001, cap=100, trigger=1.0, fixed_scv=30.0)),
+])  # fmt: skip
+def test_batch_times_too_uneven_are_refused(field: str, server: MicroBatch) -> None:
+    """An SCV beyond what is solved for is refused with the field's name and the limit."""
+    with pytest.raises(ConfigurationError, match=f"{field}.* up to {micro_batch.MOST_SCV:g}") as caught:
+        solve_micro_batch(MAP.poisson(20.0), server)
+    assert caught.value.field == field
+
+
+def test_many_uneven_records_are_not_refused() -> None:
+    """What counts is the SCV of a batch: a thousand records even out what one of them has."""
+    answer = solved(MAP.poisson(2000.0), MicroBatch(0.5, 1e-4, per_record_scv=100.0))
+    assert answer.mean == pytest.approx(solved(MAP.poisson(2000.0), MicroBatch(0.5, 1e-4)).mean, rel=0.02)
+
+
+def test_processes_of_too_many_states_are_refused() -> None:
+    """A process that would take minutes is refused at once, with its order and the limit."""
+    with pytest.raises(ConfigurationError, match=r"200 states.* 64 at most") as caught:
+        solve_micro_batch(MAP.renewal(PH.erlang(200, mean=0.1)), MicroBatch(0.1, 0.01))
+    assert caught.value.field == "arrivals"

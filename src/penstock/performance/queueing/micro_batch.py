@@ -54,7 +54,7 @@ MOST_SCV = 15.0
 _LITTLE = 0.1
 """SCV of a usual batch's whole time below which it does not matter how what varies of it varies."""
 
-_CHECKED_SHARES = (0.1, 0.5, 0.9, 0.95, 0.99)
+_CHECKED_SHARES = (0.5, 0.95, 0.99)
 _SLACK, _WORST_LAW, _WORST_ERROR = 0.01, 0.1, 0.5
 """Relative errors beyond which an answer is not given: of bounds, of the distribution's mean, and as estimated."""
 

@@ -18,7 +18,10 @@ from penstock.markov.conditions import FloatArray, IntArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle
 from penstock.performance.queueing.micro_batch_counts import expected_counts
 from penstock.performance.queueing.micro_batch_server import MicroBatch
-from penstock.performance.queueing.micro_batch_times import FINE, gamma_points
+from penstock.performance.queueing.micro_batch_times import FINE, MEDIUM, gamma_points
+
+_LONG_TAIL = 1.2
+"""SCV of what varies of a batch's time beyond which more points stand for it."""
 
 _NEGLIGIBLE = 1e-8
 _NARROWEST = 1e-5
@@ -57,7 +60,14 @@ class LatencyLaw:
 
     def percentiles(self, ps: list[float]) -> FloatArray:
         """Invert the distribution function: between points of a table, by regula falsi with bisection."""
-        return np.array([self._invert(p) for p in ps])
+        for p in ps:
+            if p not in self._inverted:
+                self._inverted[p] = self._invert(p)
+        return np.array([self._inverted[p] for p in ps])
+
+    @cached_property
+    def _inverted(self) -> dict[float, float]:
+        return {}
 
     def _below(self, y: float) -> float:
         u = np.clip((y - self.low) / self.width, 0.0, 1.0)
@@ -133,7 +143,8 @@ def _service_points(server: MicroBatch, passed: FloatArray, own: FloatArray) -> 
             # Starts at triggers and the few late batches: the cycle is about a constant and an exponential time.
             least = max(cycle.mean - math.sqrt(cycle.variance), 0.0)
         mean, variance, floor = mean + passed * cycle.mean, variance + passed * cycle.variance, floor + passed * least
-    return gamma_points(floor, mean, variance, FINE)
+    is_long = np.any(variance > _LONG_TAIL * (mean - floor) ** 2)
+    return gamma_points(floor, mean, variance, FINE if is_long else MEDIUM)
 
 
 def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: FloatArray) -> LatencyLaw:

@@ -185,10 +185,11 @@ def _ways(
 def _full_times(server: MicroBatch) -> FloatArray:
     """Give times to invert at for full batches."""
     size = np.array([float(server.cap or 1)])
+    times = batch_time_nodes(server, size, ROUGH)[0][0]
     if server.trigger is None:
-        return np.unique(batch_time_nodes(server, size, ROUGH)[0])
+        return np.unique(times)
     ends = batch_time_nodes(server, size, FINE)[0]
-    return np.unique(np.concatenate([batch_time_nodes(server, size)[0][0], [ends.min(), ends.max()]]))
+    return np.unique(np.concatenate([times, [ends.min(), ends.max()]]))
 
 
 def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[FloatArray, _Scale]:

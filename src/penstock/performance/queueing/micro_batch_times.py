@@ -21,6 +21,9 @@ ROUGH = (0.5, 0.9)
 COARSE = (0.25, 0.5, 0.75, 0.92, 0.985)
 """Quantiles that part the panels where what is summed is smooth."""
 
+MEDIUM = (0.12, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
+"""The same for the percentiles of times with short tails."""
+
 FINE = (
     0.04, 0.1, 0.17, 0.25, 0.33, 0.42, 0.5, 0.58, 0.67, 0.75, 0.82, 0.88, 0.92, 0.95, 0.97, 0.985, 0.993, 0.998, 0.9995,
 )  # fmt: skip
