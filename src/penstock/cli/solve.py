@@ -208,7 +208,7 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
     told = f"batches of {format_time(server.fixed)} + {format_time(server.per_record)} per record"
     told += "" if cap is None else f", at most {cap} records"
     told += "" if server.trigger is None else f", triggered every {format_time(server.trigger)}"
-    fastest = server.per_record if cap is None else server.per_record + server.fixed / cap
+    fastest = server.per_record if cap is None else server.full_cycle().mean / cap
     asked.tell(solve_micro_batch(arrivals, server), arrivals, told, notes, fastest=fastest)
 
 
