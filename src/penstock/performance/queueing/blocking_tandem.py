@@ -12,27 +12,25 @@ Means come from Little's law. The distribution of the time through both is not g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
-from penstock.markov.conditions import FloatArray
 from penstock.markov.ctmc import eliminate
 from penstock.markov.quasi_birth_death import solve_qbd
 from penstock.performance.queueing.levels import kron, stationary_levels
 from penstock.performance.queueing.load import SATURATION, check_processes, entered
 from penstock.performance.queueing.partitions import check_count
-from penstock.performance.queueing.response import Saturated, check_probability
+from penstock.performance.queueing.response import MeansOnly, Saturated
 
 MOST_PHASES = 400
 
 
 @dataclass(frozen=True)
-class BlockingTandem:
+class BlockingTandem(MeansOnly):
     """Two stable queues, the first of which the second may block."""
 
     utilisation: float
@@ -46,37 +44,10 @@ class BlockingTandem:
     most_throughput: float
     """Records per second at which the first queue would be saturated."""
 
-    @property
-    def is_stable(self) -> bool:
-        """True: a saturated tandem is answered by `Saturated`."""
-        return True
-
-    @property
-    def variance(self) -> float:
-        """Refused: see `percentile`."""
-        return self._refuse("variance")
-
-    def percentile(self, p: float) -> float:
-        """Refused: the model gives means."""
-        check_probability(p)
-        return self._refuse("percentiles")
-
-    def percentiles(self, ps: Sequence[float]) -> FloatArray:
-        """Refused: see `percentile`."""
-        for p in ps:
-            check_probability(p)
-        return self._refuse("percentiles")
-
-    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:  # noqa: ARG002 (the contract's argument)
-        """Refused: see `percentile`."""
-        return self._refuse("cdf")
-
-    def _refuse(self, field: str) -> NoReturn:
-        raise ConfigurationError(
-            f"{field}: of two queues with blocking only means are known; for percentiles leave the room unlimited and "
-            "solve the network, or take the second queue alone as a finite buffer",
-            field=field,
-        )
+    why: ClassVar[str] = (
+        "of two queues with blocking only means are known; for percentiles leave the room unlimited and "
+        "solve the network, or take the second queue alone as a finite buffer"
+    )
 
 
 def solve_blocking_tandem(arrivals: MAP, first: PH, second: PH, room: int) -> BlockingTandem | Saturated:

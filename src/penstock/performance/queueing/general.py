@@ -28,7 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from penstock.markov import PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.load import SATURATION
 from penstock.performance.queueing.phase_type_response import PhaseTypeResponse
-from penstock.performance.queueing.response import Saturated, check_probability
+from penstock.performance.queueing.response import MeansOnly, Saturated, check_probability
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class PoissonArrivals:
 
 
 @dataclass(frozen=True)
-class TwoMoments:
+class TwoMoments(MeansOnly):
     """The stable queue GI/G/1 known by two moments: a mean, and nothing about the distribution."""
 
     utilisation: float
@@ -115,37 +115,10 @@ class TwoMoments:
     upper_bound: float
     """No queue GI/G/1 with these moments has a longer mean sojourn time (Kingman)."""
 
-    @property
-    def is_stable(self) -> bool:
-        """True: a saturated queue is answered by `Saturated`."""
-        return True
-
-    @property
-    def variance(self) -> float:
-        """Refused: see `percentile`."""
-        return self._refuse("variance")
-
-    def percentile(self, p: float) -> float:
-        """Refused: queues with the same two moments have very different tails."""
-        check_probability(p)
-        return self._refuse("percentiles")
-
-    def percentiles(self, ps: Sequence[float]) -> FloatArray:
-        """Refused: see `percentile`."""
-        for p in ps:
-            check_probability(p)
-        return self._refuse("percentiles")
-
-    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:  # noqa: ARG002 (the contract's argument)
-        """Refused: see `percentile`."""
-        return self._refuse("cdf")
-
-    def _refuse(self, field: str) -> NoReturn:
-        raise ConfigurationError(
-            f"{field}: two moments of intervals and services fix the mean of GI/G/1 approximately and leave its "
-            "distribution open; give the arrivals as a MAP and the service as a PH and use MAP/PH/1",
-            field=field,
-        )
+    why: ClassVar[str] = (
+        "two moments of intervals and services fix the mean of GI/G/1 approximately and leave its "
+        "distribution open; give the arrivals as a MAP and the service as a PH and use MAP/PH/1"
+    )
 
 
 def solve_m_g_1(rate: float, service: PH) -> PoissonArrivals | Saturated:

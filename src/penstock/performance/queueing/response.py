@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
 
@@ -85,6 +85,42 @@ class Saturated:
     def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
         """Zero: in the end no record stays within any time."""
         return np.zeros(len(times))
+
+
+class MeansOnly:
+    """A stable queue of which only means are known: whatever asks for its distribution is refused, with the reason."""
+
+    __slots__ = ()
+    why: ClassVar[str] = "only means are known"
+    """What is known, why no more, and what to solve instead."""
+
+    @property
+    def is_stable(self) -> bool:
+        """True: a saturated queue is answered by `Saturated`."""
+        return True
+
+    @property
+    def variance(self) -> float:
+        """Refused."""
+        return self._refuse("variance")
+
+    def percentile(self, p: float) -> float:
+        """Refused."""
+        check_probability(p)
+        return self._refuse("percentiles")
+
+    def percentiles(self, ps: Sequence[float]) -> FloatArray:
+        """Refused."""
+        for p in ps:
+            check_probability(p)
+        return self._refuse("percentiles")
+
+    def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:  # noqa: ARG002 (the contract's argument)
+        """Refused."""
+        return self._refuse("cdf")
+
+    def _refuse(self, field: str) -> NoReturn:
+        raise ConfigurationError(f"{field}: {self.why}", field=field)
 
 
 def check_probability(p: float) -> float:
