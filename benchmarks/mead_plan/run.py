@@ -40,7 +40,7 @@ from penstock.plan.levels import AllocationSpace, Levels
 from penstock.plan.mead import MeadPolicy, PipelinePlan, Search
 from penstock.plan.mead_search import figure_5, refined
 from penstock.records import Allocation, Objective
-from penstock.testing.path_latencies import FakePathLatency
+from penstock.testing.path_latencies import FakePathLatency, single_executors
 from penstock.workload import WorkloadEstimate, estimate_workload, fit_maps
 from penstock.workload.plausible import plausible_maps
 
@@ -102,7 +102,9 @@ def one_pass(
         bounded = log_analysis(rate, 1.0, kind)
         workload = timed("queues and search", lambda: worst_processes(bounded, workload))
     ideal = PipelineLatency(log_analysis(rate, 1.0, "records"), workload)
-    bound = 2.0 * max(path.seconds for path in ideal.predict(top)) + (0.0 if kind == "records" else 4.0)
+    bound = 2.0 * max(path.seconds for path in ideal.predict(single_executors(top))) + (
+        0.0 if kind == "records" else 4.0
+    )
     latency = PipelineLatency(log_analysis(rate, bound, kind), workload, flow=flow)
     policy = MeadPolicy(search=search, most_levels_down=None)
     current = dict.fromkeys(LOADS, Allocation(1, 1.0))
@@ -149,7 +151,9 @@ def random_pipeline(rng: np.random.Generator, operators: int, levels: int) -> Al
     trunk, rest = names[:cut], names[cut:]
     half = len(rest) // 2
     paths = [tuple(trunk)] if not rest else [(*trunk, *part) for part in (rest[:half], rest[half:]) if part]
-    best = FakePathLatency(dict.fromkeys(paths, 1.0), demands, rate).predict(dict.fromkeys(names, 1.0))
+    best = FakePathLatency(dict.fromkeys(paths, 1.0), demands, rate).predict(
+        single_executors(dict.fromkeys(names, 1.0))
+    )
     bounds = {path.path: path.seconds * float(rng.uniform(1.05, 2.5)) for path in best}
     shares = tuple(float(share) for share in np.linspace(0.4, 1.0, levels))
     return AllocationSpace(FakePathLatency(bounds, demands, rate), dict.fromkeys(names, Levels(shares)))
@@ -215,7 +219,9 @@ def accuracy(streams: dict[str, FloatArray], records: int) -> list[dict[str, Any
                     Objective(statistic, truth),
                 )
                 for flow in FLOWS:
-                    (told,) = PipelineLatency(model, {name: process}, flow=flow).predict({"a": 1.0, "b": 1.0})
+                    (told,) = PipelineLatency(model, {name: process}, flow=flow).predict(
+                        single_executors({"a": 1.0, "b": 1.0})
+                    )
                     row[f"{flow} {statistic}"] = told.seconds / truth - 1.0
             rows.append(row)
     return rows

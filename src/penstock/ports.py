@@ -140,10 +140,10 @@ class PathPrediction:
 
 
 class PathLatency(Protocol):
-    """Predicts the latency along every path of a pipeline for any CPU shares of its operators.
+    """Predicts the latency along every path of a pipeline for any allocation of its operators.
 
-    Promises: the same shares give the same answer; a larger share never makes a path slower; every path has a bound;
-    an operator that cannot keep up gives an infinite time, never an error.
+    Promises: the same allocations give the same answer; a larger share never makes a path slower, nor do more
+    executors; every path has a bound; an operator that cannot keep up gives an infinite time, never an error.
     """
 
     @property
@@ -156,7 +156,7 @@ class PathLatency(Protocol):
         """The source-to-sink paths, as names of operators."""
         ...
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """The predictions in the order of `paths`."""
         ...
 

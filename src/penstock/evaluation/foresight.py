@@ -118,7 +118,7 @@ class RememberedLatency:
     """Predictions of a workload, each computed once; a `ports.PathLatency`."""
 
     latency: PathLatency
-    _known: dict[tuple[float, ...], tuple[PathPrediction, ...]] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[Allocation, ...], tuple[PathPrediction, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -130,11 +130,11 @@ class RememberedLatency:
         """The source-to-sink paths."""
         return self.latency.paths
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """Predict every path."""
-        key = tuple(shares[name] for name in self.operators)
+        key = tuple(allocations[name] for name in self.operators)
         if key not in self._known:
-            self._known[key] = self.latency.predict(shares)
+            self._known[key] = self.latency.predict(allocations)
         return self._known[key]
 
 
@@ -167,12 +167,9 @@ class Foresight:
         if self._of is None or self._of[0] is not of[0] or self._of[1] != of[1]:
             self._of, self._known = of, {}
         arrivals = view.arrivals
-        executors = tuple(allocation.executors for allocation in view.current.values())
-        key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0, executors)
+        key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0)
         if key not in self._known:
-            found = self._predict(
-                PipelineModel(_operators(view.pipeline, view.current), dict(view.objectives)), arrivals
-            )
+            found = self._predict(PipelineModel(_operators(view.pipeline), dict(view.objectives)), arrivals)
             self._known[key] = None if found is None else RememberedLatency(found)
         return self._known[key]
 
@@ -195,7 +192,7 @@ class Foresight:
         )
 
 
-def _operators(pipeline: Pipeline, current: Mapping[str, Allocation]) -> list[OperatorModel]:
+def _operators(pipeline: Pipeline) -> list[OperatorModel]:
     inputs = {o.name: tuple(s.source for s in pipeline.streams if s.target == o.name) for o in pipeline.operators}
     split = [str(stream) for stream in pipeline.streams if stream.selectivity != 1.0]
     if split:
@@ -210,7 +207,6 @@ def _operators(pipeline: Pipeline, current: Mapping[str, Allocation]) -> list[Op
             _demand(o.server),
             tuple(above for above in inputs[o.name] if above != ARRIVALS),
             o.selectivity,
-            current[o.name].executors,
         )
         for o in pipeline.operators
     ]

@@ -244,7 +244,7 @@ class Hindsight:
     pipeline: Pipeline
     seed: int
     objective: Objective
-    known: dict[tuple[float, ...], dict[Path, LatencySummary | None]] = field(default_factory=dict)
+    known: dict[tuple[Allocation, ...], dict[Path, LatencySummary | None]] = field(default_factory=dict)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -256,12 +256,11 @@ class Hindsight:
         """The source-to-sink paths."""
         return tuple(self.pipeline.paths)
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
-        """Simulate the whole trace under these shares."""
-        key = tuple(shares[name] for name in self.operators)
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+        """Simulate the whole trace under these allocations."""
+        key = tuple(allocations[name] for name in self.operators)
         if key not in self.known:
-            start = {name: Allocation(1, share) for name, share in shares.items()}
-            result = simulate(self.times, self.pipeline, None, self.objective, self.seed, start=start)
+            result = simulate(self.times, self.pipeline, None, self.objective, self.seed, start=dict(allocations))
             self.known[key] = {path.path: path.latency for path in result.paths}
         bound = self.objective.seconds
         assert bound is not None
@@ -277,13 +276,13 @@ def _oracle(work: _Work, row: str) -> list[CellResult]:
     levels = {o.name: Levels(o.limits.cpu_shares) for o in pipeline.operators}
     runs: dict[int, list[RunFigures]] = {i: [] for i in range(len(work.trace.cells))}
     for seed in range(work.seeds):
-        known: dict[tuple[float, ...], dict[Path, LatencySummary | None]] = {}
+        known: dict[tuple[Allocation, ...], dict[Path, LatencySummary | None]] = {}
         for i, figures in runs.items():
             space = AllocationSpace(Hindsight(work.times, pipeline, seed, work.objective(i), known), levels)
             answer = exact_search(space)
             x = space.top if answer.x is None else answer.x
             slowest = max(path.seconds for path in space.predict(x))
-            cpu = float(np.mean(list(space.shares(x).values())))
+            cpu = float(np.mean([level.cpu_share for level in space.allocations(x).values()]))
             figures.append(RunFigures(seed, slowest, cpu, answer.x is not None, None))
     trace = work.trace
     return [CellResult(trace.name, trace.cells[i].bound, row, ORACLE, tuple(runs[i])) for i in runs]

@@ -84,7 +84,7 @@ class SimulatedMead:
         latency = self.foresight.latency(view)
         if latency is None:
             return {}
-        levels = {name: Levels(limits.cpu_shares) for name, limits in view.limits.items()}
+        levels = {name: Levels.within(limits) for name, limits in view.limits.items()}
         current = {**view.current, **self._planned}
         plan = self.planner.plan_pipeline(view.at, latency, current, levels)
         self._planned = {decision.operator: decision.target for decision in plan.decisions}
@@ -103,7 +103,7 @@ class SimulatedMead:
         found: dict[str, Decision] = {}
         for name, current in view.current.items():
             if name in raised:
-                top = Allocation(current.executors, view.limits[name].top.cpu_share)
+                top = view.limits[name].top
                 found[name] = Decision(name, view.at, self.name, current, top, raised[name])
             elif name in decisions:
                 found[name] = replace(decisions[name], current=current)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latency along every path of a pipeline, for any CPU shares: the worst over all models of the workload.
+"""The latency along every path of a pipeline, for any allocations: the worst over all models of the workload.
 
 The Performance Analyzer of MEAD (Sec. V-A): the pipeline as an open queueing network, solved operator by operator, each
 answer kept, so that a search over allocations asks for few queues. What comes to an operator below the first:
 
 * ``source``: the source's process, thinned or sped up to the rate at which it is visited (so the solver behind MEAD
   does it by default). Operators above really smooth bursts out, so this errs on the safe side where several operators
-  are about as slow. An answer depends on the operator's own share alone: quick, and latencies fall with every share.
+  are about as slow. An answer depends on the operator's own allocation alone: quick, and more CPU is never slower.
 * ``onward``: of operators in a row that see the same records, the fullest is given the source's process and the others
   what it passes on (`queueing.network` says why that is right). Closer, and some times as dear.
 
@@ -47,8 +47,8 @@ from penstock.records import Allocation
 
 Flow = Literal["source", "onward"]
 FLOWS: tuple[Flow, ...] = ("source", "onward")
-Row = tuple[tuple[str, float], ...]
-"""Operators with their shares, each given what the one before passes on."""
+Row = tuple[tuple[str, Allocation], ...]
+"""Operators with what they have, each given what the one before passes on."""
 
 TOGETHER = 0.4
 """How far bursts make times along a path long together; set by simulation, as in `queueing.network`."""
@@ -58,7 +58,7 @@ _HOPELESS = 10.0
 
 
 class _Answer(Laws):
-    """One operator under one share, for every arrival process."""
+    """One operator under one allocation, for every arrival process."""
 
     def __init__(self, responses: Sequence[Response], bursts: Sequence[float]) -> None:
         super().__init__(responses)
@@ -99,7 +99,7 @@ class PipelineLatency:
     >>> from penstock.records import Objective
     >>> one = OperatorModel("matcher", RecordDemand(PH.exponential(mean=0.01)))
     >>> latency = PipelineLatency(PipelineModel([one], Objective("mean", 0.1)), {"calm": MAP.poisson(20.0)})
-    >>> [told] = latency.predict({"matcher": 0.5})
+    >>> [told] = latency.predict({"matcher": Allocation(1, 0.5)})
     >>> round(told.seconds, 9), told.is_met, told.worst  # M/M/1 with service rate 50: 1 / (50 - 20)
     (0.033333333, True, 'calm')
     """
@@ -142,15 +142,15 @@ class PipelineLatency:
         """How many queues were solved so far."""
         return len(self._known) * len(self._processes)
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """Predict every path, each in its worst case over the processes."""
-        missing = [name for name in self.operators if name not in shares]
+        missing = [name for name in self.operators if name not in allocations]
         if missing:
-            raise ConfigurationError(f"shares: none given for {', '.join(missing)}", field="shares")
-        return tuple(self._predict_path(path, shares) for path in self.paths)
+            raise ConfigurationError(f"allocations: none given for {', '.join(missing)}", field="allocations")
+        return tuple(self._predict_path(path, allocations) for path in self.paths)
 
-    def _predict_path(self, path: Path, shares: Mapping[str, float]) -> PathPrediction:
-        answers = {row[-1][0]: self._answer(row) for row in self._rows(path, shares)}
+    def _predict_path(self, path: Path, allocations: Mapping[str, Allocation]) -> PathPrediction:
+        answers = {row[-1][0]: self._answer(row) for row in self._rows(path, allocations)}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)
         parts = list(answers.values())
         seconds = np.sum([part.mean for part in parts], axis=0) if p is None else sum_percentiles(parts, p, bound)
@@ -182,22 +182,23 @@ class PipelineLatency:
                 gains[i] = TOGETHER * weight * max(ranks - seconds[i], 0.0)
         return gains
 
-    def _rows(self, path: Path, shares: Mapping[str, float]) -> list[Row]:
+    def _rows(self, path: Path, allocations: Mapping[str, Allocation]) -> list[Row]:
         """Each operator of a path, last in the row of those whose records it is given."""
         rows: list[Row] = []
-        for run in self._runs(path):
+        for run in self._runs(path, allocations):
             row: Row = ()
-            for name in sorted(run, key=lambda name: -self._fullness(name, shares[name])):
-                row = (*row, (name, shares[name]))
+            for name in sorted(run, key=lambda name: -self._fullness(name, allocations[name])):
+                row = (*row, (name, allocations[name]))
                 rows.append(row)
         return rows
 
-    def _runs(self, path: Path) -> list[list[str]]:
+    def _runs(self, path: Path, allocations: Mapping[str, Allocation]) -> list[list[str]]:
         """Operators in a row that see the same records and serve them one by one."""
         runs = [[path[0]]]
         for before, name in pairwise(path):
             one, other = self.pipeline.operator(before), self.pipeline.operator(name)
-            same = one.selectivity == 1.0 and len(other.inputs) == 1 and one.executors == other.executors == 1
+            alone = allocations[before].executors == allocations[name].executors == 1
+            same = one.selectivity == 1.0 and len(other.inputs) == 1 and alone
             singly = isinstance(one.demand, RecordDemand) and isinstance(other.demand, RecordDemand)
             if self.flow == "onward" and same and singly:
                 runs[-1].append(name)
@@ -205,16 +206,16 @@ class PipelineLatency:
                 runs.append([name])
         return runs
 
-    def _fullness(self, name: str, share: float) -> float:
+    def _fullness(self, name: str, allocation: Allocation) -> float:
         """What orders operators of a run by utilisation: they see the same rate."""
         demand = self.pipeline.operator(name).demand
-        return demand.service.mean / share if isinstance(demand, RecordDemand) else 0.0
+        return demand.service.mean / allocation.cpu_share if isinstance(demand, RecordDemand) else 0.0
 
     def _answer(self, row: Row) -> _Answer:
         if row not in self._known:
-            name, share = row[-1]
-            responses = [self._solve(name, share, self._stream(row, i)) for i in range(len(self._processes))]
-            self._known[row] = _Answer(responses, [self._bursts(name, share, response) for response in responses])
+            name, has = row[-1]
+            responses = [self._solve(name, has, self._stream(row, i)) for i in range(len(self._processes))]
+            self._known[row] = _Answer(responses, [self._bursts(name, has, response) for response in responses])
         return self._known[row]
 
     def _stream(self, row: Row, i: int) -> MAP:
@@ -230,20 +231,19 @@ class PipelineLatency:
         if (above, i) not in self._leaving:
             demand = self.pipeline.operator(above[-1][0]).demand
             assert isinstance(demand, RecordDemand)
-            service = demand.moved(self._errors).at(Allocation(1, above[-1][1]))
+            service = demand.moved(self._errors).at(above[-1][1])
             self._leaving[above, i] = onward_process(coming, service)
         return self._leaving[above, i]
 
-    def _solve(self, name: str, share: float, stream: MAP) -> Response:
+    def _solve(self, name: str, allocation: Allocation, stream: MAP) -> Response:
         operator = self.pipeline.operator(name)
-        allocation = Allocation(operator.executors, share)
         if isinstance(operator.demand, BatchDemand):
             moved = operator.demand.moved(self._errors, stream.rate, allocation) if self._errors else operator.demand
             return self._solve_batches(
                 name, moved, MAP.poisson(stream.rate) if self.model == "m/g/1" else stream, allocation
             )
         # Each executor has a queue of its own, and its part of the stream.
-        stream = visited(stream, 1.0 / operator.executors)
+        stream = visited(stream, 1.0 / allocation.executors)
         service = operator.demand.moved(self._errors).at(allocation)
         if self.model == "m/g/1":
             return solve_m_g_1(stream.rate, service)
@@ -251,11 +251,11 @@ class PipelineLatency:
             return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
         return solve_map_ph_1(stream, service)
 
-    def _bursts(self, name: str, share: float, response: Response) -> float:
+    def _bursts(self, name: str, allocation: Allocation, response: Response) -> float:
         demand = self.pipeline.operator(name).demand
         if self.flow == "source" or not isinstance(demand, RecordDemand) or not response.is_stable:
             return 0.0
-        service = demand.moved(self._errors).at(Allocation(1, share))
+        service = demand.moved(self._errors).at(allocation)
         smooth = solve_m_g_1(response.utilisation / service.mean, service).mean
         return max(0.0, 1.0 - smooth / response.mean)
 

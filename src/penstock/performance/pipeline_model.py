@@ -33,15 +33,12 @@ class OperatorModel:
         The operators it reads from; none: the source.
     selectivity
         Records it gives to each reader for one that it takes.
-    executors
-        How many it has.
     """
 
     name: str
     demand: Demand
     inputs: tuple[str, ...] = ()
     selectivity: float = 1.0
-    executors: int = 1
 
     def __post_init__(self) -> None:
         if not 0.0 < self.selectivity < float("inf"):
@@ -177,8 +174,7 @@ class PipelineModel:
     def _least_seconds(self, path: Path, share: float) -> float:
         """The objective's statistic of the serving times along a path; a batch holds one record at least."""
         probability = self.probability(path)
-        allocations = [(self._by_name[name], Allocation(self._by_name[name].executors, share)) for name in path]
-        moments = [_serving(operator.demand, allocation) for operator, allocation in allocations]
+        moments = [_serving(self._by_name[name].demand, Allocation(1, share)) for name in path]
         mean, variance = sum(m for m, _ in moments), sum(v for _, v in moments)
         if probability is None or variance == 0.0:
             return mean

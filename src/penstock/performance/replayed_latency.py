@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a window of arrivals itself would have met under any CPU shares, and predictions held against it.
+"""What a window of arrivals itself would have met under any allocation, and predictions held against it.
 
 A fitted process is judged where its window was replayed, at utilisations of a half and more (`workload`). Pipelines
 with rare, huge bursts are run far below that, and there a fit may be wrong by any factor: on the block I/O trace of the
@@ -22,6 +22,7 @@ from penstock.performance.demand import RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, Path, PipelineModel
 from penstock.ports import FloatArray, PathPrediction
+from penstock.records import Allocation
 
 
 def can_be_replayed(pipeline: PipelineModel) -> bool:
@@ -47,7 +48,7 @@ class ReplayedLatency:
     >>> from penstock.records import Objective
     >>> one = OperatorModel("matcher", RecordDemand(PH.erlang(400, mean=1.0)))
     >>> replayed = ReplayedLatency(PipelineModel([one], Objective("mean", 9.0)), np.array([0.0, 0.0, 10.0]))
-    >>> [told] = replayed.predict({"matcher": 1.0})
+    >>> [told] = replayed.predict({"matcher": Allocation(1, 1.0)})
     >>> round(told.seconds, 1)  # (1 + 2 + 1) / 3
     1.3
     """
@@ -79,22 +80,23 @@ class ReplayedLatency:
         """The source-to-sink paths."""
         return self.pipeline.paths
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
-        """Replay the window under these shares."""
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+        """Replay the window under these allocations."""
         done: dict[str, tuple[FloatArray, FloatArray]] = {}
         spent: dict[str, FloatArray] = {}
         for name in self.operators:
             operator = self.pipeline.operator(name)
             came, origin = done[operator.inputs[0]] if operator.inputs else (self._arrivals, self._arrivals)
-            ended = _ends(came, self._work[name][: len(came)] / shares[name], operator.executors)
+            has = allocations[name]
+            ended = _ends(came, self._work[name][: len(came)] / has.cpu_share, has.executors)
             spent[name] = ended - came
             done[name] = _onward(operator, ended, origin)
-        return tuple(self._path(path, shares, done, spent) for path in self.paths)
+        return tuple(self._path(path, allocations, done, spent) for path in self.paths)
 
     def _path(
         self,
         path: Path,
-        shares: Mapping[str, float],
+        allocations: Mapping[str, Allocation],
         done: Mapping[str, tuple[FloatArray, FloatArray]],
         spent: Mapping[str, FloatArray],
     ) -> PathPrediction:
@@ -105,13 +107,12 @@ class ReplayedLatency:
             seconds=_statistic(ended - origin, p),
             bound_seconds=self.pipeline.bound(path),
             operator_seconds={name: _statistic(spent[name], p) for name in path},
-            utilisation={name: self._utilisation(name, shares[name]) for name in path},
+            utilisation={name: self._utilisation(name, allocations[name]) for name in path},
             worst="replayed",
         )
 
-    def _utilisation(self, name: str, share: float) -> float:
-        operator = self.pipeline.operator(name)
-        return self._rate * self.pipeline.visits[name] * float(self._work[name].mean()) / (share * operator.executors)
+    def _utilisation(self, name: str, allocation: Allocation) -> float:
+        return self._rate * self.pipeline.visits[name] * float(self._work[name].mean()) / allocation.capacity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -158,23 +159,23 @@ class CheckedLatency:
         """The source-to-sink paths."""
         return self.windows[0].fitted.paths
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """Predict every path, each in its worst case over windows."""
-        of_windows = [self._window(window, shares) for window in self.windows]
+        of_windows = [self._window(window, allocations) for window in self.windows]
         return tuple(
             max(told, key=lambda one: (one.seconds, max(one.utilisation.values())))
             for told in zip(*of_windows, strict=True)
         )
 
-    def _window(self, window: CheckedWindow, shares: Mapping[str, float]) -> list[PathPrediction]:
+    def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[PathPrediction]:
         if window.replayed is None:
-            return list(window.fitted.predict(shares))
-        told = [self._decided(window.label, met) for met in window.replayed.predict(shares)]
+            return list(window.fitted.predict(allocations))
+        told = [self._decided(window.label, met) for met in window.replayed.predict(allocations)]
         if all(is_decided for _, is_decided in told):
             return [met for met, _ in told]
         return [
             met if is_decided else self._between(window.label, fit, met)
-            for fit, (met, is_decided) in zip(window.fitted.predict(shares), told, strict=True)
+            for fit, (met, is_decided) in zip(window.fitted.predict(allocations), told, strict=True)
         ]
 
     def _decided(self, label: str, met: PathPrediction) -> tuple[PathPrediction, bool]:

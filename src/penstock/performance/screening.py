@@ -32,8 +32,15 @@ _RIDES = 1.5
 """A record waits half a batch on average, and rides with its own."""
 
 
-def worst_processes(pipeline: PipelineModel, workload: Mapping[str, MAP], count: int = 2) -> dict[str, MAP]:
+def worst_processes(
+    pipeline: PipelineModel,
+    workload: Mapping[str, MAP],
+    count: int = 2,
+    executors: Mapping[str, int] | None = None,
+) -> dict[str, MAP]:
     """Give the processes under which the paths are likely to be slowest, in their order: `count` for each rank.
+
+    Operators have the `executors` named, else one.
 
     Examples
     --------
@@ -50,7 +57,15 @@ def worst_processes(pipeline: PipelineModel, workload: Mapping[str, MAP], count:
         for path in pipeline.paths:
             p = pipeline.probability(path)
             told = [
-                [_judged(pipeline.operator(name), visited(process, pipeline.visits[name]), share, p) for name in path]
+                [
+                    _judged(
+                        pipeline.operator(name),
+                        visited(process, pipeline.visits[name]),
+                        Allocation((executors or {}).get(name, 1), share),
+                        p,
+                    )
+                    for name in path
+                ]
                 for process in workload.values()
             ]
             seconds = np.array([sum(time for time, _ in one) for one in told])
@@ -64,11 +79,10 @@ def single_records(demand: BatchDemand, allocation: Allocation) -> PH:
     return PH.erlang(STAGES, mean=demand.at(allocation).per_record)
 
 
-def _judged(operator: OperatorModel, stream: MAP, share: float, p: float | None) -> tuple[float, float]:
+def _judged(operator: OperatorModel, stream: MAP, allocation: Allocation, p: float | None) -> tuple[float, float]:
     """A latency that ranks processes, and the utilisation."""
-    allocation = Allocation(operator.executors, share)
     if not isinstance(operator.demand, BatchDemand):
-        answer = solve_map_ph_1(visited(stream, 1.0 / operator.executors), operator.demand.at(allocation))
+        answer = solve_map_ph_1(visited(stream, 1.0 / allocation.executors), operator.demand.at(allocation))
         return answer.mean if p is None else answer.percentile(p), answer.utilisation
     answer = solve_map_ph_1(stream, single_records(operator.demand, allocation))
     if not answer.is_stable:

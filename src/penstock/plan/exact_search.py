@@ -74,8 +74,8 @@ def exact_search(
     >>> pipeline = FakePathLatency({("a", "b"): 3.0}, {"a": 0.4, "b": 0.8})
     >>> space = AllocationSpace(pipeline, {"a": Levels(), "b": Levels()})
     >>> answer = exact_search(space)
-    >>> space.shares(answer.x), answer.is_proven
-    ({'a': 0.4, 'b': 0.4}, True)
+    >>> [str(has) for has in space.allocations(answer.x).values()], answer.is_proven
+    (['1 executor x 40% CPU', '1 executor x 40% CPU'], True)
     """
     if most_evaluations is not None and most_evaluations < 1:
         raise ConfigurationError(f"most_evaluations: {most_evaluations} must be at least 1", field="most_evaluations")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU levels with their costs, and a pipeline's allocations as vectors of levels with what is predicted for them.
+"""Levels with their costs, and a pipeline's allocations as vectors of levels with what is predicted for them.
+
+A level of MEAD is a CPU share. Here it may have more executors than one, so that vertical and horizontal scaling are
+steps on one ladder (`ladder`).
 
 Symbols, as in MEAD, Sec. V-B: x the vector of levels (here from 0), c(x) its cost, R_pi(x) the latency along path pi.
 """
@@ -7,12 +10,14 @@ Symbols, as in MEAD, Sec. V-B: x the vector of levels (here from 0), c(x) its co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from penstock.errors import ConfigurationError
+from penstock.plan.ladder import ladder
 from penstock.ports import PathLatency, PathPrediction
+from penstock.records import Allocation, Limits
 
 Vector = tuple[int, ...]
 
@@ -22,16 +27,28 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The CPU shares an operator may have, rising, and what each costs (default: the share itself).
+    """The allocations an operator may have, by rising capacity, and what each costs (default: its capacity).
+
+    Parameters
+    ----------
+    shares
+        CPU share of each level.
+    costs
+        Of each level.
+    executors
+        Of each level; default: one.
 
     Examples
     --------
     >>> Levels().cost(0), Levels().top, Levels((0.5, 1.0), costs=(1.0, 3.0)).cost(1)
     (0.4, 4, 3.0)
+    >>> [str(level) for level in Levels.within(Limits(1, 2, (0.5, 1.0))).allocations]
+    ['1 executor x 50% CPU', '1 executor x 100% CPU', '2 executors x 100% CPU']
     """
 
     shares: tuple[float, ...] = (0.40, 0.55, 0.70, 0.85, 1.0)
     costs: tuple[float, ...] | None = None
+    executors: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.shares:
@@ -41,7 +58,12 @@ class Levels:
                 f"levels: {list(self.shares)} must lie above 0 and at most at 1; a share is a fraction of the cores",
                 field="levels",
             )
-        if not _rise(self.shares):
+        if self.executors is not None and len(self.executors) != len(self.shares):
+            raise ConfigurationError(
+                f"executors: {len(self.executors)} numbers for {len(self.shares)} levels; give one for each",
+                field="executors",
+            )
+        if not _rise([level.capacity for level in self.allocations]):
             raise ConfigurationError(
                 f"levels: {list(self.shares)} must rise: level 1 is the least CPU, the last the most", field="levels"
             )
@@ -56,6 +78,18 @@ class Levels:
                 f"costs: {list(self.costs)} must be finite, not negative, and rise with the levels", field="costs"
             )
 
+    @classmethod
+    def within(cls, limits: Limits) -> Levels:
+        """Give the ladder of what an operator may have."""
+        rungs = ladder(limits)
+        return cls(tuple(rung.cpu_share for rung in rungs), executors=tuple(rung.executors for rung in rungs))
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The levels."""
+        executors = self.executors or (1,) * len(self.shares)
+        return tuple(Allocation(number, share) for number, share in zip(executors, self.shares, strict=True))
+
     @property
     def top(self) -> int:
         """Index of the highest level."""
@@ -63,11 +97,12 @@ class Levels:
 
     def cost(self, level: int) -> float:
         """What a level costs."""
-        return self.shares[level] if self.costs is None else self.costs[level]
+        return self.allocations[level].capacity if self.costs is None else self.costs[level]
 
-    def at_least(self, share: float) -> int:
-        """Index of the lowest level that gives `share` (but for rounding), or of the highest."""
-        return next((i for i, s in enumerate(self.shares) if s >= share * (1.0 - ROUNDING)), self.top)
+    def at_least(self, allocation: Allocation) -> int:
+        """Index of the lowest level that has the allocation's capacity (but for rounding), or of the highest."""
+        wanted = allocation.capacity * (1.0 - ROUNDING)
+        return next((i for i, level in enumerate(self.allocations) if level.capacity >= wanted), self.top)
 
 
 @dataclass(eq=False)
@@ -108,9 +143,9 @@ class AllocationSpace:
         """How many allocations were predicted so far."""
         return len(self._known)
 
-    def shares(self, x: Vector) -> dict[str, float]:
-        """The CPU shares of a vector."""
-        return {name: self.levels[name].shares[level] for name, level in zip(self.operators, x, strict=True)}
+    def allocations(self, x: Vector) -> dict[str, Allocation]:
+        """What a vector gives each operator."""
+        return {name: self.levels[name].allocations[level] for name, level in zip(self.operators, x, strict=True)}
 
     def cost(self, x: Vector) -> float:
         """What a vector costs."""
@@ -119,7 +154,7 @@ class AllocationSpace:
     def predict(self, x: Vector) -> tuple[PathPrediction, ...]:
         """What is predicted of every path."""
         if x not in self._known:
-            self._known[x] = self.latency.predict(self.shares(x))
+            self._known[x] = self.latency.predict(self.allocations(x))
         return self._known[x]
 
     def is_met(self, x: Vector) -> bool:
@@ -142,5 +177,5 @@ class AllocationSpace:
         return worst - 1.0
 
 
-def _rise(values: tuple[float, ...]) -> bool:
+def _rise(values: Sequence[float]) -> bool:
     return all(one < two for one, two in pairwise(values))

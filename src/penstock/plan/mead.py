@@ -25,7 +25,7 @@ from penstock.records import Allocation, Decision, Rejected
 
 Search = Literal["published", "refined", "exact"]
 MOST_FOR_EXACT = 8
-"""Most operators, and most levels of each, that the exact search is meant for."""
+"""Most operators, and most levels of each, that the exact search is meant for; one operator may have any number."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -122,7 +122,7 @@ class MeadPolicy:
         latency
             Predicts every path's latency, in the worst case over all models of the workload.
         current
-            What each operator has. A share that is no level counts as the next level above it.
+            What each operator has. One that is no level counts as the next level above it in capacity.
         levels
             What each operator may have; default: 0.40, 0.55, 0.70, 0.85, 1.0 for all, at that cost.
 
@@ -138,7 +138,7 @@ class MeadPolicy:
         found = self._search(space)
         floor = tuple(
             0 if self.most_levels_down is None else level - self.most_levels_down
-            for level in (space.levels[name].at_least(current[name].cpu_share) for name in space.operators)
+            for level in (space.levels[name].at_least(current[name]) for name in space.operators)
         )
         x = tuple(max(wanted, least) for wanted, least in zip(found.x, floor, strict=True))
         is_possible = found.is_met or space.is_met(space.top)
@@ -160,7 +160,8 @@ class MeadPolicy:
         good = refined(space, self.delta)
         if self.search == "refined" or not good.is_met:
             return good
-        if len(space.operators) > MOST_FOR_EXACT or max(space.top) >= MOST_FOR_EXACT:
+        is_large = len(space.operators) > MOST_FOR_EXACT or max(space.top) >= MOST_FOR_EXACT
+        if is_large and len(space.operators) > 1:
             raise ConfigurationError(
                 f"search: the exact search is for up to {MOST_FOR_EXACT} operators with {MOST_FOR_EXACT} levels, not "
                 f"{len(space.operators)} with up to {max(space.top) + 1}; use refined",
@@ -193,10 +194,10 @@ class _Told:
             at=at,
             policy=self.policy.name,
             current=current,
-            target=Allocation(current.executors, levels.shares[self.x[i]]),
+            target=levels.allocations[self.x[i]],
             reason=self._reason(i, name),
             evidence=self._evidence(name),
-            rejected=self._rejected(i, name, current),
+            rejected=self._rejected(i, name),
         )
 
     def _reason(self, i: int, name: str) -> str:
@@ -208,9 +209,9 @@ class _Told:
             return f"the search stopped below delta with a bound broken: {shown}"
         levels = space.levels[name]
         if self.x[i] > self.found.x[i]:
-            wanted = f"{levels.shares[self.found.x[i]]:.0%} would do"
+            wanted = f"{levels.allocations[self.found.x[i]]} would do"
             return f"{wanted}, but one decision takes {self.policy.most_levels_down} level(s) away at most; {shown}"
-        return f"the cheapest shares found that keep every bound: {shown}"
+        return f"the cheapest allocation found that keeps every bound: {shown}"
 
     def _evidence(self, name: str) -> dict[str, float | int | str | None]:
         told = self.binding
@@ -233,7 +234,7 @@ class _Told:
             evidence["operator_utilisation"] = _shown(nearest.utilisation[name])
         return evidence
 
-    def _rejected(self, i: int, name: str, current: Allocation) -> tuple[Rejected, ...]:
+    def _rejected(self, i: int, name: str) -> tuple[Rejected, ...]:
         space, levels, rejected = self.space, self.space.levels[name], []
         for level in (self.x[i] - 1, self.x[i] + 1):
             if not 0 <= level <= levels.top:
@@ -255,7 +256,7 @@ class _Told:
                 why = f"would break the bound: {shown}"
             else:
                 why = f"slower still: {shown}"
-            rejected.append(Rejected(Allocation(current.executors, levels.shares[level]), why))
+            rejected.append(Rejected(levels.allocations[level], why))
         return tuple(rejected)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.ports import PathPrediction
+from penstock.records import Allocation
 
 
 class FakePathLatency:
@@ -16,7 +17,7 @@ class FakePathLatency:
     bounds
         For each path, as names of operators, the bound on its latency in seconds.
     demands
-        Mean service time of each operator at full share, in seconds.
+        Mean service time of each operator on one executor at full share, in seconds.
     rate
         Arrivals per second; 0: no waiting.
     """
@@ -36,14 +37,19 @@ class FakePathLatency:
         """The paths in the order their bounds were given."""
         return tuple(self.bounds)
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """The predictions in the order of `paths`."""
-        told = []
+        told, capacity = [], {name: allocation.capacity for name, allocation in allocations.items()}
         for path, bound in self.bounds.items():
-            load = {name: self.rate * self.demands[name] / shares[name] for name in path}
+            load = {name: self.rate * self.demands[name] / capacity[name] for name in path}
             times = {
-                name: self.demands[name] / shares[name] / (1.0 - load[name]) if load[name] < 1.0 else float("inf")
+                name: self.demands[name] / capacity[name] / (1.0 - load[name]) if load[name] < 1.0 else float("inf")
                 for name in path
             }
             told.append(PathPrediction(path, sum(times.values()), bound, times, load, "M/M/1"))
         return tuple(told)
+
+
+def single_executors(shares: Mapping[str, float]) -> dict[str, Allocation]:
+    """Give every operator one executor of its share."""
+    return {name: Allocation(1, share) for name, share in shares.items()}

@@ -20,6 +20,7 @@ from penstock.performance.queueing.network import Operator, solve_network
 from penstock.performance.queueing.series import Series
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.records import Allocation, Objective
+from penstock.testing.path_latencies import single_executors
 
 BURSTY = map2_from_moments(1.0, 5.0, 60.0, 0.9).with_rate(20.0)
 WORKLOAD = {"calm": MAP.poisson(20.0), "bursty": BURSTY}
@@ -45,7 +46,7 @@ def log_analysis(objective: Objective, **changes: Any) -> PipelineModel:
 def test_means_add_up_along_a_path_in_the_worst_process() -> None:
     """Each operator is a MAP/PH/1 queue at its share; the bursty process is the worst and is named."""
     shares = {"parser": 0.5, "counter": 0.4, "matcher": 0.8}
-    told = PipelineLatency(log_analysis(Objective("mean", 0.5)), WORKLOAD).predict(shares)
+    told = PipelineLatency(log_analysis(Objective("mean", 0.5)), WORKLOAD).predict(single_executors(shares))
     assert [path.path for path in told] == [("parser", "counter"), ("parser", "matcher")]
     parser = solve_map_ph_1(BURSTY, PH.erlang(2, mean=0.01)).mean
     matcher = solve_map_ph_1(BURSTY, PH.erlang(2, mean=0.02)).mean
@@ -59,7 +60,7 @@ def test_means_add_up_along_a_path_in_the_worst_process() -> None:
 def test_percentiles_of_a_path_are_those_of_the_sum() -> None:
     """The 95th percentile of a path is that of the convolved times, in the worst process."""
     told = PipelineLatency(log_analysis(Objective("p95", 0.3)), WORKLOAD).predict(
-        {"parser": 0.5, "counter": 1.0, "matcher": 0.8}
+        single_executors({"parser": 0.5, "counter": 1.0, "matcher": 0.8})
     )
     parser = solve_map_ph_1(BURSTY, PH.erlang(2, mean=0.01))
     matcher = solve_map_ph_1(BURSTY, PH.erlang(2, mean=0.02))
@@ -72,7 +73,7 @@ def test_an_operator_that_cannot_keep_up_is_an_answer() -> None:
     workload = {"calm": MAP.poisson(20.0), "more": MAP.poisson(70.0), "most": MAP.poisson(80.0)}
     for objective in (Objective("mean", 0.5), Objective("p99", 0.5)):
         other, stuck = PipelineLatency(log_analysis(objective), workload).predict(
-            {"parser": 1.0, "counter": 1.0, "matcher": 1.0}
+            single_executors({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
         )
         assert np.isfinite(other.seconds)
         assert stuck.seconds == np.inf
@@ -90,7 +91,7 @@ def test_each_operator_is_solved_once_for_each_share() -> None:
     for parser in levels:
         for counter in levels:
             for matcher in levels:
-                latency.predict({"parser": parser, "counter": counter, "matcher": matcher})
+                latency.predict(single_executors({"parser": parser, "counter": counter, "matcher": matcher}))
     assert latency.queues_solved == 9 * 2
 
 
@@ -100,7 +101,10 @@ def test_more_cpu_never_makes_a_path_slower(statistic: str) -> None:
     latency = PipelineLatency(log_analysis(Objective(statistic, 0.2)), WORKLOAD)
     levels = (0.35, 0.4, 0.55, 0.7, 0.85, 1.0)
     for name in latency.operators:
-        told = [latency.predict({"parser": 0.7, "counter": 0.55, "matcher": 0.55} | {name: share}) for share in levels]
+        told = [
+            latency.predict(single_executors({"parser": 0.7, "counter": 0.55, "matcher": 0.55} | {name: share}))
+            for share in levels
+        ]
         for less, more in pairwise(told):
             for one, two in zip(less, more, strict=True):
                 assert two.seconds < one.seconds if name in one.path else two.seconds == one.seconds
@@ -111,14 +115,14 @@ def test_the_model_is_one_setting() -> None:
     shares = {"parser": 0.7, "counter": 0.7, "matcher": 0.7}
     seconds = {
         model: PipelineLatency(log_analysis(Objective("mean", 0.5)), {"b": BURSTY}, model=model)
-        .predict(shares)[1]
+        .predict(single_executors(shares))[1]
         .seconds
         for model in ("m/g/1", "gi/g/1", "map")
     }
     assert seconds["m/g/1"] < seconds["gi/g/1"] < seconds["map"]
     calm = [
         PipelineLatency(log_analysis(Objective("mean", 0.5)), {"c": MAP.poisson(20.0)}, model=model)
-        .predict(shares)[1]
+        .predict(single_executors(shares))[1]
         .seconds
         for model in ("m/g/1", "gi/g/1", "map")
     ]
@@ -139,19 +143,19 @@ def test_the_queue_follows_the_trigger() -> None:
     told_demand = BatchDemand(fixed_seconds=0.2, per_record_seconds=0.01, fixed_cpu_seconds=0.1)
     batches = PipelineModel([OperatorModel("a", told_demand)], Objective("mean", 1.0))
     server = told_demand.at(Allocation(1, 0.5))
-    (told,) = PipelineLatency(batches, {"b": BURSTY}).predict({"a": 0.5})
+    (told,) = PipelineLatency(batches, {"b": BURSTY}).predict(single_executors({"a": 0.5}))
     assert told.seconds == pytest.approx(solve_micro_batch(BURSTY, server).mean)
-    (told,) = PipelineLatency(batches, {"b": BURSTY}, model="m/g/1").predict({"a": 0.5})
+    (told,) = PipelineLatency(batches, {"b": BURSTY}, model="m/g/1").predict(single_executors({"a": 0.5}))
     assert told.seconds == pytest.approx(solve_micro_batch(MAP.poisson(BURSTY.rate), server).mean)
 
 
 def test_rates_follow_selectivity_and_executors() -> None:
     """Readers see the selected part of the stream; executors share it; a stream multiplied is denser."""
-    half = PipelineLatency(log_analysis(Objective("mean", 0.5), selectivity=0.5, executors=2), WORKLOAD)
-    _, told = half.predict({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
+    half = PipelineLatency(log_analysis(Objective("mean", 0.5), selectivity=0.5), WORKLOAD)
+    _, told = half.predict({"parser": Allocation(2), "counter": Allocation(1), "matcher": Allocation(1)})
     assert told.utilisation == pytest.approx({"parser": 20 * 0.005 / 2, "matcher": 10 * 0.016})
     more = PipelineLatency(log_analysis(Objective("mean", 0.5), selectivity=2.0), WORKLOAD)
-    _, told = more.predict({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
+    _, told = more.predict(single_executors({"parser": 1.0, "counter": 1.0, "matcher": 1.0}))
     assert told.utilisation["matcher"] == pytest.approx(40 * 0.016)
 
 
@@ -164,9 +168,9 @@ def test_onward_is_the_network_of_departures(means: tuple[float, float]) -> None
     graph = PipelineGraph(("a", "b"), (Stream("in", None, ("a",)), Stream("mid", "a", ("b",))))
     services = {name: Operator(PH.erlang(2, mean=mean)) for name, mean in zip("ab", means, strict=True)}
     (truth,) = solve_network(graph, services, {"in": BURSTY}).paths.values()
-    (told,) = PipelineLatency(chain, {"b": BURSTY}, flow="onward").predict({"a": 1.0, "b": 1.0})
+    (told,) = PipelineLatency(chain, {"b": BURSTY}, flow="onward").predict(single_executors({"a": 1.0, "b": 1.0}))
     assert told.seconds == pytest.approx(truth.percentile(0.95), rel=5e-3)
-    (safe,) = PipelineLatency(chain, {"b": BURSTY}).predict({"a": 1.0, "b": 1.0})
+    (safe,) = PipelineLatency(chain, {"b": BURSTY}).predict(single_executors({"a": 1.0, "b": 1.0}))
     assert safe.seconds > told.seconds if means[0] == means[1] else safe.seconds == pytest.approx(told.seconds, rel=0.1)
 
 
@@ -180,14 +184,16 @@ def test_onward_means_of_poisson_streams_are_those_of_queues_alone() -> None:
         ],
         Objective("mean", 1.0),
     )
-    (told,) = PipelineLatency(chain, {"calm": MAP.poisson(20.0)}, flow="onward").predict({"a": 1.0, "b": 1.0, "c": 1.0})
+    (told,) = PipelineLatency(chain, {"calm": MAP.poisson(20.0)}, flow="onward").predict(
+        single_executors({"a": 1.0, "b": 1.0, "c": 1.0})
+    )
     assert told.seconds == pytest.approx(1 / (50 - 20) + 1 / (1 / 0.03 - 20) + 1 / (40 - 20))
 
 
 def test_onward_leaves_what_saturates_an_answer() -> None:
     """Below an operator that cannot keep up, the others are told as if all records came."""
     latency = PipelineLatency(log_analysis(Objective("p95", 0.5)), {"calm": MAP.poisson(80.0)}, flow="onward")
-    other, stuck = latency.predict({"parser": 1.0, "counter": 1.0, "matcher": 1.0})
+    other, stuck = latency.predict(single_executors({"parser": 1.0, "counter": 1.0, "matcher": 1.0}))
     assert stuck.seconds == np.inf
     assert np.isfinite(other.seconds)
     assert np.isfinite(stuck.operator_seconds["parser"])
@@ -202,8 +208,8 @@ def test_an_uncertain_demand_can_be_taken_on_the_slow_side() -> None:
     unsure = PipelineModel(
         [OperatorModel("a", RecordDemand(PH.exponential(mean=0.02), spread=0.05))], Objective("mean", 1.0)
     )
-    (one,) = PipelineLatency(unsure, WORKLOAD, errors=2.0).predict(shares)
-    (two,) = PipelineLatency(sure, WORKLOAD).predict(shares)
+    (one,) = PipelineLatency(unsure, WORKLOAD, errors=2.0).predict(single_executors(shares))
+    (two,) = PipelineLatency(sure, WORKLOAD).predict(single_executors(shares))
     assert one.seconds == pytest.approx(two.seconds)
 
 
@@ -215,4 +221,4 @@ def test_wrong_questions_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="model"):
         PipelineLatency(pipeline, WORKLOAD, model="m/m/1")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="matcher"):
-        PipelineLatency(pipeline, WORKLOAD).predict({"parser": 1.0, "counter": 1.0})
+        PipelineLatency(pipeline, WORKLOAD).predict(single_executors({"parser": 1.0, "counter": 1.0}))

@@ -12,7 +12,8 @@ from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
-from penstock.records import Objective
+from penstock.records import Allocation, Objective
+from penstock.testing.path_latencies import single_executors
 
 
 def one_queue(bound: float, mean: float = 0.01, statistic: str = "mean") -> PipelineModel:
@@ -32,7 +33,10 @@ def test_a_replayed_poisson_window_meets_the_closed_form() -> None:
         model = one_queue(1.0, statistic=statistic)
         replayed, solved = ReplayedLatency(model, arrivals), PipelineLatency(model, {"calm": MAP.poisson(20.0)})
         for share in (0.4, 1.0):
-            [met], [told] = replayed.predict({"matcher": share}), solved.predict({"matcher": share})
+            [met], [told] = (
+                replayed.predict(single_executors({"matcher": share})),
+                solved.predict(single_executors({"matcher": share})),
+            )
             assert met.seconds == pytest.approx(told.seconds, rel=0.05)
             assert met.utilisation["matcher"] == pytest.approx(told.utilisation["matcher"], rel=0.03)
 
@@ -42,12 +46,12 @@ def test_paths_of_a_tree_are_replayed_with_what_goes_on() -> None:
     operators = [
         OperatorModel("parser", RecordDemand(PH.erlang(2, mean=0.004)), selectivity=0.5),
         OperatorModel("counter", RecordDemand(PH.erlang(2, mean=0.002)), ("parser",)),
-        OperatorModel("matcher", RecordDemand(PH.erlang(2, mean=0.01)), ("parser",), executors=2),
+        OperatorModel("matcher", RecordDemand(PH.erlang(2, mean=0.01)), ("parser",)),
     ]
     model = PipelineModel(operators, Objective("mean", 1.0))
     assert can_be_replayed(model)
     replayed = ReplayedLatency(model, poisson(50.0))
-    for told in replayed.predict({"parser": 0.5, "counter": 1.0, "matcher": 1.0}):
+    for told in replayed.predict({"parser": Allocation(1, 0.5), "counter": Allocation(1), "matcher": Allocation(2)}):
         assert told.seconds == pytest.approx(sum(told.operator_seconds.values()), rel=0.02)
     # 25 per second of 10 ms on two executors.
     assert told.utilisation["matcher"] == pytest.approx(0.125, rel=0.03)
@@ -56,7 +60,9 @@ def test_paths_of_a_tree_are_replayed_with_what_goes_on() -> None:
 def test_more_cpu_is_never_slower() -> None:
     """The same work is replayed under all shares, so a larger share never gives a longer time."""
     replayed = ReplayedLatency(one_queue(1.0, statistic="p95"), poisson(30.0, 2000))
-    seconds = [replayed.predict({"matcher": share})[0].seconds for share in (0.3, 0.4, 0.55, 0.7, 1.0)]
+    seconds = [
+        replayed.predict(single_executors({"matcher": share}))[0].seconds for share in (0.3, 0.4, 0.55, 0.7, 1.0)
+    ]
     assert seconds == sorted(seconds, reverse=True)
 
 
@@ -69,27 +75,27 @@ def checked(bound: float, fitted: MAP, believed: float = 2.0) -> CheckedLatency:
 
 def test_fits_are_believed_up_to_a_factor() -> None:
     """A fit that predicts twenty times what its window met counts for twice that, a true one for what it says."""
-    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict({"matcher": 0.4})[0].seconds
+    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict(single_executors({"matcher": 0.4}))[0].seconds
     wild = MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0])
-    [told] = checked(1.5 * met, wild).predict({"matcher": 0.4})
+    [told] = checked(1.5 * met, wild).predict(single_executors({"matcher": 0.4}))
     assert told.seconds == pytest.approx(2.0 * met)
     assert not told.is_met
-    [true] = checked(1.5 * met, MAP.poisson(20.0)).predict({"matcher": 0.4})
+    [true] = checked(1.5 * met, MAP.poisson(20.0)).predict(single_executors({"matcher": 0.4}))
     assert met * 0.9 < true.seconds < met * 1.1
     assert true.is_met
 
 
 def test_a_fit_below_its_window_counts_for_what_the_window_met() -> None:
     """A fit that is too calm cannot make a bound look kept that the window itself would have broken."""
-    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict({"matcher": 0.4})[0].seconds
-    [told] = checked(1.1 * met, MAP.poisson(5.0)).predict({"matcher": 0.4})
+    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict(single_executors({"matcher": 0.4}))[0].seconds
+    [told] = checked(1.1 * met, MAP.poisson(5.0)).predict(single_executors({"matcher": 0.4}))
     assert told.seconds == pytest.approx(met)
     assert told.worst == "w, replayed"
 
 
 def test_what_cannot_keep_up_takes_for_ever() -> None:
     """Beyond utilisation one the answer is infinite, though a finite window always comes to an end."""
-    [told] = checked(1.0, MAP.poisson(20.0)).predict({"matcher": 0.15})
+    [told] = checked(1.0, MAP.poisson(20.0)).predict(single_executors({"matcher": 0.15}))
     assert math.isinf(told.seconds)
     assert told.utilisation["matcher"] > 1.0
 
@@ -97,7 +103,7 @@ def test_what_cannot_keep_up_takes_for_ever() -> None:
 def test_times_fall_as_shares_rise() -> None:
     """Whether the replay alone decides or the fits do, a larger share is never told a longer time."""
     latency = checked(0.05, MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0]))
-    seconds = [latency.predict({"matcher": share})[0].seconds for share in np.linspace(0.25, 1.0, 16)]
+    seconds = [latency.predict(single_executors({"matcher": share}))[0].seconds for share in np.linspace(0.25, 1.0, 16)]
     assert seconds == sorted(seconds, reverse=True)
 
 
@@ -109,7 +115,7 @@ def test_what_is_not_replayed_is_predicted_by_its_fits() -> None:
         ReplayedLatency(batches, poisson(20.0, 100))
     fitted = PipelineLatency(one_queue(1.0), {"calm": MAP.poisson(20.0)})
     unchecked = CheckedLatency([CheckedWindow("w", fitted, None)])
-    assert unchecked.predict({"matcher": 0.4}) == fitted.predict({"matcher": 0.4})
+    assert unchecked.predict(single_executors({"matcher": 0.4})) == fitted.predict(single_executors({"matcher": 0.4}))
     assert (unchecked.operators, unchecked.paths) == (fitted.operators, fitted.paths)
 
 

@@ -15,6 +15,7 @@ from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.screening import worst_processes
 from penstock.performance.streams import visited
 from penstock.records import Allocation, Objective
+from penstock.testing.path_latencies import single_executors
 
 DEMAND = BatchDemand(fixed_seconds=0.3, per_record_seconds=0.012)
 PROCESSES = {
@@ -51,19 +52,19 @@ def test_processes_that_saturate_are_kept_the_fullest_first() -> None:
 def test_what_is_hopeless_is_not_solved_to_the_end() -> None:
     """Far beyond the bound, the queue of single records is given: at least so long, and still no promise kept."""
     workload = {"b": PROCESSES["burstier"]}
-    (told,) = PipelineLatency(pipeline(0.35), workload).predict({"a": 0.4})
+    (told,) = PipelineLatency(pipeline(0.35), workload).predict(single_executors({"a": 0.4}))
     server = DEMAND.at(Allocation(1, 0.4))
     truth = solve_micro_batch(PROCESSES["burstier"], server).percentile(0.95)
     assert 10 * 0.35 < told.seconds <= truth
     assert told.utilisation["a"] == pytest.approx(0.9)
-    (exact,) = PipelineLatency(pipeline(truth), workload).predict({"a": 0.4})
+    (exact,) = PipelineLatency(pipeline(truth), workload).predict(single_executors({"a": 0.4}))
     assert exact.seconds == pytest.approx(truth)
 
 
 def test_a_cap_that_cannot_keep_up_is_endless() -> None:
     """With few records to a batch the fixed time saturates the operator, however quick its records are."""
     capped = PipelineModel([OperatorModel("a", BatchDemand(0.3, 0.001, cap=5))], Objective("p95", 1.0))
-    (told,) = PipelineLatency(capped, {"calm": PROCESSES["calm"]}).predict({"a": 1.0})
+    (told,) = PipelineLatency(capped, {"calm": PROCESSES["calm"]}).predict(single_executors({"a": 1.0}))
     assert told.seconds == np.inf
 
 

@@ -15,6 +15,7 @@ from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
 from penstock.plan.mead_search import figure_5, refined
 from penstock.ports import PathPrediction
+from penstock.records import Allocation
 from penstock.testing.path_latencies import FakePathLatency
 
 
@@ -36,11 +37,11 @@ class TablePathLatency:
         # Bounds such that the highest levels sometimes do not keep them.
         self.bounds = [float(np.quantile(table, rng.uniform(0.0, 0.7))) * 0.999 for table in self.tables]
 
-    def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """The numbers in the tables."""
         told = []
         for path, table, bound in zip(self.paths, self.tables, self.bounds, strict=True):
-            at = tuple(self.shares.index(shares[name]) for name in path)
+            at = tuple(self.shares.index(allocations[name].cpu_share) for name in path)
             parts = {name: float(table[at]) / len(path) for name in path}
             told.append(PathPrediction(path, float(table[at]), bound, parts, dict.fromkeys(path, 0.5), "table"))
         return tuple(told)
@@ -113,8 +114,8 @@ def test_predictions_that_rise_with_the_share_are_told() -> None:
     """A predictor that breaks its promise does not get a proof."""
 
     class Rising(FakePathLatency):
-        def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
-            seconds = 3.0 + shares["b"] - 2.0 * shares["a"]
+        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+            seconds = 3.0 + allocations["b"].cpu_share - 2.0 * allocations["a"].cpu_share
             parts = {"a": seconds, "b": 0.0}
             return (PathPrediction(("a", "b"), seconds, 2.05, parts, dict.fromkeys(parts, 0.5), "odd"),)
 

@@ -7,7 +7,8 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.testing.path_latencies import FakePathLatency
+from penstock.records import Allocation, Limits
+from penstock.testing.path_latencies import FakePathLatency, single_executors
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,27 @@ def test_levels_that_make_no_ladder_are_refused(
 def test_a_share_between_levels_counts_as_the_one_above() -> None:
     """Rounding is forgiven; what lies above the highest level counts as the highest."""
     levels = Levels((1 / 3, 0.5))
-    assert [levels.at_least(share) for share in (0.1, 1 / 3, 0.34, 0.5, 1.0)] == [0, 0, 1, 1, 1]
+    assert [levels.at_least(Allocation(1, share)) for share in (0.1, 1 / 3, 0.34, 0.5, 1.0)] == [0, 0, 1, 1, 1]
+
+
+def test_executors_and_shares_make_one_ladder() -> None:
+    """Within limits the levels rise in capacity, whichever of the two grows, and cost what they have of it."""
+    levels = Levels.within(Limits(1, 3, (0.6, 1.0)))
+    assert [str(level) for level in levels.allocations] == [
+        "1 executor x 60% CPU", "1 executor x 100% CPU", "2 executors x 60% CPU", "2 executors x 100% CPU",
+        "3 executors x 100% CPU",
+    ]  # fmt: skip
+    assert [levels.cost(i) for i in range(5)] == pytest.approx([0.6, 1.0, 1.2, 2.0, 3.0])
+    assert levels.at_least(Allocation(3, 0.6)) == 3
+    with pytest.raises(ConfigurationError, match="one for each"):
+        Levels((0.5, 1.0), executors=(1,))
 
 
 def test_predictions_are_asked_for_once() -> None:
     """The same vector is predicted once; cost and shares follow the operators' own levels."""
     pipeline = FakePathLatency({("a", "b"): 2.0}, {"a": 1.0, "b": 0.1})
     space = AllocationSpace(pipeline, {"a": Levels((0.5, 1.0), (1.0, 4.0)), "b": Levels((0.2, 1.0))})
-    assert space.shares((1, 0)) == {"a": 1.0, "b": 0.2}
+    assert space.allocations((1, 0)) == single_executors({"a": 1.0, "b": 0.2})
     assert space.cost((1, 0)) == pytest.approx(4.2)
     for _ in range(3):
         assert space.is_met((1, 0))

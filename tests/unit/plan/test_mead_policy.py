@@ -14,7 +14,7 @@ from penstock.plan.mead import MeadPolicy, PipelinePlan
 from penstock.plan.mead_search import figure_5, refined
 from penstock.ports import PathPrediction
 from penstock.records import Allocation, Decision, decode, encode
-from penstock.testing.path_latencies import FakePathLatency
+from penstock.testing.path_latencies import FakePathLatency, single_executors
 
 LOG_ANALYSIS: dict[tuple[str, ...], float] = {("parser", "counter"): 1.0, ("parser", "matcher"): 1.0}
 DEMANDS = {"parser": 0.05, "counter": 0.05, "matcher": 0.3}
@@ -36,7 +36,7 @@ def test_figure_5_scales_the_slowest_operator_until_the_bound_is_kept() -> None:
     # R = 0.125 / (1 - 2 * 0.125) + s / (1 - 2 s) with s = 0.3 / share; at 0.85: 0.167 + 1.2; at 1.0: 0.167 + 0.75.
     space = space_of(FakePathLatency(LOG_ANALYSIS, DEMANDS, rate=2.0))
     found = figure_5(space, 0.05)
-    assert space.shares(found.x) == {"parser": 0.4, "counter": 0.4, "matcher": 1.0}
+    assert space.allocations(found.x) == single_executors({"parser": 0.4, "counter": 0.4, "matcher": 1.0})
     assert found.is_met
 
 
@@ -109,11 +109,12 @@ def test_scaling_down_goes_one_level_at_most_and_up_at_once() -> None:
     """An operator far above its need loses one level; one far below gets all it needs."""
     latency = FakePathLatency({("a",): 0.5, ("b",): 0.5}, {"a": 0.01, "b": 0.4})
     current = {"a": Allocation(2, 1.0), "b": Allocation(1, 0.4)}
-    made = MeadPolicy().plan_pipeline(0.0, latency, current)
+    levels = {"a": Levels(executors=(2,) * 5), "b": Levels()}
+    made = MeadPolicy().plan_pipeline(0.0, latency, current, levels)
     assert [d.target for d in made.decisions] == [Allocation(2, 0.85), Allocation(1, 0.85)]
     assert "1 level(s) away at most" in made.decisions[0].reason
     assert made.wanted_cost < made.cost
-    free = MeadPolicy(most_levels_down=None).plan_pipeline(0.0, latency, current)
+    free = MeadPolicy(most_levels_down=None).plan_pipeline(0.0, latency, current, levels)
     assert [d.target.cpu_share for d in free.decisions] == [0.4, 0.85]
     assert free.wanted_cost == free.cost
 
@@ -149,9 +150,9 @@ def test_an_unproven_optimum_is_said_to_be() -> None:
     """Where predictions rise with a share, the plan does not claim that nothing is cheaper."""
 
     class Rising(FakePathLatency):
-        def predict(self, shares: Mapping[str, float]) -> tuple[PathPrediction, ...]:
-            (told,) = super().predict(shares)
-            seconds = told.seconds + 0.2 * shares["b"]
+        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+            (told,) = super().predict(allocations)
+            seconds = told.seconds + 0.2 * allocations["b"].cpu_share
             return (PathPrediction(told.path, seconds, 0.9, told.operator_seconds, told.utilisation, "odd"),)
 
     made = plan(Rising({("a", "b"): 0.9}, {"a": 0.5, "b": 0.0001}))
