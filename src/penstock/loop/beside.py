@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long thinking beside the loop: started when due, collected when done, waited for by nobody.
+
+If one analysis is still running when the next is due, the next is skipped and said to be: nothing is queued, so that an
+answer is never older than the analysis that gave it. The worker is a process of low priority that ends with this one,
+whatever this one ends by: its pipe breaks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Generic, Literal, TypeVar
+
+from penstock.clock import stopwatch
+from penstock.errors import ConfigurationError, NotReadyError, PenstockError
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class AnalysisEnd(StrEnum):
+    """What became of an analysis that was due."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    """The one before was still running."""
+    NOT_READY = "not ready"
+    """Too little is known yet."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisReport:
+    """One analysis that was due at `at`; `seconds` is how long it took, or how long the one in its way had run."""
+
+    at: float
+    end: AnalysisEnd
+    seconds: float | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Analysis(Generic[Answer]):
+    """An answer, and the instant at which its question was asked."""
+
+    at: float
+    answer: Answer
+    seconds: float
+
+    def age_seconds(self, now: float) -> float:
+        """How old the question is."""
+        return now - self.at
+
+
+class Beside(Generic[Question, Answer]):
+    """Answers a question every `period_seconds` beside whoever calls `tick`.
+
+    Parameters
+    ----------
+    analyse
+        From a question to an answer; for a process it must be a function of a module, and both must be picklable.
+    period_seconds
+        Time from one analysis to the next (T_A).
+    worker
+        ``"process"`` has an interpreter of its own, at low priority; ``"thread"`` shares this one.
+    """
+
+    def __init__(
+        self,
+        analyse: Callable[[Question], Answer],
+        *,
+        period_seconds: float = 60.0,
+        worker: Literal["thread", "process"] = "process",
+    ) -> None:
+        if not 0.0 < period_seconds < float("inf"):
+            raise ConfigurationError(
+                f'period_seconds: {period_seconds!r} must be a positive time, such as "60s"', field="period_seconds"
+            )
+        if worker not in ("thread", "process"):
+            raise ConfigurationError(f'worker: {worker!r} is unknown; use "thread" or "process"', field="worker")
+        self._period = period_seconds
+        self._analyse = analyse
+        self._is_process = worker == "process"
+        self._worker: _Worker[Question, Answer] | None = None
+        self._running: tuple[float, Future[tuple[Answer, float]]] | None = None
+        self._due_at: float | None = None
+        self._latest: Analysis[Answer] | None = None
+        self._counts = dict.fromkeys(AnalysisEnd, 0)
+
+    @property
+    def latest(self) -> Analysis[Answer] | None:
+        """The newest answer; None: there is none yet. It stays when a later analysis is skipped or fails."""
+        return self._latest
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an analysis is under way."""
+        return self._running is not None
+
+    def count(self, end: AnalysisEnd) -> int:
+        """How many analyses so far ended like that."""
+        return self._counts[end]
+
+    def tick(self, now: float, ask: Callable[[], Question]) -> tuple[AnalysisReport, ...]:
+        """Collect what has ended and start what is due, without waiting; tell what happened.
+
+        Parameters
+        ----------
+        now
+            The present instant, in seconds.
+        ask
+            Gives the question, or raises NotReadyError; called only when an analysis would start.
+        """
+        reports = [] if self._running is None else self._collect(now)
+        if self._due_at is None:
+            self._due_at = now
+        if now < self._due_at:
+            return tuple(reports)
+        if self._running is not None:
+            ran = now - self._running[0]
+            told = f"the analysis of {ran:.3g} s ago still runs, and takes longer than its period of {self._period:g} s"
+            reports.append(self._report(now, AnalysisEnd.SKIPPED, ran, told))
+        else:
+            try:
+                question = ask()
+            except NotReadyError as fault:
+                # Asked again at the next tick: what is missing may come any moment.
+                return (*reports, self._report(now, AnalysisEnd.NOT_READY, None, str(fault)))
+            self._worker = self._worker or _Worker(self._analyse, self._is_process)
+            self._running = (now, self._worker.submit(question))
+        # On the grid of the first: a late call does not move those after it.
+        self._due_at += self._period * (1 + (now - self._due_at) // self._period)
+        return tuple(reports)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the analysis under way, for a simulation or a test; give whether none is left running.
+
+        Its result is collected by the next `tick`.
+        """
+        if self._running is None:
+            return True
+        from concurrent.futures import wait
+
+        return not wait([self._running[1]], seconds).not_done
+
+    def close(self) -> None:
+        """End the worker; an analysis under way is lost."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self._running = None
+
+    def __enter__(self) -> Beside[Question, Answer]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _collect(self, now: float) -> list[AnalysisReport]:
+        assert self._running is not None
+        at, future = self._running
+        if not future.done():
+            return []
+        self._running = None
+        fault = future.exception()
+        if fault is None:
+            answer, seconds = future.result()
+            self._latest = Analysis(at, answer, seconds)
+            return [self._report(at, AnalysisEnd.DONE, seconds)]
+        if isinstance(fault, NotReadyError):
+            return [self._report(at, AnalysisEnd.NOT_READY, None, str(fault))]
+        if isinstance(fault, (EOFError, OSError)):
+            # The worker was killed (memory, an operator's hand): the next analysis gets a new one.
+            self.close()
+            return [self._report(at, AnalysisEnd.FAILED, now - at, "the worker process ended before its analysis")]
+        if isinstance(fault, PenstockError):
+            return [self._report(at, AnalysisEnd.FAILED, now - at, str(fault))]
+        raise fault
+
+    def _report(self, at: float, end: AnalysisEnd, seconds: float | None, detail: str = "") -> AnalysisReport:
+        self._counts[end] += 1
+        return AnalysisReport(at, end, seconds, detail)
+
+
+class _Worker(Generic[Question, Answer]):
+    """A thread that thinks, or that waits for a process which does."""
+
+    def __init__(self, analyse: Callable[[Question], Answer], is_process: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-analysis")
+        self._analyse = analyse
+        self._pipe: Connection | None = None
+        if is_process:
+            # Spawned: a fork of a process with threads (py4j, the loop) may inherit locks that nobody will open.
+            context = get_context("spawn")
+            self._pipe, far = context.Pipe()
+            self._process = context.Process(target=_serve, args=(far, analyse), name="penstock-analysis", daemon=True)
+            self._process.start()
+            far.close()  # so that the pipe breaks with the process
+
+    def submit(self, question: Question) -> Future[tuple[Answer, float]]:
+        return self._thread.submit(self._answer, question)
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            self._process.kill()
+            self._process.join()
+        self._thread.shutdown(wait=self._pipe is not None, cancel_futures=True)
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def _answer(self, question: Question) -> tuple[Answer, float]:
+        elapsed = stopwatch()
+        if self._pipe is None:
+            return self._analyse(question), elapsed()
+        self._pipe.send(question)
+        answer = self._pipe.recv()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer, elapsed()
+
+
+def _serve(pipe: Connection, analyse: Callable[[Question], Answer]) -> None:
+    """Answer questions until the pipe breaks: its other end is closed, or the process that held it is gone."""
+    os.nice(10)
+    try:
+        while True:
+            question = pipe.recv()
+            try:
+                pipe.send(analyse(question))
+            except (EOFError, OSError):
+                raise
+            except Exception as fault:  # told to whoever asked, who knows what to make of it
+                pipe.send(fault)
+    except (EOFError, OSError, KeyboardInterrupt):
+        return
