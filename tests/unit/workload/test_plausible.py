@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, map2_from_moments
+from penstock.ports import FloatArray
 from penstock.workload import WorkloadEstimate, estimate_workload
-from penstock.workload.online import FloatArray
 from penstock.workload.plausible import plausible_maps
 
 BURSTY = map2_from_moments(1.0, 5.0, 60.0, 0.9)
