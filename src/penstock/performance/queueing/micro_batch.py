@@ -23,6 +23,7 @@ from penstock.performance.queueing.micro_batch_fluid import Rates, backlog_after
 from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
 from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch_spectra import Spectra
 from penstock.performance.queueing.micro_batch_times import FINE
 from penstock.performance.queueing.response import Saturated, check_probability
 
@@ -39,8 +40,11 @@ _ACCEPTED_TAIL = 1e-4
 _SELDOM = 1e-5
 """Share of batches that outlast the trigger below which all are taken to start at a trigger."""
 
-_ACCEPTED_IMBALANCE = 1e-3
-"""Largest relative difference of records arrived and served in a cycle; more, and counts are sampled more finely."""
+_ACCEPTED_IMBALANCE = 2e-3
+"""Largest relative difference of records arrived and served in a cycle, times the share of capacity that is left.
+
+More, and counts are sampled more finely: close to saturation a few records too many make long queues.
+"""
 
 _WORST_IMBALANCE = 0.05
 """Relative difference beyond which no answer is given."""
@@ -58,10 +62,20 @@ _CHECKED_SHARES = (0.5, 0.95, 0.99)
 _SLACK, _WORST_LAW, _WORST_ERROR = 0.01, 0.1, 0.5
 """Relative errors beyond which an answer is not given: of bounds, of the distribution's mean, and as estimated."""
 
-_FIRST_NODES, _FIRST_FREQUENCIES = 40, 64
-_NODES, _FREQUENCIES, _MOST_FREQUENCIES = 72, 128, 4096
+_ACCEPTED_CHANGE = 5e-3
+"""Largest relative change of the mean from one grid to the next finer one; more, and a finer one yet is solved."""
+
+_NODES = (24, 40, 72, 128)
+"""About how many numbers of records grids have, from the first to the finest."""
+
+_EXACT_STATES = 320
+"""Phases times numbers of records up to which every number is a state of its own, and no grid is needed."""
+
+_FREQUENCIES, _MOST_FREQUENCIES = 64, 8192
+"""Fewest, and most times the phases."""
+
 _OFFSETS = 7
-_MOST_ROUNDS = 16
+_MOST_ROUNDS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,33 +205,14 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     if utilisation >= 1:
         return Saturated(utilisation)
     _require_solvable(arrivals, server)
-    top = first_reach(arrivals, server, _TAIL)
-    coarse = _first(arrivals, server, top)
-    most = max(_FREQUENCIES, _MOST_FREQUENCIES // arrivals.order)
-    # A first answer out of balance has counts sharper than their samples near zero: they are sampled more finely.
-    off = abs(cycle_means(coarse).imbalance)
-    frequencies = min(_FREQUENCIES if off < 4 * _ACCEPTED_IMBALANCE else 4 * _FREQUENCIES, most)
-    for _ in range(_MOST_ROUNDS):
-        reach = min(top, tail_reach(coarse.nodes, coarse.by_node, _TAIL / 10) or top)
-        nodes = refined_grid(server, (coarse.nodes, coarse.by_node), reach, _NODES)
-        offsets = coarse.moves.offsets if _offsets_matter(coarse) else None
-        chain = solve_chain(arrivals, server, nodes, frequencies, offsets)
-        cycle = cycle_means(chain)
-        if tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is None:
-            top *= 2
-            coarse = _first(arrivals, server, top)
-        elif abs(cycle.imbalance) > _ACCEPTED_IMBALANCE and frequencies < most:
-            frequencies = min(4 * frequencies, most)
-        else:
-            break
-    else:
-        raise ConvergenceError("the backlog has no end within reach", iterations=_MOST_ROUNDS, residual=chain.left_out)
+    coarse, chain = _Search(Spectra(arrivals), server, utilisation).solve()
+    cycle = cycle_means(chain)
     if abs(cycle.imbalance) > _WORST_IMBALANCE:
         raise ConvergenceError(
             "records served and arrived do not balance: the process is too uneven for this grid",
             iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
         )  # fmt: skip
-    is_exact = bool(np.all(np.diff(nodes) == 1) and np.all(chain.moves.counts.exact))
+    is_exact = bool(np.all(np.diff(chain.nodes) == 1) and np.all(chain.moves.counts.exact))
     answer = MicroBatchAnswer(
         utilisation=utilisation,
         method=EXACT if is_exact and not server.varies else GRADED,
@@ -279,10 +274,69 @@ def _fault(answer: MicroBatchAnswer) -> str | None:
     return next((fault for fault, is_there in faults.items() if is_there), None)
 
 
-def _first(arrivals: MAP, server: MicroBatch, top: float) -> Chain:
-    """Solve on a plain grid, with the place of starts between triggers as part of the state if there is a trigger."""
-    offsets = None if server.trigger is None else server.trigger * np.linspace(0.0, 1.0, _OFFSETS)
-    return solve_chain(arrivals, server, plain_grid(server, top, _FIRST_NODES), _FIRST_FREQUENCIES, offsets)
+class _Search:
+    """Finds a grid, and samples of counts, that are fine enough for a queue."""
+
+    def __init__(self, spectra: Spectra, server: MicroBatch, utilisation: float) -> None:
+        self._spectra, self._server = spectra, server
+        self._top = first_reach(spectra.arrivals, server, _TAIL)
+        self._frequencies = _FREQUENCIES
+        self._most = max(4 * _FREQUENCIES, _MOST_FREQUENCIES // spectra.arrivals.order)
+        self._accepted = _ACCEPTED_IMBALANCE * (1.0 - utilisation)
+
+    def solve(self) -> tuple[Chain, Chain]:
+        """Give the last chain but one, and the last."""
+        coarse, level = self._first(), 1
+        for _ in range(_MOST_ROUNDS):
+            chain = self._refined(coarse, _NODES[level])
+            if tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is None:
+                self._top *= 2
+                coarse, level = self._first(), 1
+            elif self._finer_counts(chain):
+                coarse = self._solve(coarse.nodes, _offsets(coarse))
+            elif self._has_settled(coarse, chain) or level + 1 == len(_NODES):
+                return coarse, chain
+            else:
+                coarse, level = chain, level + 1
+        raise ConvergenceError("the backlog has no end within reach", iterations=_MOST_ROUNDS, residual=chain.left_out)
+
+    def _first(self) -> Chain:
+        """Solve on a plain grid, with the place of starts between triggers in the state if there is a trigger."""
+        trigger = self._server.trigger
+        offsets = None if trigger is None else trigger * np.linspace(0.0, 1.0, _OFFSETS)
+        nodes = plain_grid(self._server, self._top, _NODES[0])
+        while True:
+            chain = self._solve(nodes, offsets)
+            if not self._finer_counts(chain):
+                return chain
+
+    def _refined(self, coarse: Chain, count: int) -> Chain:
+        reach = min(self._top, tail_reach(coarse.nodes, coarse.by_node, _TAIL / 10) or self._top)
+        exact = max(count, min(_NODES[-2], _EXACT_STATES // self._spectra.arrivals.order))
+        nodes = refined_grid(self._server, (coarse.nodes, coarse.by_node), reach, exact if reach <= exact else count)
+        return self._solve(nodes, coarse.moves.offsets if _offsets_matter(coarse) else None)
+
+    def _solve(self, nodes: FloatArray, offsets: FloatArray | None) -> Chain:
+        return solve_chain(self._spectra, self._server, nodes, self._frequencies, offsets)
+
+    def _finer_counts(self, chain: Chain) -> bool:
+        """Sample counts more finely if records served and arrived do not balance: whether that was so."""
+        off = abs(cycle_means(chain).imbalance) / self._accepted
+        if off <= 1.0 or self._frequencies >= self._most:
+            return False
+        # What is out of balance falls with the square of the samples, and faster in the end.
+        self._frequencies = min(self._frequencies * (4 if off > 8.0 else 2), self._most)
+        return True
+
+    @staticmethod
+    def _has_settled(coarse: Chain, chain: Chain) -> bool:
+        if np.all(np.diff(chain.nodes) == 1):
+            return True
+        return abs(cycle_means(coarse).latency / cycle_means(chain).latency - 1.0) <= _ACCEPTED_CHANGE
+
+
+def _offsets(chain: Chain) -> FloatArray | None:
+    return chain.moves.offsets if len(chain.moves.offsets) > 1 else None
 
 
 def _offsets_matter(chain: Chain) -> bool:

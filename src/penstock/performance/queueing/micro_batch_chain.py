@@ -16,11 +16,10 @@ from scipy import linalg, sparse
 from scipy.sparse import linalg as sparse_linalg
 
 from penstock.errors import ConvergenceError
-from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_counts import expected_counts
 from penstock.performance.queueing.micro_batch_moves import Moves, build_moves
 from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch_spectra import Spectra
 
 _SETTLED = 1e-8
 """Mass that may still move in a step of the whole chain."""
@@ -32,16 +31,15 @@ _MOST_TURNS = 6
 class Chain:
     """A solved chain.
 
-    `stationary[o, n, i]`; `flow[move, i]`: how often a move is made, with the phase at its beginning;
-    `flow_offset[move, o]`: with the offset at its end; `left_out`: mass past the last node.
+    `stationary[o, n, i]`; `flow[move, i]`: how often a move is made, with the phase at its beginning; `left_out`: mass
+    past the last node.
     """
 
-    arrivals: MAP
+    spectra: Spectra
     server: MicroBatch
     moves: Moves
     stationary: FloatArray
     flow: FloatArray
-    flow_offset: FloatArray
     left_out: float
 
     @property
@@ -56,39 +54,39 @@ class Chain:
 
 
 def solve_chain(
-    arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray | None = None
+    spectra: Spectra, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray | None = None
 ) -> Chain:
     """Build the chain on `nodes` and `offsets` (without: every batch is taken to start at a trigger) and solve it."""
-    moves = build_moves(arrivals, server, nodes, frequencies, np.zeros(1) if offsets is None else offsets)
+    moves = build_moves(spectra, server, nodes, frequencies, np.zeros(1) if offsets is None else offsets)
     x, flow = _stationary(moves)
     in_phase = flow.sum(axis=1)
     left_out = float((in_phase * np.maximum(moves.beyond, 0.0)).sum())
-    return Chain(arrivals, server, moves, x, in_phase, flow.sum(axis=2), left_out)
+    return Chain(spectra, server, moves, x, in_phase, left_out)
 
 
 def _stationary(moves: Moves) -> tuple[FloatArray, FloatArray]:
     """Give x[o, n, i] and the flow[move, next o, i] it makes."""
-    count, m, G, _ = moves.blocks.shape
+    m, count, G, _ = moves.blocks.shape
     O = len(moves.offsets)  # noqa: E741
-    flat = moves.blocks.reshape(count * m, G * m)
-    merged = (moves.mixture @ sparse.kron(sparse.eye_array(count), np.ones((O, 1)))).toarray().reshape(O, G, count)
+    flat = moves.blocks.reshape(m * count, G * m)
+    made = sparse.csr_array(moves.mixture.T)
 
     def flow_of(x: FloatArray) -> FloatArray:
-        return np.asarray(moves.mixture.T @ x.reshape(O * G, m)).reshape(count, O, m)
+        return np.asarray(made @ x.reshape(O * G, m)).reshape(count, O, m)
 
     def step(x: FloatArray) -> FloatArray:
-        return (flow_of(x).transpose(1, 0, 2).reshape(O, count * m) @ flat).reshape(O, G, m)
+        return (flow_of(x).transpose(1, 2, 0).reshape(O, m * count) @ flat).reshape(O, G, m)
 
     spread = np.zeros((O, G, m))
     spread[0] = 1.0
-    summed = _Summed(moves, merged, spread)
+    summed = _Summed(moves, spread)
     x = spread * summed.stationary()
     if O == 1:
         return x, flow_of(x)
     mass = np.abs(step(step(step(x))))
     whole = mass.sum(axis=0)
     spread = np.where(whole > 0, mass / np.where(whole > 0, whole, 1.0), spread)
-    summed = _Summed(moves, merged, spread)
+    summed = _Summed(moves, spread)
     x = spread * summed.stationary()
 
     def whole_chain(d: FloatArray) -> FloatArray:
@@ -116,11 +114,16 @@ def _stationary(moves: Moves) -> tuple[FloatArray, FloatArray]:
 class _Summed:
     """The chain summed over the offsets, each state (n, i) spread over them as given, factorised."""
 
-    def __init__(self, moves: Moves, merged: FloatArray, spread: FloatArray) -> None:
-        count, m, G, _ = moves.blocks.shape
+    def __init__(self, moves: Moves, spread: FloatArray) -> None:
+        m, count, G, _ = moves.blocks.shape
+        O = len(moves.offsets)  # noqa: E741
         P = np.empty((G, m, G * m))
+        # The moves of a state (o, n), whatever o they lead to.
+        merged = moves.mixture @ sparse.kron(sparse.eye_array(count), np.ones((O, 1)), format="csr")
         for i in range(m):
-            P[:, i] = np.einsum("oa,oak->ak", spread[:, :, i], merged) @ moves.blocks[:, i].reshape(count, G * m)
+            some = np.flatnonzero(spread[:, :, i])
+            rows = sparse.csr_array((spread[:, :, i].ravel()[some], (some % G, some)), shape=(G, O * G)) @ merged
+            P[:, i] = rows @ moves.blocks[i].reshape(count, G * m)
         A = (np.eye(G * m) - P.reshape(G * m, G * m)).T
         A[0] = 1.0
         self._shape = (G, m)
@@ -168,24 +171,23 @@ def cycle_means(chain: Chain) -> Cycle:
     server, moves = chain.server, chain.moves
     served = server.served(chain.nodes)
     batch, _ = server.batch_moments(served)
-    counts, areas = expected_counts(chain.arrivals.D0, chain.arrivals.D1, moves.times)
+    arrivals, counts = chain.spectra.arrivals, moves.counts
     made = chain.flow.sum(axis=1)
     gap = moves.times[moves.time_of]
-    area = (chain.flow * areas[moves.time_of]).sum(axis=1)
-    arrived = (chain.flow * counts[moves.time_of]).sum(axis=1)
-    idle_phase = np.einsum(
-        "ki,kij->j", chain.flow, moves.counts.none[moves.time_of] * (moves.shift == 0)[:, None, None]
-    )
+    area = (chain.flow * counts.area[moves.time_of]).sum(axis=1)
+    arrived = (chain.flow * counts.expected[moves.time_of]).sum(axis=1)
+    fresh = moves.shift == 0
+    idle_phase = np.einsum("ki,kij->j", chain.flow[fresh], counts.none[moves.time_of[fresh]])
     waits = server.trigger is None
     # Mean age of a record at the end of its gap, as a share of the gap: 1/2 if records arrive evenly.
     total = arrived * gap
     usable = np.abs(total) > 1e-300
     size = float(chain.by_node @ served)
-    seconds = float(made @ gap) + (float(idle_phase @ chain.arrivals.M.sum(axis=1)) if waits else 0.0)
+    seconds = float(made @ gap) + (float(idle_phase @ arrivals.M.sum(axis=1)) if waits else 0.0)
     return Cycle(
         served=size,
         seconds=seconds,
-        imbalance=size / (chain.arrivals.rate * seconds) - 1.0,
+        imbalance=size / (arrivals.rate * seconds) - 1.0,
         latency_sum=float(chain.by_node @ (served * batch)) + float(made @ (moves.shift * gap)) + float(area.sum()),
         batch_seconds=float(chain.by_node @ batch),
         age=np.where(usable, area / np.where(usable, total, 1.0), 0.5),

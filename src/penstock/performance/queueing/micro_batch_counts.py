@@ -17,7 +17,7 @@ for every s > 0, and likewise below with s < 0. While the window has no more cou
 exact up to rounding. A wider window is sampled at steps of 2, 4, 8 ... counts, as a density: only low frequencies
 are used, damped by a Gaussian where the counts themselves are sharper than the steps. That leaves the mean as it is
 and adds a variance, which is reported. Steps are powers of two so that times share frequencies, and with them one
-eigendecomposition of D(z).
+eigendecomposition of D(z), which `micro_batch_spectra` keeps.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov.conditions import FloatArray, IntArray
+from penstock.performance.queueing.micro_batch_spectra import ComplexArray, Spectra, exponentials
 
 _EDGE = 0.03
 """What is left of the transform at the highest frequency used: small enough that the density does not ring."""
@@ -41,119 +42,88 @@ _FADE = 11.5
 _CLOSE = 8.0
 """Steps within which the fewest records expected must not lie from the window's start, else windows are nested."""
 
-_NORM = 0.35
-"""Largest norm the series of the exponential is used for; its 9th-order remainder is then below 1e-9."""
-
-_WORST_CONDITION = 1e5
-"""Condition of eigenvectors beyond which exponentials are summed instead."""
-
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The counts of several times: `mass[k, s, i, j]` of count `at[k, s]` (N > 0), `none[k]` of no arrival."""
+    """The counts of several times: `mass[k, s, i, j]` of count `at[k, s]` (N > 0), `none[k]` of no arrival.
+
+    `expected[k, i]` and `area[k, i]`: E[N(t)] and the integral of E[N(u)] over (0, t), from phase i at 0.
+    """
 
     at: FloatArray
     mass: FloatArray
     none: FloatArray
     exact: npt.NDArray[np.bool_]
     added_variance: FloatArray
+    expected: FloatArray
+    area: FloatArray
 
 
-def exponentials(matrices: npt.NDArray[np.inexact], times: FloatArray) -> npt.NDArray[np.inexact]:
-    """Give exp(A_k t_k), all together, by scaling and squaring with an 8th-order series."""
-    order = matrices.shape[-1]
-    norms = np.abs(matrices).sum(axis=-1).max(axis=-1) * times
-    doublings = np.maximum(0, np.ceil(np.log2(np.maximum(norms, 1e-300) / _NORM))).astype(int)
-    sequence = np.argsort(-doublings, kind="stable")
-    A = matrices[sequence] * (times[sequence] / 2.0 ** doublings[sequence])[:, None, None]
-    eye = np.eye(order)
-    A2 = A @ A
-    A3 = A2 @ A
-    A6 = eye / 720 + A / 5040 + A2 / 40320
-    result = eye + A + A2 / 2 + A3 @ (eye / 6 + A / 24 + A2 / 120 + A3 @ A6)
-    ordered = doublings[sequence]
-    for done in range(int(ordered[0]) if len(ordered) else 0):
-        active = int(np.searchsorted(-ordered, -done, side="left"))
-        result[:active] = result[:active] @ result[:active]
-    back = np.empty_like(sequence)
-    back[sequence] = np.arange(len(sequence))
-    return np.asarray(result[back])
-
-
-def windows(D0: FloatArray, D1: FloatArray, times: FloatArray, outside: float) -> tuple[FloatArray, FloatArray]:
+def windows(spectra: Spectra, times: FloatArray, outside: float) -> tuple[FloatArray, FloatArray]:
     """Give, for each time, counts that N(t) stays between but for a probability `outside` on each side."""
     logarithm = -np.log(outside)
-    busiest = float(D1.sum(axis=1).max())
-    smallest = 0.1 * np.sqrt(2 * logarithm / (busiest * float(times.max()) + 1.0))
-    s = np.geomspace(min(smallest, 1.0), 3.0, 28)
-    s = np.concatenate([s, -s])
-    values, vectors = np.linalg.eig(D0 + np.exp(s)[:, None, None] * D1)
-    top = np.argmax(values.real, axis=1)
-    chi = np.take_along_axis(values.real, top[:, None], axis=1)[:, 0]
-    v = np.abs(np.take_along_axis(vectors.real, top[:, None, None], axis=2)[:, :, 0])
-    spread = np.log(v.max(axis=1) / np.maximum(v.min(axis=1), 1e-300))
+    busiest = float(spectra.rates.max())
+    s, chi, spread = spectra.growth(0.1 * np.sqrt(2 * logarithm / (busiest * float(times.max()) + 1.0)))
     bounds = (chi[:, None] * times + (spread + logarithm)[:, None]) / s[:, None]
     low, high = bounds[s < 0].max(axis=0), bounds[s > 0].min(axis=0)
     return np.floor(np.maximum(low, 0.0)), np.ceil(high) + 1.0
 
 
-def count_matrices(D0: FloatArray, D1: FloatArray, times: FloatArray, frequencies: int, outside: float) -> Counts:
+def count_matrices(spectra: Spectra, times: FloatArray, frequencies: int, outside: float) -> Counts:
     """Give the distribution of N(t) with the phases, for all `times`, on `frequencies` samples a window."""
     K, M = len(times), frequencies
-    low, high = windows(D0, D1, times, outside)
+    low, high = windows(spectra, times, outside)
     level = np.maximum(0, np.ceil(np.log2((high - low) / M))).astype(int)
-    least = expected_counts(D0, D1, times)[0].min(axis=1)
-    several = (level > 0) & (least - low < _CLOSE * 2.0**level)
+    expected, area = expected_counts(spectra, times)
+    several = (level > 0) & (expected.min(axis=1) - low < _CLOSE * 2.0**level)
+    none = _exponentials_of(spectra.D0, times)
     parts = {}
     if not several.all():
-        parts[False] = _one_window(D0, D1, times[~several], M, low=low[~several], level=level[~several])
+        one = ~several
+        parts[False] = _one_window(spectra, times[one], M, low=low[one], level=level[one], none=none[one])
     if several.any():
-        parts[True] = _nested_windows(D0, D1, times[several], M, high[several])
-    samples = max(part.at.shape[1] for part in parts.values())
-    whole = Counts(
-        np.ones((K, samples)), np.zeros((K, samples, *D0.shape)), np.empty((K, *D0.shape)), level == 0, np.zeros(K)
-    )
-    for which, part in parts.items():
-        chosen, count = np.flatnonzero(several == which), part.at.shape[1]
-        whole.at[chosen, :count], whole.mass[chosen, :count] = part.at, part.mass
-        whole.none[chosen], whole.added_variance[chosen] = part.none, part.added_variance
+        parts[True] = _nested_windows(spectra, times[several], M, high=high[several], none=none[several])
+    if len(parts) == 1:
+        ((at, mass, added),) = parts.values()
+    else:
+        samples = max(part[0].shape[1] for part in parts.values())
+        at, mass, added = np.ones((K, samples)), np.zeros((K, samples, *none.shape[1:])), np.zeros(K)
+        for which, part in parts.items():
+            chosen, count = np.flatnonzero(several == which), part[0].shape[1]
+            at[chosen, :count], mass[chosen, :count], added[chosen] = part
     # What phase follows is known exactly: the counts are made to add up to it.
-    some = np.asarray(exponentials(np.broadcast_to(D0 + D1, whole.none.shape), times), dtype=float) - whole.none
-    found = whole.mass.sum(axis=1)
+    some = _exponentials_of(spectra.Q, times) - none
+    found = mass.sum(axis=1)
     near = (found > 1e-9) & (np.abs(some - found) < 0.5 * found)
-    whole.mass[...] *= np.where(near, some / np.where(near, found, 1.0), 1.0)[:, None]
-    return whole
+    mass *= np.where(near, some / np.where(near, found, 1.0), 1.0)[:, None]
+    return Counts(at, mass, none, level == 0, added, expected, area)
 
 
 def _one_window(
-    D0: FloatArray, D1: FloatArray, times: FloatArray, M: int, *, low: FloatArray, level: IntArray
-) -> Counts:
-    """Invert over one window for each time, sampled at steps of 2^level."""
+    spectra: Spectra, times: FloatArray, M: int, *, low: FloatArray, level: IntArray, none: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Invert over one window for each time, sampled at steps of 2^level: counts, masses, variance added."""
     half = M // 2 + 1
-    none = _no_arrival(D0, times)
-    mass = np.empty((len(times), M, *D0.shape))
+    mass = np.empty((len(times), M, *none.shape[1:]))
     added = np.zeros(len(times))
-    # In units of the finest spacing every frequency is a whole number: levels share those they have in common.
-    deepest = int(level.max())
-    wanted = {each: np.arange(half) << (deepest - each) for each in np.unique(level).tolist()}
-    distinct = np.unique(np.concatenate(list(wanted.values())))
-    spectrum = _Spectrum(D0, D1, np.exp(2j * np.pi * distinct / (M * 2.0**deepest)))
-    for each, places in wanted.items():
+    for each in np.unique(level).tolist():
         chosen = np.flatnonzero(level == each)
         theta = 2 * np.pi * np.arange(half) / (M * 2.0**each)
-        transform = spectrum.transforms(np.searchsorted(distinct, places), times[chosen]) - none[chosen, None]
+        transform = spectra.on_circle(half, M << each, times[chosen])
+        transform -= none[chosen]
         if each > 0:
-            added[chosen] = _damping(transform[:, -1], theta[-1], _EDGE)
+            added[chosen] = _damping(transform[-1], theta[-1], _EDGE)
         # numpy's forward transform has e^(-i...): the density is the inverse of the conjugate.
-        factor = np.exp(1j * theta * low[chosen, None] - added[chosen, None] * theta**2 / 2)
+        factor = np.exp(1j * theta[:, None] * low[chosen] - added[chosen] * theta[:, None] ** 2 / 2)
         np.conjugate(transform, out=transform)
         transform *= factor[:, :, None, None]
-        mass[chosen] = np.fft.irfft(transform, n=M, axis=1)
-    at = low[:, None] + 2.0 ** level[:, None] * np.arange(M)
-    return Counts(at, mass, none, level == 0, added)
+        mass[chosen] = np.fft.irfft(transform, n=M, axis=0).swapaxes(0, 1)
+    return low[:, None] + 2.0 ** level[:, None] * np.arange(M), mass, added
 
 
-def _nested_windows(D0: FloatArray, D1: FloatArray, times: FloatArray, M: int, high: FloatArray) -> Counts:
+def _nested_windows(
+    spectra: Spectra, times: FloatArray, M: int, *, high: FloatArray, none: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Invert over windows of M, 4 M, 16 M ... counts, all from 0, each used where the one before ends.
 
     For processes that bring few records mostly and very many at times. A window shorter than the counts is kept free
@@ -162,7 +132,6 @@ def _nested_windows(D0: FloatArray, D1: FloatArray, times: FloatArray, M: int, h
     """
     half = M // 2 + 1
     levels = int(np.ceil(np.log2(float(high.max()) / (0.85 * M)) / 2)) + 1
-    none = _no_arrival(D0, times)
     ats, masses, shares = [], [], []
     added = np.zeros((levels, len(times)))
     counts = np.arange(float(M))
@@ -170,27 +139,27 @@ def _nested_windows(D0: FloatArray, D1: FloatArray, times: FloatArray, M: int, h
         step = 4.0**each
         theta = 2 * np.pi * np.arange(half) / (M * step)
         fade = 0.0 if each == levels - 1 else _FADE / (M * step)
-        spectrum = _Spectrum(D0, D1, np.exp(1j * theta - fade))
-        transform = np.conj(spectrum.transforms(np.arange(half), times) - none[:, None])
+        transform = np.conj(spectra.inside(half, M * step, fade, times) - none)
         if each > 0:
-            added[each] = _damping(transform[:, -1], theta[-1], _NESTED_EDGE)
-            transform *= np.exp(-added[each][:, None] * theta**2 / 2)[:, :, None, None]
-        mass = np.fft.irfft(transform, n=M, axis=1) * np.exp(fade * step * counts)[:, None, None]
+            added[each] = _damping(transform[-1], theta[-1], _NESTED_EDGE)
+            transform *= np.exp(-added[each] * theta[:, None] ** 2 / 2)[:, :, None, None]
         share = _window_share(step * counts, step, M, is_last=each == levels - 1)
         used = np.flatnonzero(share)
+        mass = np.fft.irfft(transform, n=M, axis=0)[used]
+        mass *= (share * np.exp(fade * step * counts))[used, None, None, None]
         ats.append(step * used)
-        masses.append((mass * share[:, None, None])[:, used])
+        masses.append(mass)
         shares.append(step)
     at = np.concatenate(ats)
     # A Gaussian of variance v takes a share w(n) to w + v w'' / 2: what the shares then add up to is divided out.
-    total = np.ones((len(times), len(at)))
+    total = np.ones((len(at), len(times)))
     for each, step in enumerate(shares):
         width = step / 4
         around = [_window_share(at + shift, step, M, is_last=each == levels - 1) for shift in (-width, 0.0, width)]
-        total += added[each][:, None] / 2 * (around[0] - 2 * around[1] + around[2]) / width**2
-    whole = np.concatenate(masses, axis=1) / total[:, :, None, None]
-    at = np.broadcast_to(at, (len(times), len(at)))
-    return Counts(at, whole, none, np.zeros(len(times), dtype=bool), added[-1])
+        total += np.multiply.outer(around[0] - 2 * around[1] + around[2], added[each] / 2) / width**2
+    whole = np.concatenate(masses)
+    whole /= total[:, :, None, None]
+    return np.broadcast_to(at, (len(times), len(at))), whole.swapaxes(0, 1), added[-1]
 
 
 def _window_share(n: FloatArray, step: float, M: int, *, is_last: bool) -> FloatArray:
@@ -214,78 +183,26 @@ def _rise(x: FloatArray) -> FloatArray:
     return np.asarray(y**4 * (35 - 84 * y + 70 * y**2 - 20 * y**3))
 
 
-def _damping(edge: npt.NDArray[np.complex128], highest: float, left: float) -> FloatArray:
+def _damping(edge: ComplexArray, highest: float, left: float) -> FloatArray:
     """Give the variance of a Gaussian that leaves no more than `left` of the transform at the highest frequency."""
     size = np.abs(edge).sum(axis=-1).max(axis=-1)
     return np.asarray(2 * np.log(np.maximum(size / left, 1.0)) / highest**2)
 
 
-def _no_arrival(D0: FloatArray, times: FloatArray) -> FloatArray:
-    return np.asarray(exponentials(np.broadcast_to(D0, (len(times), *D0.shape)), times), dtype=float)
+def _exponentials_of(matrix: FloatArray, times: FloatArray) -> FloatArray:
+    return np.asarray(exponentials(np.broadcast_to(matrix, (len(times), *matrix.shape)), times), dtype=float)
 
 
-class _Spectrum:
-    """exp(D(z) t) at some z: by eigenvectors where they are well conditioned, else by series."""
-
-    def __init__(self, D0: FloatArray, D1: FloatArray, z: npt.NDArray[np.complex128]) -> None:
-        self._D = D0 + z[:, None, None] * D1
-        self._values, self._vectors = np.linalg.eig(self._D)
-        try:
-            self._inverse = np.linalg.inv(self._vectors)
-        except np.linalg.LinAlgError:
-            # One of them has no inverse at all: all are summed, which is slower and always right.
-            self._good = np.zeros(len(z), dtype=bool)
-            return
-        size = np.linalg.norm(self._vectors, axis=(1, 2)) * np.linalg.norm(self._inverse, axis=(1, 2))
-        self._good = size < _WORST_CONDITION
-
-    @property
-    def is_good(self) -> bool:
-        """Whether most exponentials come from eigenvectors."""
-        return bool(np.mean(self._good) > 0.5)
-
-    def transforms(self, places: IntArray, times: FloatArray) -> npt.NDArray[np.complex128]:
-        """Give the exponentials `[time, frequency, i, j]` at the frequencies numbered `places`."""
-        good = np.flatnonzero(self._good[places])
-        bad = np.flatnonzero(~self._good[places])
-        shape = self._D.shape[1:]
-        result = np.empty((len(times), len(places), *shape), dtype=complex)
-        if good.size:
-            here = places[good]
-            powers = np.exp(self._values[here][None] * times[:, None, None])
-            product = (self._vectors[here][None] * powers[:, :, None, :]) @ self._inverse[here][None]
-            if not bad.size:
-                return np.asarray(product)
-            result[:, good] = product
-        summed: dict[float, npt.NDArray[np.inexact]] = {}
-        for time in np.sort(times).tolist():
-            # Twice a time that is there already costs one product.
-            known = summed.get(time / 2)
-            if known is None:
-                summed[time] = exponentials(self._D[places[bad]], np.full(bad.size, time))
-            else:
-                summed[time] = known @ known
-        for k, time in enumerate(times.tolist()):
-            result[k, bad] = summed[time]
-        return result
-
-
-def is_defective(D0: FloatArray, D1: FloatArray) -> bool:
-    """Whether eigenvectors of D(z) are of little use, so that exponentials must be summed."""
-    # Angles that no process has a reason to be special at.
-    return not _Spectrum(D0, D1, np.exp(1j * np.geomspace(0.003, 3.0, 7))).is_good
-
-
-def expected_counts(D0: FloatArray, D1: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+def expected_counts(spectra: Spectra, times: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Give E[N(t)] and the integral of E[N(u)] over u in (0, t), from each phase at 0, for all times.
 
     Both are blocks of one exponential (Van Loan, "Computing integrals involving the matrix exponential", IEEE
     Transactions on Automatic Control 23, 1978), with time in units of t so that no block depends on the unit.
     """
-    order = len(D0)
-    rates = D1.sum(axis=1)
+    order = len(spectra.D0)
+    rates = spectra.rates
     block = np.zeros((len(times), order + 2, order + 2))
-    block[:, :order, :order] = (D0 + D1) * times[:, None, None]
+    block[:, :order, :order] = spectra.Q * times[:, None, None]
     block[:, :order, order] = rates / rates.max()
     block[:, order, order + 1] = 1.0
     result = np.asarray(exponentials(block, np.ones(len(times))), dtype=float)

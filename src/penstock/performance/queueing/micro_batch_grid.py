@@ -19,43 +19,49 @@ from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_t
 from penstock.performance.queueing.micro_batch_times import COARSE, FINE
 
 
-def interpolation(points: FloatArray, nodes: FloatArray, breaks: IntArray) -> FloatArray:
-    """Give weights that carry mass at `points` over to `nodes`, keeping its moments up to the third.
+class Carrier:
+    """Carries mass at any points over to nodes, so that its moments up to the third stay.
 
     Lagrange's cubic through the four nearest nodes of the piece a point lies in; pieces end at the nodes numbered
     `breaks` (both ends of the grid included), where what follows may have a kink. A point on a node stays there.
     Points outside the grid go to its nearest end.
     """
-    columns, weights = stencils(points, nodes, breaks)
-    full = np.zeros((len(points), len(nodes)))
-    rows = np.arange(len(points))
-    for a in range(columns.shape[1]):
-        # One column at a time: within it every row is met once, so that nothing is overwritten.
-        full[rows, columns[:, a]] += weights[:, a]
-    return full
 
+    def __init__(self, nodes: FloatArray, breaks: IntArray) -> None:
+        self._nodes, self._first, self._last = nodes, int(breaks[0]), int(breaks[-1])
+        if self._first == self._last:
+            return
+        cell = np.arange(self._first, self._last)
+        piece = np.searchsorted(breaks, cell, side="right") - 1
+        first, last = breaks[piece], breaks[piece + 1]
+        size = np.minimum(last - first + 1, 4)
+        start = np.clip(cell - (size - 2) // 2, first, last - size + 1)
+        self._columns = np.minimum(start[:, None] + np.arange(4), last[:, None])
+        used = np.arange(4) < size[:, None]
+        x = nodes[self._columns]
+        both = used[:, :, None] & used[:, None, :] & ~np.eye(4, dtype=bool)
+        gaps = np.where(both, x[:, :, None] - x[:, None, :], 1.0)
+        self._scale = np.where(used, 1.0 / gaps.prod(axis=2), 0.0)
+        self._x, self._used = x, used
+        self._all_used = bool(used.all())
 
-def stencils(points: FloatArray, nodes: FloatArray, breaks: IntArray) -> tuple[IntArray, FloatArray]:
-    """Give the nodes (up to four) and weights that stand for each point; see `interpolation`."""
-    if len(nodes) == 1:
-        return np.zeros((len(points), 1), dtype=np.int64), np.ones((len(points), 1))
-    clipped = np.clip(points, nodes[breaks[0]], nodes[breaks[-1]])
-    piece = np.clip(np.searchsorted(nodes[breaks], clipped, side="right") - 1, 0, len(breaks) - 2)
-    first, last = breaks[piece], breaks[piece + 1]
-    cell = np.clip(np.searchsorted(nodes, clipped, side="right") - 1, first, last - 1)
-    size = np.minimum(last - first + 1, 4)
-    start = np.clip(cell - (size - 2) // 2, first, last - size + 1)
-    columns = np.minimum(start[:, None] + np.arange(4), last[:, None])
-    used = np.arange(4) < size[:, None]
-    x = nodes[columns]
-    weights = np.where(used, 1.0, 0.0)
-    for a in range(4):
-        for b in range(4):
-            if a != b:
-                both = used[:, a] & used[:, b]
-                gap = np.where(both, x[:, a] - x[:, b], 1.0)
-                weights[:, a] *= np.where(both, (clipped - x[:, b]) / gap, 1.0)
-    return columns, weights
+    def stencils(self, points: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Give the nodes (up to four) and weights that stand for each point."""
+        if self._first == self._last:
+            shape = (len(points), 1)
+            return np.full(shape, self._first, dtype=np.int64), np.ones(shape)
+        points = np.clip(points, self._nodes[self._first], self._nodes[self._last])
+        cell = np.searchsorted(self._nodes[self._first : self._last], points, side="right") - 1
+        away = points[:, None] - self._x[cell]
+        if not self._all_used:
+            away = np.where(self._used[cell], away, 1.0)
+        weights = self._scale[cell]
+        left, right = away[:, 0] * away[:, 1], away[:, 2] * away[:, 3]
+        weights[:, 0] *= away[:, 1] * right
+        weights[:, 1] *= away[:, 0] * right
+        weights[:, 2] *= away[:, 3] * left
+        weights[:, 3] *= away[:, 2] * left
+        return self._columns[cell], weights
 
 
 def kink_nodes(server: MicroBatch, nodes: FloatArray) -> IntArray:

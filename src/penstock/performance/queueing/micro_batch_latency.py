@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -23,83 +22,94 @@ from penstock.performance.queueing.micro_batch_times import FINE, MEDIUM, gamma_
 _LONG_TAIL = 1.2
 """SCV of what varies of a batch's time beyond which more points stand for it."""
 
-_NEGLIGIBLE = 1e-8
-_NARROWEST = 1e-5
-_MOST_PIECES = 12_000
-_BINS = 400
-_COARSE = 160
-_LIKE = 50.0
-"""Pieces whose widths agree to 1 / 50 may be gathered, and tilts to 1 / 50."""
+_NEGLIGIBLE = 1e-6
+"""Share of the records in pieces that may be left out, too small each to matter."""
+
+_POINTS = 2048
+"""Points of the table of the distribution function."""
+
+_CLASSES, _GAP_POINTS = 72, 160
+"""Classes of time after the next start, and points of the wait before it, that varied batch times are gathered by."""
+
+_FEW = 20_000
+"""Pieces, times points of a batch's time, that need not be gathered."""
 
 
 @dataclass(frozen=True, eq=False)
+class _Events:
+    """Where a density jumps and changes its slope."""
+
+    at: FloatArray
+    jump: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def of_pieces(
+        cls, weight: FloatArray, low: FloatArray, high: FloatArray, tilt: FloatArray, narrowest: float
+    ) -> _Events:
+        """Give those of densities linear over [low, high]: of `tilt` 1 they fall to zero at high."""
+        width = np.maximum(high - low, narrowest)
+        height = weight / width
+        slope = 2 * height * tilt / width
+        return cls(
+            np.concatenate([low, low + width]),
+            np.concatenate([height * (1 + tilt), -height * (1 - tilt)]),
+            np.concatenate([-slope, slope]),
+        )
+
+
+class _Axis:
+    """Points from 0 to a top: evenly apart up to about `scale`, and ever wider beyond."""
+
+    def __init__(self, scale: float, top: float, count: int) -> None:
+        self._scale, self._last = scale, count - 2
+        self._unit = np.arcsinh(top / scale) / (count - 2)
+        self.points = scale * np.sinh(self._unit * np.arange(count))
+
+    def places(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Give the point before each value, and how far on the way to the next it lies."""
+        before = np.minimum((np.arcsinh(values / self._scale) / self._unit).astype(np.int64), self._last)
+        return before, (values - self.points[before]) / (self.points[before + 1] - self.points[before])
+
+
 class LatencyLaw:
-    """A mixture of pieces on [low, high] with densities linear over each: `tilt` 1 falls to zero at high."""
+    """A distribution given by the jumps and slopes of its density.
 
-    weight: FloatArray
-    low: FloatArray
-    width: FloatArray
-    tilt: FloatArray
+    They are put on a grid, divided among the two points around each so that moments stay, and summed up twice: the cost
+    does not depend on how many times the distribution is asked for, and hardly on how many pieces it has.
+    """
 
-    @cached_property
-    def mean(self) -> float:
-        """Mean latency of the mixture."""
-        return float(self.weight @ (self.low + self.width * (0.5 - self.tilt / 6)))
-
-    @cached_property
-    def variance(self) -> float:
-        """Variance of the mixture."""
-        centre = self.low + self.width * (0.5 - self.tilt / 6)
-        within = self.width**2 * (1 / 12 - self.tilt**2 / 36)
-        return float(self.weight @ (within + (centre - self.mean) ** 2))
+    def __init__(self, events: _Events, mean: float, variance: float) -> None:
+        self.mean, self.variance = mean, variance
+        axis = _Axis(0.5 * mean, float(events.at.max()), _POINTS)
+        before, part = axis.places(events.at)
+        step = np.diff(axis.points)
+        slopes = np.cumsum(_put(before, part, events.slope, _POINTS))[:-1]
+        jumps = np.cumsum(_put(before, part, events.jump, _POINTS))[:-1]
+        density = jumps + np.concatenate([[0.0], np.cumsum(slopes * step)[:-1]])
+        shares = np.concatenate([[0.0], np.cumsum((density + slopes * step / 2) * step)])
+        # Weights carried between nodes may be slightly negative; a distribution function never falls.
+        self._shares = np.clip(np.maximum.accumulate(shares / shares[-1]), 0.0, 1.0)
+        self._times = axis.points
 
     def cdf(self, times: FloatArray) -> FloatArray:
         """Share within each of some times."""
-        raw = np.array([self._below(float(y)) for y in np.atleast_1d(times)])
-        return np.asarray(np.clip(raw, 0.0, 1.0))
+        return np.asarray(np.interp(times, self._times, self._shares))
 
     def percentiles(self, ps: list[float]) -> FloatArray:
-        """Invert the distribution function: between points of a table, by regula falsi with bisection."""
-        for p in ps:
-            if p not in self._inverted:
-                self._inverted[p] = self._invert(p)
-        return np.array([self._inverted[p] for p in ps])
+        """Invert the distribution function."""
+        above = np.clip(np.searchsorted(self._shares, ps), 1, _POINTS - 1)
+        low, high = self._shares[above - 1], self._shares[above]
+        part = np.where(high > low, (np.asarray(ps) - low) / np.where(high > low, high - low, 1.0), 1.0)
+        return np.asarray(self._times[above - 1] + part * (self._times[above] - self._times[above - 1]))
 
-    @cached_property
-    def _inverted(self) -> dict[float, float]:
-        return {}
 
-    def _below(self, y: float) -> float:
-        u = np.clip((y - self.low) / self.width, 0.0, 1.0)
-        # Density 1 + tilt (1 - 2u) on (0, 1) integrates to u + tilt (u - u^2).
-        return float(self.weight @ (u * (1.0 + self.tilt * (1.0 - u))))
-
-    @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray]:
-        order = np.argsort(self.low)
-        share = np.cumsum(np.abs(self.weight[order]))
-        wanted = np.interp(np.linspace(0, 1, _COARSE // 2) * share[-1], share, self.low[order])
-        top = float((self.low + self.width).max())
-        points = np.unique(np.concatenate([[0.0], wanted, wanted + np.median(self.width), np.linspace(0, top, 16)]))
-        # Weights carried between nodes may be slightly negative; a distribution function never falls.
-        return points, np.maximum.accumulate([self._below(float(y)) for y in points])
-
-    def _invert(self, p: float) -> float:
-        points, shares = self._table
-        above = min(int(np.searchsorted(shares, p)), len(points) - 1)
-        low, high = float(points[max(above - 1, 0)]), float(points[above])
-        f_low, f_high = float(shares[max(above - 1, 0)]) - p, float(shares[above]) - p
-        for step in range(60):
-            if high - low <= 1e-9 * high:
-                break
-            by_line = low - f_low * (high - low) / (f_high - f_low) if f_high > f_low else (low + high) / 2
-            middle = by_line if step % 3 else (low + high) / 2
-            value = self._below(middle) - p
-            if value < 0:
-                low, f_low = middle, value
-            else:
-                high, f_high = middle, value
-        return (low + high) / 2
+def _put(before: IntArray, part: FloatArray, value: FloatArray, count: int) -> FloatArray:
+    """Divide values among the points around them."""
+    after = value * part
+    table: FloatArray = np.bincount(before, value - after, count).astype(float)
+    table[1:] += np.bincount(before, after, count)[:-1]
+    return table
 
 
 def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
@@ -108,94 +118,134 @@ def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
     counts = moves.counts
     tilts = np.clip(6 * (0.5 - cycle.age), -1.0, 1.0)
     # Weights carried over between nodes may be negative; clipped, they would no longer keep the moments.
-    joint = np.einsum("ki,ksij->ksj", chain.flow, counts.mass[moves.time_of], optimize=True)
+    mass = _seen(chain, np.ones(len(chain.spectra.rates)))
     size = np.maximum(counts.at, 1.0)[moves.time_of]
-    mass = joint.sum(axis=2)
-    move, s = np.nonzero(np.abs(mass) * size > _NEGLIGIBLE * cycle.served / np.sqrt(mass.size))
-    weight, passed, own, low, high, tilt = _pieces(chain, move, size[move, s], joint[move, s], tilts[move])
+    move, s = np.nonzero(np.abs(mass) * size > _NEGLIGIBLE * cycle.served / mass.size)
+    coming = np.zeros(len(move)) if server.cap is None else _coming(chain, mass)[move, s]
+    pieces = _pieces(chain, move, arrived=size[move, s], mass=mass[move, s], tilt=tilts[move], coming=coming)
     if cycle.idle > 0:
         lone = np.array([cycle.idle, 0.0, 1.0, 0.0, 0.0, 0.0])
-        weight, passed, own, low, high, tilt = np.concatenate(
-            [np.stack([weight, passed, own, low, high, tilt]), lone[:, None]], axis=1
-        )
-    batch, q = _service_points(server, passed, own)
-    start = low[:, None] + batch
-    share = weight[:, None] * q / weight.sum()
-    width, slope = (high - low), tilt
-    if share.size > _MOST_PIECES:
-        return _binned(start, share, width, slope)
-    longest = float((start + width[:, None]).max())
-    widths = np.maximum(np.repeat(width, q.shape[1]), _NARROWEST * longest)
-    return LatencyLaw(share.ravel(), start.ravel(), widths, np.repeat(slope, q.shape[1]))
+        pieces = tuple(np.concatenate([np.stack(pieces), lone[:, None]], axis=1))
+    weight, passed, own, low, high, tilt = pieces
+    weight = weight / weight.sum()
+    after = _After.of(server, passed, own)
+    width = high - low
+    centre = low + width * (0.5 - tilt / 6) + after.mean
+    mean = float(weight @ centre)
+    variance = float(weight @ (width**2 * (1 / 12 - tilt**2 / 36) + after.variance + (centre - mean) ** 2))
+    narrowest = 1e-9 * float((high + after.mean).max())
+    events = _Events.of_pieces(weight, low, high, tilt, narrowest)
+    if server.varies and 16 * len(weight) > _FEW:
+        events, after = _gathered(events, weight, after)
+        times, q = after.points()
+    else:
+        times, q = after.points()
+        times, q = np.concatenate([times, times]), np.concatenate([q, q])
+    return LatencyLaw(
+        _Events(
+            (events.at[:, None] + times).ravel(),
+            (events.jump[:, None] * q).ravel(),
+            (events.slope[:, None] * q).ravel(),
+        ),
+        mean,
+        variance,
+    )
 
 
-def _service_points(server: MicroBatch, passed: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give times and weights `[piece, q]` of a number of full batches that pass first, and a record's own after them.
+@dataclass(frozen=True, eq=False)
+class _After:
+    """The time after the next start: full batches that pass, and a record's own.
 
     What varies of them is taken together as one gamma distributed time, with their mean and variance.
     """
-    mean, variance = server.batch_moments(own)
-    floor = server.batch_floor(own)
-    if server.cap is not None:
-        cycle = server.full_cycle()
-        least = float(server.batch_floor(np.array([float(server.cap)]))[0])
-        if server.trigger is not None:
-            # Starts at triggers and the few late batches: the cycle is about a constant and an exponential time.
-            least = max(cycle.mean - math.sqrt(cycle.variance), 0.0)
-        mean, variance, floor = mean + passed * cycle.mean, variance + passed * cycle.variance, floor + passed * least
-    is_long = np.any(variance > _LONG_TAIL * (mean - floor) ** 2)
-    return gamma_points(floor, mean, variance, FINE if is_long else MEDIUM)
+
+    mean: FloatArray
+    variance: FloatArray
+    floor: FloatArray
+
+    @classmethod
+    def of(cls, server: MicroBatch, passed: FloatArray, own: FloatArray) -> _After:
+        """Give it for some numbers of full batches and sizes of the own one."""
+        mean, variance = server.batch_moments(own)
+        floor = server.batch_floor(own)
+        if server.cap is not None:
+            cycle = server.full_cycle()
+            least = float(server.batch_floor(np.array([float(server.cap)]))[0])
+            if server.trigger is not None:
+                # Starts at triggers and the few late batches: the cycle is about a constant and an exponential time.
+                least = max(cycle.mean - math.sqrt(cycle.variance), 0.0)
+            mean, variance = mean + passed * cycle.mean, variance + passed * cycle.variance
+            floor = floor + passed * least
+        return cls(mean, variance, floor)
+
+    def points(self) -> tuple[FloatArray, FloatArray]:
+        """Give times and weights `[piece, q]`."""
+        is_long = np.any(self.variance > _LONG_TAIL * (self.mean - self.floor) ** 2)
+        return gamma_points(self.floor, self.mean, self.variance, FINE if is_long else MEDIUM)
 
 
-def _binned(start: FloatArray, share: FloatArray, width: FloatArray, tilt: FloatArray) -> LatencyLaw:
-    """Gather pieces of like widths whose starts fall between the same two points, keeping their mean."""
-    longest = float(start.max() + width.max())
-    # Relative to the longest, so that what is gathered does not depend on the unit of time.
-    sizes = np.round(np.log(np.maximum(width / longest, _NARROWEST)) * _LIKE)
-    slopes = np.round(tilt * _LIKE)
-    keys, kind = np.unique(sizes * (4 * _LIKE) + slopes, return_inverse=True)
-    kinds = np.empty((2, len(keys)))
-    kinds[0, kind], kinds[1, kind] = longest * np.exp(sizes / _LIKE), slopes / _LIKE
-    start = start + (width * (0.5 - tilt / 6) - kinds[0, kind] * (0.5 - kinds[1, kind] / 6))[:, None]
-    low, high = float(start.min()), float(start.max())
-    density, edges = np.histogram(start, bins=4096, range=(low, high), weights=np.abs(share))
-    so_far = np.concatenate([[0.0], np.cumsum(density)])
-    points = np.interp(np.linspace(0, 1, _BINS // 2) * so_far[-1], so_far, edges)
-    points = np.unique(np.concatenate([points, np.linspace(low, high, _BINS // 2)]))
-    cell = np.clip(np.searchsorted(points, start, side="right") - 1, 0, len(points) - 2)
-    part = (start - points[cell]) / (points[cell + 1] - points[cell])
-    place = (kind[:, None] * len(points) + cell).ravel()
-    cells = kinds.shape[1] * len(points)
-    table: FloatArray = np.bincount(place, (share * (1 - part)).ravel(), cells).astype(float)
-    table += np.bincount(place + 1, (share * part).ravel(), cells)
-    chosen = np.flatnonzero(np.abs(table) > _NEGLIGIBLE / np.sqrt(len(table)))
-    which, at = np.divmod(chosen, len(points))
-    return LatencyLaw(table[chosen], points[at], kinds[0, which], kinds[1, which])
+def _gathered(events: _Events, weight: FloatArray, after: _After) -> tuple[_Events, _After]:
+    """Gather the waits before the next start by how long what follows takes: in classes, on a grid."""
+    axis = _Axis(float(np.abs(weight) @ after.mean), float(after.mean.max()), _CLASSES)
+    before, part = axis.places(after.mean)
+    # What a class's time varies by, and its floor, are those of the pieces in it.
+    size = np.abs(weight)
+    total = np.maximum(_put(before, part, size, _CLASSES), 1e-300)
+    times = np.maximum(_put(before, part, size * after.mean, _CLASSES), 1e-300)
+    met = total > 1e-200
+    mean = np.where(met, axis.points, float(after.mean.max()))
+    # Between two points a piece's relative variance and floor are kept, not the absolute ones.
+    variance = np.where(met, _put(before, part, size * after.variance, _CLASSES) / times, 0.0) * mean
+    floor = np.where(met, _put(before, part, size * after.floor, _CLASSES) / times, 1.0) * mean
+    gaps = _Axis(0.5 * float(np.abs(events.at).mean()) + 1e-300, float(events.at.max()), _GAP_POINTS)
+    place, share = gaps.places(events.at)
+    before, part = np.tile(before, 2), np.tile(part, 2)
+    cells = _CLASSES * _GAP_POINTS
+
+    def table(value: FloatArray) -> FloatArray:
+        on = _put(before * _GAP_POINTS + place, share, value * (1 - part), cells)
+        return on + _put((before + 1) * _GAP_POINTS + place, share, value * part, cells)
+
+    jump, slope = table(events.jump), table(events.slope)
+    kept = np.flatnonzero((jump != 0) | (slope != 0))
+    which, at = np.divmod(kept, _GAP_POINTS)
+    found = _Events(gaps.points[at], jump[kept], slope[kept])
+    return found, _After(mean[which], variance[which], np.minimum(floor[which], mean[which]))
+
+
+def _seen(chain: Chain, value: FloatArray) -> FloatArray:
+    """Give, for every move and count, how often it is met, times a value of the phase that follows."""
+    moves = chain.moves
+    by_phase = moves.counts.mass @ value
+    return np.asarray(np.matmul(by_phase[moves.time_of], chain.flow[:, :, None])[:, :, 0])
+
+
+def _coming(chain: Chain, mass: FloatArray) -> FloatArray:
+    """Give how many records come during a full batch, given the move and count before it."""
+    full = np.array([chain.server.full_cycle().mean])
+    usable = np.abs(mass) > 1e-300
+    coming = _seen(chain, expected_counts(chain.spectra, full)[0][0])
+    return np.where(usable, np.maximum(coming / np.where(usable, mass, 1.0), 0.0), 0.0)
 
 
 def _pieces(
-    chain: Chain, move: IntArray, arrived: FloatArray, joint: FloatArray, tilt: FloatArray
+    chain: Chain, move: IntArray, *, arrived: FloatArray, mass: FloatArray, tilt: FloatArray, coming: FloatArray
 ) -> tuple[FloatArray, ...]:
     """Give weight, full batches that pass, size of the own batch, shortest and longest rest, tilt, of every piece."""
     server, moves = chain.server, chain.moves
     tau, shift = moves.times[moves.time_of[move]], moves.shift[move]
-    total, mass = shift + arrived, joint.sum(axis=1)
+    total = shift + arrived
     zero = np.zeros(len(tau))
     if server.cap is None:
         return mass * arrived, zero, total, zero, tau, tilt
     cap = float(server.cap)
-    full = server.full_cycle().mean
-    # How fast records keep coming during the full batches, given the phase in which they start.
-    coming = expected_counts(chain.arrivals.D0, chain.arrivals.D1, np.array([full]))[0][0]
-    usable = np.abs(mass) > 1e-300
-    rate = np.where(usable, (joint @ coming) / np.where(usable, mass, 1.0), 0.0)
     before, after = np.floor(shift / cap), np.ceil(total / cap)
     copies = np.maximum(after - before, 1).astype(int)
     index = np.repeat(np.arange(len(tau)), copies)
     j = before[index] + np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
     start = np.clip((j * cap - shift[index]) / arrived[index], 0.0, 1.0)
     end = np.clip(((j + 1) * cap - shift[index]) / arrived[index], 0.0, 1.0)
-    own = np.clip(total[index] - j * cap + np.maximum(rate[index], 0.0) * j, 1.0, cap)
+    own = np.clip(total[index] - j * cap + coming[index] * j, 1.0, cap)
     inner = np.where((start <= 0) & (end >= 1), tilt[index], 0.0)
     lows, highs = (1 - end) * tau[index], (1 - start) * tau[index]
     return mass[index] * arrived[index] * (end - start), j, own, lows, highs, inner

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices, is_defective
-from penstock.performance.queueing.micro_batch_grid import interpolation, kink_nodes, stencils
+from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices
+from penstock.performance.queueing.micro_batch_grid import Carrier, kink_nodes
 from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch_spectra import Spectra
 from penstock.performance.queueing.micro_batch_times import COARSE, FINE, ROUGH
 
 _OUTSIDE = 1e-10
@@ -39,7 +39,7 @@ _TO_THE_DOUBLE = 6
 class Moves:
     """All moves of a queue on a grid.
 
-    `blocks[move, i, node, j]`: probability of records and phase at the next start; `mixture`: sparse, from states
+    `blocks[i, move, node, j]`: probability of records and phase at the next start; `mixture`: sparse, from states
     (o, n) to (move, next o); `beyond[move, i]`: mass that fell past the last node and was counted there.
     """
 
@@ -54,80 +54,132 @@ class Moves:
     mixture: sparse.csr_array
 
 
-def build_moves(arrivals: MAP, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray) -> Moves:
+def build_moves(
+    spectra: Spectra, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray
+) -> Moves:
     """Give the moves of a queue on `nodes` and `offsets`."""
-    G, O = len(nodes), len(offsets)  # noqa: E741 (as in the symbol table)
-    leftover = nodes - server.served(nodes)
-    alone, behind = np.flatnonzero(leftover == 0), np.flatnonzero(leftover > 0)
-    batch, q = batch_time_nodes(server, nodes[alone])
-    grid, scale = _time_grid(batch, q, doubling=is_defective(arrivals.D0, arrivals.D1))
-    full_grid = _full_times(server) if behind.size else np.empty(0)
-    deadlines = np.empty(0) if server.trigger is None else np.maximum(server.trigger - offsets, 1e-9 * server.trigger)
-    times = np.concatenate([grid, deadlines, full_grid])
-    D, K, F = len(deadlines), len(grid), len(full_grid)
-    # Moves in order: the grid's times and the deadlines with nothing left behind; then, for each state with
-    # records left behind, its full batch's times and the deadlines.
-    later = np.concatenate([np.arange(K + D, len(times)), np.arange(K, K + D)])
-    time_of = np.concatenate([np.arange(K + D), np.tile(later, behind.size)]).astype(np.int64)
-    shift = np.concatenate([np.zeros(K + D), np.repeat(leftover[behind], len(later))])
-    base = K + D + np.arange(behind.size) * len(later)
-    entries = _Entries()
-    for r in range(O):
-        room, start = deadlines[r] * (1 + 1e-9) if D else None, _Start(server, offsets, r)
-        if room is not None and server.varies:
-            batch, q = batch_time_nodes(server, nodes[alone], COARSE, room)
-        on_time, late = _ways(batch, q, room, start, scale)
-        entries.add(r * G + alone, K + r, 0, on_time)
-        row, time, goal, value = late
-        entries.add(r * G + alone[row], time, goal, value)
-        if not behind.size:
-            continue
-        full, full_q = batch_time_nodes(server, np.array([float(server.cap or 1)]), FINE if D else ROUGH, room)
-        on_time, (_, time, goal, value) = _ways(full, full_q, room, start, _Scale(full_grid))
-        entries.add(r * G + behind, base + F + r, 0, np.full(behind.size, on_time[0]))
-        if not server.varies:
-            # Full batches follow each other many times over: where between triggers one starts is then as good as
-            # evenly spread, and it matters only once the backlog is gone.
-            time = np.zeros(O, dtype=np.int64)
-            goal, value = np.arange(O), (1.0 - on_time[0]) * _even_offsets(O)
-        ways = np.zeros((F, O))
-        np.add.at(ways, (time, goal), value)
-        for a, b in np.argwhere(ways != 0).tolist():
-            entries.add(r * G + behind, base + a, b, np.full(behind.size, ways[a, b]))
-    mixture, used = entries.matrix(O * G, O)
-    time_of, shift = time_of[used], shift[used]
+    ways = _Ways(server, nodes, offsets, doubling=spectra.is_dear)
+    mixture, used = ways.mixture()
+    time_of, shift = ways.time_of[used], ways.shift[used]
     kept, time_of = np.unique(time_of, return_inverse=True)
-    times = times[kept]
-    counts = count_matrices(arrivals.D0, arrivals.D1, times, frequencies, _OUTSIDE)
-    blocks, beyond = _blocks(arrivals, server, nodes, counts, time_of=time_of, shift=shift)
+    times = ways.times[kept]
+    counts = count_matrices(spectra, times, frequencies, _OUTSIDE)
+    blocks, beyond = _blocks(spectra, server, nodes, counts, time_of=time_of, shift=shift)
     return Moves(nodes, offsets, counts, times, time_of, shift, blocks, beyond, mixture)
 
 
-class _Entries:
-    """Entries of the mixture, gathered."""
+class _Ways:
+    """Which moves each state is a mixture of.
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
+    Moves in order: times of batches and deadlines with nothing left behind; then, for each number with records left
+    behind, its full batch's times and the deadlines.
+    """
 
-    def add(self, rows: IntArray, moves: IntArray | int, goals: IntArray | int, values: FloatArray) -> None:
-        shape = rows.shape
-        whole = np.broadcast_to(np.asarray(moves), shape), np.broadcast_to(np.asarray(goals), shape)
-        self._parts.append((rows, *whole, values))
+    def __init__(self, server: MicroBatch, nodes: FloatArray, offsets: FloatArray, *, doubling: bool) -> None:
+        self._server, self._nodes, self._offsets = server, nodes, offsets
+        leftover = nodes - server.served(nodes)
+        self._alone, self._behind = np.flatnonzero(leftover == 0), np.flatnonzero(leftover > 0)
+        self._batch, self._q = batch_time_nodes(server, nodes[self._alone])
+        grid, self._scale = _time_grid(self._batch, self._q, doubling=doubling)
+        full = _full_times(server) if self._behind.size else np.empty(0)
+        self._full_scale = _Scale(full)
+        self._deadlines = np.empty(0)
+        if server.trigger is not None:
+            self._deadlines = np.maximum(server.trigger - offsets, 1e-9 * server.trigger)
+        self.times = np.concatenate([grid, self._deadlines, full])
+        D, K, F = len(self._deadlines), len(grid), len(full)
+        later = np.concatenate([np.arange(K + D, K + D + F), np.arange(K, K + D)])
+        self.time_of = np.concatenate([np.arange(K + D), np.tile(later, self._behind.size)]).astype(np.int64)
+        self.shift = np.concatenate([np.zeros(K + D), np.repeat(leftover[self._behind], F + D)])
+        self._K, self._F = K, F
+        self._base = K + D + np.arange(self._behind.size) * (F + D)
+        self._circle = None
+        if server.trigger is not None and len(offsets) > 1:
+            self._circle = Carrier(offsets, np.array([0, len(offsets) - 1]))
 
-    def matrix(self, rows: int, offsets: int) -> tuple[sparse.csr_array, IntArray]:
+    def mixture(self) -> tuple[sparse.csr_array, IntArray]:
         """Give the mixture over the moves that are made at all, and their numbers."""
-        row, move, goal, value = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        used, index = np.unique(move[value != 0], return_inverse=True)
-        some = value != 0
-        columns = index * offsets + goal[some]
-        return sparse.csr_array((value[some], (row[some], columns)), shape=(rows, len(used) * offsets)), used
+        row, move, goal, value = (
+            np.concatenate(parts) for parts in zip(*self._from_alone(), *self._from_behind(), strict=True)
+        )
+        some = np.flatnonzero(value)
+        row, move, goal, value = row[some], move[some], goal[some], value[some]
+        is_used = np.zeros(len(self.time_of), dtype=bool)
+        is_used[move] = True
+        O = len(self._offsets)  # noqa: E741 (as in the symbol table)
+        used = np.flatnonzero(is_used)
+        columns = (np.cumsum(is_used) - 1)[move] * O + goal
+        shape = (O * len(self._nodes), used.size * O)
+        return sparse.csr_array((value, (row, columns)), shape=shape), used
 
+    def _from_alone(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """From states whose records all go with the batch: row, move, next offset, share."""
+        O, G, A = len(self._offsets), len(self._nodes), self._alone.size  # noqa: E741
+        batch, q = np.broadcast_to(self._batch, (O, *self._batch.shape)), self._q
+        start = np.repeat(np.arange(O), A)
+        if self._server.varies and self._deadlines.size:
+            sizes = np.tile(self._nodes[self._alone], O)
+            batch, q = batch_time_nodes(self._server, sizes, COARSE, np.repeat(self._rooms(), A))
+        batch = batch.reshape(O * A, -1)
+        q = q if len(q) == O * A else np.tile(q, (O, 1))
+        state = start * G + np.tile(self._alone, O)
+        on_time, (at, time, goal, value) = self._parted(batch, q, start, self._scale)
+        entries = [(state[at], time, goal, value)]
+        if self._deadlines.size:
+            entries.append((state, self._K + start, np.zeros_like(start), on_time))
+        return entries
 
-def _next_offset(ends: FloatArray, server: MicroBatch, offsets: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Give the offsets, with weights, at which batches that end so long after a trigger are followed."""
-    if server.trigger is None or len(offsets) == 1:
-        return np.zeros((len(ends), 1), dtype=np.int64), np.ones((len(ends), 1))
-    return stencils(np.mod(ends, server.trigger), offsets, np.array([0, len(offsets) - 1]))
+    def _from_behind(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """The same from states with records left behind: full batches, all alike."""
+        O, G, F, B = len(self._offsets), len(self._nodes), self._F, self._behind.size  # noqa: E741
+        if not B:
+            return []
+        full = np.full(O, float(self._server.cap or 1))
+        D = self._deadlines.size
+        batch, q = batch_time_nodes(self._server, full, FINE if D else ROUGH, self._rooms() if D else None)
+        start = np.arange(O)
+        on_time, (at, time, goal, value) = self._parted(batch, q, start, self._full_scale)
+        ways = np.zeros((O, F, O))
+        if self._server.varies:
+            np.add.at(ways, (at, time, goal), value)
+        else:
+            # Full batches follow each other many times over: where between triggers one starts is then as good as
+            # evenly spread, and it matters only once the backlog is gone.
+            ways[:, 0] = (1.0 - on_time)[:, None] * _even_offsets(O)
+        at, time, goal = np.nonzero(ways)
+        value = ways[at, time, goal]
+        if D:
+            at, time = np.concatenate([at, start]), np.concatenate([time, F + start])
+            goal, value = np.concatenate([goal, np.zeros_like(start)]), np.concatenate([value, on_time])
+        state = (at[:, None] * G + self._behind).ravel()
+        move = (time[:, None] + self._base).ravel()
+        return [(state, move, np.repeat(goal, B), np.repeat(value, B))]
+
+    def _rooms(self) -> FloatArray:
+        """Give how long a batch of each start may take to be done by its deadline."""
+        return self._deadlines * (1 + 1e-9)
+
+    def _parted(
+        self, batch: FloatArray, q: FloatArray, start: IntArray, scale: _Scale
+    ) -> tuple[FloatArray, tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """Give, for batch times `[row, q]`, the share done by the deadline; row, time, next offset, share of others."""
+        done = np.zeros(batch.shape, dtype=bool)
+        if self._deadlines.size:
+            done = batch <= self._rooms()[start][:, None]
+        q = np.broadcast_to(q, batch.shape)
+        row, column = np.nonzero(~done)
+        values, share = batch[row, column], q[row, column]
+        time, part = scale.stencils(values)
+        goal, goal_part = np.zeros((len(row), 1), dtype=np.int64), np.ones((len(row), 1))
+        if self._circle is not None and self._server.trigger is not None:
+            ends = np.mod(self._offsets[start[row]] + values, self._server.trigger)
+            goal, goal_part = self._circle.stencils(ends)
+        shape = (len(row), time.shape[1], goal.shape[1])
+        weight = share[:, None, None] * part[:, :, None] * goal_part[:, None, :]
+        spread = [
+            np.broadcast_to(each, shape).ravel() for each in (row[:, None, None], time[:, :, None], goal[:, None, :])
+        ]
+        return (done * q).sum(axis=1), (spread[0], spread[1], spread[2], weight.ravel())
 
 
 def _even_offsets(count: int) -> FloatArray:
@@ -139,47 +191,23 @@ def _even_offsets(count: int) -> FloatArray:
     return weights
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """A start at offset number `number`."""
-
-    server: MicroBatch
-    offsets: FloatArray
-    number: int
-
-
-@dataclass(frozen=True, eq=False)
 class _Scale:
     """Times that counts are known for: any other is carried over to the nearest of them."""
 
-    times: FloatArray
-    merges: bool = False
+    def __init__(self, times: FloatArray, *, merges: bool = False) -> None:
+        self._times = times
+        self._carrier = None if merges or not len(times) else Carrier(times, np.array([0, len(times) - 1]))
 
     def stencils(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Give the times and weights that stand for each of some values."""
-        if not self.merges:
-            return stencils(values, self.times, np.array([0, len(self.times) - 1]))
+        if self._carrier is not None:
+            return self._carrier.stencils(values)
         # Times as they are, but for rounding.
-        after = np.clip(np.searchsorted(self.times, values), 1, max(len(self.times) - 1, 1))
+        after = np.clip(np.searchsorted(self._times, values), 1, max(len(self._times) - 1, 1))
         before = after - 1
-        after = np.minimum(after, len(self.times) - 1)
-        nearer = np.abs(self.times[after] - values) < np.abs(self.times[before] - values)
+        after = np.minimum(after, len(self._times) - 1)
+        nearer = np.abs(self._times[after] - values) < np.abs(self._times[before] - values)
         return np.where(nearer, after, before)[:, None], np.ones((len(values), 1))
-
-
-def _ways(
-    batch: FloatArray, q: FloatArray, room: float | None, start: _Start, scale: _Scale
-) -> tuple[FloatArray, tuple[IntArray, IntArray, IntArray, FloatArray]]:
-    """Give, for batch times `[row, q]`, the share done by the deadline; and row, time, next offset, share of others."""
-    done = np.zeros(batch.shape, dtype=bool) if room is None else batch <= room
-    row, column = np.nonzero(~done)
-    values, share = batch[row, column], np.broadcast_to(q, batch.shape)[row, column]
-    time, part = scale.stencils(values)
-    goal, goal_part = _next_offset(start.offsets[start.number] + values, start.server, start.offsets)
-    shape = (len(row), time.shape[1], goal.shape[1])
-    weight = share[:, None, None] * part[:, :, None] * goal_part[:, None, :]
-    spread = [np.broadcast_to(each, shape).ravel() for each in (row[:, None, None], time[:, :, None], goal[:, None, :])]
-    return (done * q).sum(axis=1), (spread[0], spread[1], spread[2], weight.ravel())
 
 
 def _full_times(server: MicroBatch) -> FloatArray:
@@ -227,27 +255,31 @@ def _distinct(values: FloatArray) -> FloatArray:
 
 
 def _blocks(
-    arrivals: MAP, server: MicroBatch, nodes: FloatArray, counts: Counts, *, time_of: IntArray, shift: FloatArray
+    spectra: Spectra, server: MicroBatch, nodes: FloatArray, counts: Counts, *, time_of: IntArray, shift: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    m, M, G = arrivals.order, counts.at.shape[1], len(nodes)
-    breaks = kink_nodes(server, nodes)
-    blocks = np.empty((len(time_of), m, G, m))
-    beyond = np.zeros((len(time_of), m))
-    to_first = np.eye(m) if server.trigger is not None else arrivals.P
-    by_source = counts.mass.sum(axis=3)
+    """Carry the counts of every move over to the nodes: `[i, move, node, j]`, and what falls past the last."""
+    (K, M), m, G = counts.at.shape, len(spectra.D0), len(nodes)
+    count = len(time_of)
+    carrier = Carrier(nodes, kink_nodes(server, nodes))
     points = counts.at[time_of] + shift[:, None]
-    over = (points > nodes[-1]).astype(float)
-    for k in range(len(counts.at)):
-        moves = np.flatnonzero(time_of == k)
-        carry = interpolation(points[moves].ravel(), nodes, breaks).reshape(len(moves), M, G)
-        carried = counts.mass[k].reshape(M, m * m).T @ carry.transpose(1, 0, 2).reshape(M, -1)
-        carried = carried.reshape(m, m, len(moves), G)
-        blocks[moves] = carried.transpose(2, 0, 3, 1)
-        beyond[moves] = over[moves] @ by_source[k]
-        for move in moves[shift[moves] == 0]:
-            blocks[move, :, 0, :] += counts.none[k] @ to_first
-        behind = moves[shift[moves] > 0]
-        if behind.size:
-            stay = interpolation(shift[behind], nodes, breaks)
-            blocks[behind] += counts.none[k][None, :, None, :] * stay[:, None, :, None]
+    column, weight = carrier.stencils(points.ravel())
+    # From counts of a time to nodes of a move: four nodes a count at most, so that a sparse product does it.
+    row = np.repeat(np.arange(count), M)[:, None] * G + column
+    source = np.broadcast_to((time_of[:, None] * M + np.arange(M)).reshape(-1, 1), row.shape)
+    carry = sparse.csr_array((weight.ravel(), (row.ravel(), source.ravel())), shape=(count * G, K * M))
+    blocks = np.empty((m, count, G, m))
+    mass = counts.mass.reshape(K * M, m, m)
+    for i in range(m):
+        blocks[i] = (carry @ np.ascontiguousarray(mass[:, i])).reshape(count, G, m)
+    over = points > nodes[-1]
+    beyond = np.matmul(over[:, None, :].astype(float), counts.mass.sum(axis=3)[time_of])[:, 0]
+    to_first = np.eye(m) if server.trigger is not None else spectra.arrivals.P
+    fresh = np.flatnonzero(shift == 0)
+    blocks[:, fresh, 0] += (counts.none[time_of[fresh]] @ to_first).transpose(1, 0, 2)
+    behind = np.flatnonzero(shift > 0)
+    if behind.size:
+        column, weight = carrier.stencils(shift[behind])
+        stay = counts.none[time_of[behind]].transpose(1, 0, 2)
+        for a in range(column.shape[1]):
+            blocks[:, behind, column[:, a]] += stay * weight[:, a, None]
     return blocks, beyond

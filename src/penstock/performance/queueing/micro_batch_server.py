@@ -146,7 +146,10 @@ class MicroBatch:
 
 
 def batch_time_nodes(
-    server: MicroBatch, sizes: FloatArray, cuts: tuple[float, ...] = COARSE, at: float | None = None
+    server: MicroBatch,
+    sizes: FloatArray,
+    cuts: tuple[float, ...] = COARSE,
+    at: float | FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Give batch times `[size, q]` and their weights, with the first moments of each size's batch time.
 

@@ -43,11 +43,15 @@ _CELLS, _TURNS = 96, 48
 
 
 def gamma_points(
-    floor: FloatArray, mean: FloatArray, variance: FloatArray, cuts: tuple[float, ...], at: float | None = None
+    floor: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    cuts: tuple[float, ...],
+    at: float | FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Give points `[time, q]` and weights `[time, q]` of times of some means and variances, none below its floor.
 
-    With `at` a panel ends there: the weights on either side are then the true probabilities.
+    With `at` (one, or one for each) a panel ends there: the weights on either side are then the true probabilities.
     """
     varied = (variance > 0) & (mean > floor)
     if not np.any(varied):
@@ -73,7 +77,8 @@ def gamma_points(
 def _panels(shapes: FloatArray, cuts: tuple[float, ...], cut: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Give points and weights for gamma distributions of mean 1: Gauss's rule of two points in every panel."""
     a = shapes[:, None]
-    edges = np.concatenate([np.zeros_like(a), gammaincinv(a, np.asarray(cuts)[None, :])], axis=1)
+    forms, index = np.unique(shapes, return_inverse=True)
+    edges = np.concatenate([np.zeros_like(a), gammaincinv(forms[:, None], np.asarray(cuts)[None, :])[index]], axis=1)
     if cut is not None:
         edges = np.sort(np.concatenate([edges, a * np.maximum(cut, 0.0)[:, None]], axis=1), axis=1)
     # E[X^k; X < x] of a gamma variable is E[X^k] times the distribution function of shape a + k.
