@@ -24,6 +24,7 @@ All functions take stacks of fluids along the first axis.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,6 +37,9 @@ from penstock.markov.conditions import FloatArray, frozen
 MOST_STEPS = 80
 _LEFT, _LAST = 1e-17, 3e-8
 """What may still rise at the end; and one step before it, where it falls by squares (near saturation it is halved)."""
+
+_MOST_FOURTH_POWERS = 540
+"""Fourth powers after which phases settle that change as rarely as a double can say, 2^-1074 per look."""
 
 RESIDUAL = 1e-10
 """Largest residual of the equation for Psi, relative to each phase's rate, that counts as solved."""
@@ -71,81 +75,129 @@ def first_return(Q: FloatArray, falling: int) -> FirstReturn:
     >>> first_return(Q, 1).Psi.tolist()
     [[[1.0]]]
     """
+    return returns(_looked_at_once(Q), falling, lambda Psi: _residuals(Q, falling, Psi))
+
+
+def returns(S: FloatArray, falling: int, residuals: Callable[[FloatArray], FloatArray]) -> FirstReturn:
+    """Give Psi from a stack of S, which is overwritten; `residuals` gives what Psi leaves of its equation.
+
+    For callers whose generator has a structure that makes S and the residual cheaper than `first_return` finds them.
+
+    Raises
+    ------
+    ConvergenceError
+        If the equation was not solved to `RESIDUAL`.
+    """
     try:
-        return _doubled(Q, falling)
+        return _doubled(S, falling, residuals)
     except np.linalg.LinAlgError as error:
         raise ConvergenceError("the fluid hardly ever falls", iterations=MOST_STEPS, residual=np.inf) from error
 
 
-def _doubled(Q: FloatArray, f: int) -> FirstReturn:
-    S = _looked_at_once(Q)
-    eye = _identity(f)
+def _doubled(S: FloatArray, f: int, residuals: Callable[[FloatArray], FloatArray]) -> FirstReturn:
+    eye = identity(f)
+    # [[G H, G F], [F H, F F]] is `products`; with X = (I - G H)^-1 [E, G F] the new blocks are
+    # [[0, G], [H, F F]] + [E; F H] X. Blocks are views of arrays that each step writes anew.
+    products, change = np.empty_like(S), np.empty_like(S)
+    E, F = S[:, :f, :f], S[:, f:, f:]
+    to_rising, from_rising = S[:, :, f:], S[:, f:, :]
+    GH, FF = products[:, :f, :f], products[:, f:, f:]
+    first, top = products[:, :, :f], products[:, :f, :]
     steps, rising = 0, 1.0
     while steps < MOST_STEPS:
-        before, rising = rising, float(S[:, f:, f:].max())
+        before, rising = rising, float(np.maximum.reduce(F, axis=None))
         if rising <= _LEFT or rising <= min(_LAST, 1e-3 * before):
             break
-        # [[G H, G F], [F H, F F]], then with X = (I - G H)^-1 [E, G F] the new blocks [[0, G], [H, F F]] + [E; F H] X.
-        products = S[:, :, f:] @ S[:, f:, :]
-        turn = eye - products[:, :f, :f]
-        products[:, :f, :f] = S[:, :f, :f]
-        S[:, :f, :f] = 0.0
-        S[:, f:, f:] = products[:, f:, f:]
-        S += products[:, :, :f] @ _solved(turn, products[:, :f, :])
+        np.matmul(to_rising, from_rising, out=products)
+        turn = eye - GH
+        GH[...] = E
+        E[...] = 0.0
+        F[...] = FF
+        S += np.matmul(first, _solved(turn, top), out=change)
         if steps % 2:  # the sum of a row doubles its rounding with each step
-            S /= np.add.reduce(S, axis=2, keepdims=True)
+            _rows_to_one(S)
         steps += 1
     # One last step, of H alone: what would still rise after it is rounding, as it falls by squares by now.
-    E, G, H = S[:, :f, :f], S[:, :f, f:], S[:, f:, :f]
-    met = S[:, :, f:] @ H
+    H = S[:, f:, :f]
+    met = to_rising @ H
     Psi = H + met[:, f:] @ _solved(eye - met[:, :f], E)
-    Psi /= np.add.reduce(Psi, axis=2, keepdims=True)
-    residuals = _residuals(Q, f, Psi)
-    worst = float(residuals.max())
+    _rows_to_one(Psi)
+    left = residuals(Psi)
+    worst = float(left.max())
     if not worst <= RESIDUAL or rising > _LAST:
         raise ConvergenceError("the first return of the fluid was not found", iterations=steps, residual=worst)
-    return FirstReturn(Psi, _resting(E, G @ Psi), residuals, steps + 1)
+    return FirstReturn(Psi, _resting(E, S[:, :f, f:] @ Psi), left, steps + 1)
 
 
 def _looked_at_once(Q: FloatArray) -> FloatArray:
     """Give (gamma I - Q)^-1 (gamma I + Q) = 2 (I - Q / gamma)^-1 - I."""
-    eye = _identity(Q.shape[1])
+    eye = identity(Q.shape[1])
     gamma = -np.diagonal(Q, axis1=1, axis2=2).min(axis=1)[:, None, None]
-    S: FloatArray = np.asarray(np.linalg.inv(eye - Q / gamma), dtype=np.float64)
+    S: FloatArray = inverse(eye - Q / gamma)
     S *= 2.0
     S -= eye
+    return as_stochastic(S)
+
+
+def as_stochastic(S: FloatArray) -> FloatArray:
+    """Give S, changed in place, without the negative entries and row sums off one that rounding leaves."""
     np.maximum(S, 0.0, out=S)
-    S /= np.add.reduce(S, axis=2, keepdims=True)
+    _rows_to_one(S)
     return S
+
+
+def _rows_to_one(S: FloatArray) -> None:
+    S *= 1.0 / (S @ _ones(S.shape[2]))  # half the time of a sum along the rows and a division
 
 
 def _resting(E: FloatArray, returns: FloatArray) -> FloatArray:
     """Give the limit of the phases at level 0, from E after 2^k looks and the returns G Psi to level 0 before."""
     # E = (I - G Psi) P^(2^k), P being the chain at level 0 seen once per look: squared until its rows agree.
-    P = _solved(_identity(E.shape[1]) - returns, E)
-    for _ in range(MOST_STEPS):
+    P = _solved(identity(E.shape[1]) - returns, E)
+    for _ in range(_MOST_FOURTH_POWERS):
         P = P @ P
-        P /= np.add.reduce(P, axis=2, keepdims=True)
-        spread = float((P.max(axis=1) - P.min(axis=1)).max())
+        _rows_to_one(P)
+        spread = float((np.maximum.reduce(P, axis=1) - np.minimum.reduce(P, axis=1)).max())
         P = P @ P
         if spread <= 1e-10:  # its square is rounding
-            resting = P.mean(axis=1)
-            return np.asarray(resting / resting.sum(axis=1, keepdims=True))
-    raise ConvergenceError("the phases at level 0 do not settle", iterations=MOST_STEPS, residual=spread)
+            resting = np.add.reduce(P, axis=1)
+            return np.asarray(resting / np.add.reduce(resting, axis=1, keepdims=True))
+    raise ConvergenceError("the phases at level 0 do not settle", iterations=_MOST_FOURTH_POWERS, residual=spread)
 
 
 def _solved(A: FloatArray, B: FloatArray) -> FloatArray:
     """Give A^-1 B for stacks; a stack of one, the commonest, goes to LAPACK without detour."""
     if len(A) > 1:
         return np.asarray(np.linalg.inv(A) @ B)
-    _, _, X, info = dgesv(A[0], B[0])
+    return _solved_one(A[0], B[0])[None]
+
+
+def inverse(A: FloatArray) -> FloatArray:
+    """Give A^-1 for stacks.
+
+    Raises
+    ------
+    LinAlgError
+        If one of them is singular.
+    """
+    return np.asarray(np.linalg.inv(A)) if len(A) > 1 else _solved_one(A[0], identity(A.shape[1]))[None]
+
+
+def _solved_one(A: FloatArray, B: FloatArray) -> FloatArray:
+    _, _, X, info = dgesv(A, B)
     if info:
         raise np.linalg.LinAlgError("singular matrix")
-    return np.asarray(X[None])
+    return np.asarray(X)
 
 
 @lru_cache(maxsize=64)
-def _identity(size: int) -> FloatArray:
+def _ones(size: int) -> FloatArray:
+    return frozen(np.ones((size, 1)))
+
+
+@lru_cache(maxsize=64)
+def identity(size: int) -> FloatArray:
+    """Give the identity matrix, made once."""
     return frozen(np.eye(size))
 
 

@@ -41,7 +41,7 @@ import numpy as np
 from penstock.errors import ConvergenceError
 from penstock.markov.arrival_process import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.markov.fluid import first_return
+from penstock.markov.fluid import as_stochastic, identity, inverse, returns
 from penstock.markov.phase_type import PH
 
 _MOST_REFINEMENTS = 20
@@ -164,13 +164,11 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
     """
     D0, D1, pi = arrivals.D0, arrivals.D1, arrivals.pi
     k, n, m = len(D0), D0.shape[1], services.T.shape[1]
-    Q = np.zeros((k, n + n * m, n + n * m))
-    i = np.arange(n)
-    Q[:, :n, :n] = D0
-    Q[:, :n, n:] = (D1[:, :, :, None] * services.alpha[:, None, None, :]).reshape(k, n, n * m)
-    Q[:, n:, n:].reshape(k, n, m, n, m, copy=False)[:, i, :, i, :] = services.T
-    Q[:, n:, :n].reshape(k, n, m, n, copy=False)[:, i, :, i] = services.t
-    found = first_return(Q, n)
+    # The smallest entry of D0, and of T, is on the diagonal: minus the largest rate at which a phase is left.
+    falling = -np.minimum.reduce(D0, axis=(1, 2))
+    unit = 1.0 / np.maximum(falling, -np.minimum.reduce(services.T, axis=(1, 2)))
+    S = _looked_at_once(arrivals, services, unit[:, None, None])
+    found = returns(S, n, lambda Psi: _residuals(arrivals, services, falling, Psi))
     v = (services.alpha[:, None, :] @ services.M)[:, 0, :]
     xi = found.resting * (1.0 / arrivals.rate - v.sum(axis=1))[:, None]
     entered = bool(pi.all())
@@ -187,6 +185,52 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
     return Sojourns(services, pi, found.Psi, xi, p0 / total, W / total[:, :, None], v, found.residuals)
 
 
+def _looked_at_once(arrivals: Arrivals, services: Services, unit: FloatArray) -> FloatArray:
+    """Give S of `fluid` for the generator [[D0, D1 x alpha], [I x t, I x T]], from inverses of the order of D0 and T.
+
+    With U = (gamma I - T)^-1 and N = (gamma I - D0 - alpha U t D1)^-1 the blocks of (gamma I - Q)^-1 are N and
+    N D1 x alpha U, below them N x U t and N D1 x U t alpha U + I x U: the end of the service, then as above, or before
+    it. Time is counted in `unit`, 1 / gamma.
+    """
+    D0, D1, alpha = arrivals.D0, arrivals.D1, services.alpha[:, None, :]
+    k, n, m = len(D0), D0.shape[1], services.T.shape[1]
+    size = n + n * m
+    U = inverse(identity(m) - services.T * unit)
+    ends = U @ (services.t[:, :, None] * unit)
+    N = inverse(identity(n) - (D0 + (alpha @ ends) * D1) * unit)
+    N *= 2.0
+    S = np.empty((k, size, size))
+    upper, lower = S[:, :n], S[:, n:].reshape(k, n, m, size)
+    upper[:, :, :n] = N
+    np.multiply((N @ (D1 * unit))[:, :, :, None], (alpha @ U)[:, :, None, :], out=upper[:, :, n:].reshape(k, n, n, m))
+    np.multiply(ends[:, None], upper[:, :, None, :], out=lower)
+    rows, columns = S.strides[1:]
+    own = np.ndarray(
+        (k, n, m, m), S.dtype, S, n * (rows + columns), (S.strides[0], m * (rows + columns), rows, columns)
+    )
+    own += (2.0 * U)[:, None]
+    S -= identity(size)
+    return as_stochastic(S)
+
+
+def _residuals(arrivals: Arrivals, services: Services, falling: FloatArray, Psi: FloatArray) -> FloatArray:
+    """Give what is left of (I x T) Psi + Psi (D0 + D1 (I x alpha) Psi) + I x t, relative to each phase's rate.
+
+    `falling` is the largest rate of D0, below which no phase counts.
+    """
+    k, n, m = len(Psi), arrivals.D0.shape[1], services.T.shape[1]
+    by_phase = Psi.reshape(k, n, m, n)
+    back = (services.alpha[:, None, None, :] @ by_phase)[:, :, 0, :]
+    rest = Psi @ (arrivals.D0 + arrivals.D1 @ back)
+    rest.reshape(k, n, m, n)[...] += services.T[:, None] @ by_phase
+    rows, columns = rest.strides[1:]
+    same = np.ndarray((k, n, m), rest.dtype, rest, 0, (rest.strides[0], m * rows + columns, rows))
+    same += services.t[:, None]
+    fastest = np.maximum(-np.diagonal(services.T, axis1=1, axis2=2), falling[:, None])
+    left = np.add.reduce(np.abs(rest, out=rest), axis=2).reshape(k, n, m) / fastest[:, None, :]
+    return np.asarray(np.maximum.reduce(left, axis=(1, 2)))
+
+
 class AbsorptionSolver:
     """Solves (I - P) x = b, b >= 0, for stacks of P >= 0 with P e + p0 = e, keeping the digits of a small p0.
 
@@ -199,7 +243,7 @@ class AbsorptionSolver:
     def __init__(self, P: FloatArray, p0: FloatArray) -> None:
         self._P, self._p0 = P, p0
         try:
-            self._inverse = np.linalg.inv(np.eye(P.shape[1]) - P)
+            self._inverse = inverse(identity(P.shape[1]) - P)
         except np.linalg.LinAlgError as error:
             raise ConvergenceError("waiting hardly ever ends", iterations=0, residual=float(p0.min())) from error
 

@@ -105,7 +105,7 @@ class PH:
         >>> PH.exponential(mean=2).scv
         1.0
         """
-        return cls([1.0], [[-1.0 / conditions.require_positive("mean", mean)]])
+        return cls.series([conditions.require_positive("mean", mean)])
 
     @classmethod
     def erlang(cls, phases: int, *, mean: float) -> PH:
@@ -122,8 +122,18 @@ class PH:
     @classmethod
     def series(cls, means: Sequence[float]) -> PH:
         """Give the sum of independent exponential times with these means (hypoexponential)."""
-        rates = [1.0 / conditions.require_positive(f"means[{i}]", mean) for i, mean in enumerate(means)]
-        return cls.coxian(rates, [1.0] * (len(rates) - 1))
+        times = [conditions.require_positive(f"means[{i}]", mean) for i, mean in enumerate(means)]
+        if not times:
+            raise InvalidProcessError("a sum of exponential times needs at least one mean; give means=[...]")
+        rates = [conditions.require_positive(f"1 / means[{i}]", 1.0 / time) for i, time in enumerate(times)]
+        n = len(times)
+        alpha, T, exits = np.zeros(n), np.zeros((n, n)), np.zeros(n)
+        alpha[0] = 1.0
+        T.flat[1 :: n + 1] = rates[:-1]
+        T.flat[:: n + 1] = [-rate for rate in rates]
+        exits[-1] = rates[-1]
+        M = np.triu(np.broadcast_to(times, (n, n)))  # once through every phase from there on
+        return cls.of_exits(conditions.frozen(alpha), conditions.frozen(T), exits, conditions.frozen(M))
 
     @classmethod
     def hyperexponential(cls, probabilities: npt.ArrayLike, rates: npt.ArrayLike) -> PH:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.markov import MAP, PH, ctmc, superpose
+from penstock.markov.fluid import first_return
 from penstock.markov.map_ph_1 import AbsorptionSolver, Arrivals, Services, solve_sojourns
 
 STREAM = superpose(MAP.mmpp([[-0.1, 0.1], [0.3, -0.3]], [0.2, 2.0]), MAP.renewal(PH.erlang(2, mean=3.0))).with_rate(1.0)
@@ -52,3 +53,16 @@ def test_rare_absorption_keeps_its_digits() -> None:
     exact = ctmc.fundamental(P, p0).sum(axis=1)
     assert exact == pytest.approx([2e13, 2e13], rel=1e-12)
     assert steps == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("service", [SERVICE, PH.exponential(mean=0.6), PH.hyperexponential([0.3, 0.7], [0.5, 1e4])])
+def test_the_fluid_of_the_queue_is_that_of_its_whole_generator(service: PH) -> None:
+    """The blocks put together from arrivals and service lead to the first return of the generator written out."""
+    n, m = STREAM.order, service.order
+    Q = np.zeros((n + n * m, n + n * m))
+    Q[:n, :n], Q[:n, n:] = STREAM.D0, np.kron(STREAM.D1, service.alpha[None])
+    Q[n:, :n], Q[n:, n:] = np.kron(np.eye(n), service.exits[:, None]), np.kron(np.eye(n), service.T)
+    whole, solved = first_return(Q[None], n), solve_sojourns(Arrivals.of([STREAM]), Services.of([service]))
+    assert solved.Psi == pytest.approx(whole.Psi, rel=1e-12)
+    assert solved.xi[0] / solved.xi.sum() == pytest.approx(whole.resting[0], rel=1e-12)
+    assert solved.residuals.max() <= 1e-13

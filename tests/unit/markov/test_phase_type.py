@@ -179,3 +179,17 @@ def test_bad_arguments_of_the_families_are_named() -> None:
         PH.from_json({"alpha": [1.0]})
     with pytest.raises(InvalidProcessError, match="size = -1"):
         PH.exponential(mean=1.0).sample(-1, np.random.default_rng(0))
+
+
+def test_a_series_knows_what_a_checked_distribution_computes() -> None:
+    """The sums of exponential times that are made without checks equal those that pass them, in every part."""
+    made = PH.series([0.5, 3.0, 1e-6])
+    checked = PH(made.alpha, made.T)
+    assert made == checked
+    assert made.exits == pytest.approx(checked.exits, rel=1e-15)
+    assert pytest.approx(checked.M, rel=1e-15) == made.M
+    assert not any(part.flags.writeable for part in (made.alpha, made.T, made.M, made.exits))
+    with pytest.raises(InvalidProcessError, match="at least one mean"):
+        PH.series([])
+    with pytest.raises(InvalidProcessError, match=r"1 / means\[0\] = inf"):
+        PH.exponential(mean=1e-310)

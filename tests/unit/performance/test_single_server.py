@@ -204,3 +204,12 @@ def test_arrivals_and_services_in_step_are_refused() -> None:
     services = MAP([[-4.0, 0.0], [0.0, -9.0]], [[0.0, 4.0], [9.0, 0.0]])
     with pytest.raises(InvalidProcessError, match="closed classes"):
         solve_map_map_1(arrivals, services)
+
+
+@pytest.mark.parametrize("load", [1e-20, 1e-60, 1e-200, 1e-290])
+def test_a_queue_that_is_hardly_used_answers_its_service(load: float) -> None:
+    """However small the load, there is an answer: nobody waits, and the sojourn is the service."""
+    for arrivals in (MAP.poisson(1.0), MAP.mmpp([[-0.2, 0.2], [0.3, -0.3]], [0.3, 2.0]).with_rate(1.0)):
+        queue = solve_map_ph_1(arrivals, PH.erlang(2, mean=load))
+        assert queue.mean == pytest.approx(load, rel=1e-12)
+        assert queue.percentile(0.95) / load == pytest.approx(float(PH.erlang(2, mean=1.0).quantile(0.95)), rel=1e-10)

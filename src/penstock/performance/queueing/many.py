@@ -15,8 +15,8 @@ from penstock.performance.queueing.load import SATURATION, check_processes, ente
 from penstock.performance.queueing.response import check_probability
 from penstock.performance.queueing.tails import Tails
 
-_STACK = 16
-"""Queues solved together: enough to hide the cost of a call, few enough for the processor's cache."""
+_ENTRIES, _FEWEST, _MOST = 65_536, 8, 128
+"""Entries of a matrix over the queues solved together: enough to hide the cost of a call, few enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ def solve_many(arrivals: Sequence[MAP], services: Sequence[PH], percentiles: Seq
     alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for i, j in np.argwhere(stable):
         alike.setdefault((arrivals[i].order, kept[j].order), []).append((int(i), int(j)))
-    for pairs in alike.values():
+    for (n, m), pairs in alike.items():
+        together = min(max(_ENTRIES // (n + n * m) ** 2, _FEWEST), _MOST)
         pairs.sort(key=lambda pair: float(utilisation[pair]))  # queues that take as many steps stand together
-        for at in range(0, len(pairs), _STACK):
-            some = pairs[at : at + _STACK]
+        for at in range(0, len(pairs), together):
+            some = pairs[at : at + together]
             index = tuple(np.array(some).T)
             mean[index], times[index] = _stack([arrivals[i] for i, _ in some], [kept[j] for _, j in some], shares)
     return ManyAnswers(stable, utilisation, mean, times)
