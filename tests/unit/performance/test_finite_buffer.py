@@ -10,6 +10,8 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.performance.queueing.blocking_tandem import BlockingTandem, solve_blocking_tandem
 from penstock.performance.queueing.finite_buffer import WhenFull, solve_finite_buffer
+from penstock.performance.queueing.levels import stationary_levels
+from penstock.performance.queueing.repeating_levels import RepeatingLevels
 from penstock.performance.queueing.single_server import solve_map_ph_1
 
 BURSTY = MAP.mmpp([[-0.2, 0.2], [0.3, -0.3]], [0.3, 2.0]).with_rate(1.0)
@@ -162,3 +164,41 @@ def test_percentiles_of_a_blocked_tandem_are_refused() -> None:
             ask()
     with pytest.raises(ConfigurationError, match="room"):
         solve_blocking_tandem(MAP.poisson(0.3), ERLANG, ERLANG, 500)
+
+
+def test_a_hundred_thousand_places_are_no_limit() -> None:
+    """Room far beyond what the load fills answers as the queue without limit does."""
+    queue, free = (
+        solve_finite_buffer(BURSTY, ERLANG.with_mean(0.8), 100_000),
+        solve_map_ph_1(BURSTY, PH.erlang(2, mean=0.8)),
+    )
+    assert queue.mean == pytest.approx(free.mean, rel=1e-9)
+    assert queue.percentile(0.99) == pytest.approx(free.percentile(0.99), rel=1e-7)
+    assert queue.queue_length.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("when_full", ["lose", "wait"])
+def test_an_overloaded_queue_of_many_places_stays_finite(when_full: WhenFull) -> None:
+    """Weights that grow by orders of magnitude from level to level neither overflow nor lose the few below the top."""
+    queue = solve_finite_buffer(BURSTY, PH.erlang(2, mean=30.0), 2000, when_full=when_full)
+    assert queue.throughput == pytest.approx(1.0 / 30.0, rel=1e-10)
+    assert queue.throughput * queue.mean == pytest.approx(queue.queue_length_mean, rel=1e-8)
+
+
+def test_levels_alike_are_those_solved_one_by_one() -> None:
+    """The powers of the settled step give the vectors that eliminating every level gives."""
+    up, down, inner = np.array([[1.0, 0.5], [0.0, 0.2]]), np.diag([1.2, 2.0]), np.array([[0.0, 0.3], [0.4, 0.0]])
+    inner = inner - np.diag((up + down + inner).sum(axis=1))
+    empty, top = inner + down, inner + np.diag(up.sum(axis=1))
+    each = stationary_levels([empty, *[inner] * 199, top], [up] * 200, [down] * 200)
+    zero, rows = RepeatingLevels(empty, up, down, inner, up, down, top).stationary(200)
+    expected = np.array(each) / np.sum(each)
+    assert zero == pytest.approx(expected[0], rel=1e-10)
+    assert rows == pytest.approx(expected[1:], rel=1e-10)
+
+
+def test_room_that_cannot_be_stepped_through_is_refused() -> None:
+    """A queue that is full for longer than can be stepped through is refused, naming the room."""
+    with pytest.raises(ConfigurationError, match=r"room: with 100000 places .* give less room") as refused:
+        solve_finite_buffer(BURSTY, PH.erlang(2, mean=1.2), 100_000)
+    assert refused.value.field == "room"

@@ -16,8 +16,8 @@ What happens to a record that finds no room is said by the caller:
 *wait*: its sender holds it and stands still. The arrivals' phase is frozen in a level K + 1 (the record in the
 sender's hand), and moves on when a completion makes room. No record is lost; the sender is slowed down.
 
-The levels are solved by elimination (see `levels`). A record taken in that finds k others stays for the rest of one
-service and k whole ones: its time is stepped through by uniformisation, exactly (see `stepped_response`). For
+The levels are solved by elimination (see `repeating_levels`). A record taken in that finds k others stays for the rest
+of one service and k whole ones: its time is stepped through by uniformisation, exactly (see `stepped_response`). For
 *wait* it is counted from the moment the record was ready, standing in the sender's hand included.
 """
 
@@ -32,15 +32,24 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.levels import kron, stationary_levels
+from penstock.performance.queueing.levels import kron
 from penstock.performance.queueing.load import check_processes, entered
 from penstock.performance.queueing.partitions import check_count
+from penstock.performance.queueing.repeating_levels import RepeatingLevels
 from penstock.performance.queueing.stepped_response import SteppedResponse, stepped
 
 WhenFull = Literal["lose", "wait"]
 
 MOST_WORK = 2e10
 """Elimination steps, room times the cube of the phases, above which a queue is refused."""
+
+MOST_TICKS = 50_000
+"""Mean number of phases a record passes through in its stay above which a queue is refused: what is full so long is
+a queue without limit, or a sender that is served at the rate of the server."""
+
+_NO_MASS = 1e-24
+_EVERY = 64
+"""Ticks after which the levels are looked for between which records are; what is left out is far below rounding."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +105,23 @@ def solve_finite_buffer(arrivals: MAP, service: PH, room: int, *, when_full: Whe
             field="room",
         )
     waits = when_full == "wait"
-    vectors = _levels(arrivals, service, K, waits=waits)
-    total = sum(float(v.sum()) for v in vectors)
-    vectors = [v / total for v in vectors]
-    lengths = np.array([v.sum() for v in vectors])
-    offered = [_flow(v, arrivals.D1, 1 if k == 0 else m) for k, v in enumerate(vectors[: K + 1])]
+    empty, rows = _levels(arrivals, service, K, waits=waits)
+    lengths = np.concatenate([[empty.sum()], rows.sum(axis=1)])
+    alone = float(empty @ arrivals.D1.sum(axis=1)) * service.alpha  # who finds nobody is served at once
+    offered = np.concatenate([alone[None], _flow(rows[:K], arrivals.D1)])
     taken = offered if waits else offered[:K]
-    throughput = sum(float(f.sum()) for f in taken)
+    throughput = float(taken.sum())
     lost = 0.0 if waits else float(offered[K].sum())
     utilisation = arrivals.rate * service.mean
     q = float(np.max(-service.T.diagonal()))
-    answer = stepped(utilisation, q, _sojourn([f / throughput for f in taken], service, q))
+    ticks = q * float(np.arange(len(lengths)) @ lengths) / throughput  # by Little's law
+    if ticks > MOST_TICKS:
+        raise ConfigurationError(
+            f"room: with {K} places a record stays for {ticks:.3g} phases of service in the mean, more than the "
+            f"{MOST_TICKS:,} that can be stepped through; give less room, or take the queue without limit",
+            field="room",
+        )
+    answer = stepped(utilisation, q, _sojourn(taken / throughput, service, q))
     return FiniteBuffer(
         utilisation,
         q,
@@ -122,40 +137,47 @@ def solve_finite_buffer(arrivals: MAP, service: PH, room: int, *, when_full: Whe
     )
 
 
-def _levels(arrivals: MAP, service: PH, K: int, *, waits: bool) -> list[FloatArray]:
+def _levels(arrivals: MAP, service: PH, K: int, *, waits: bool) -> tuple[FloatArray, FloatArray]:
     n, m = arrivals.order, service.order
-    D0, D1, eye = arrivals.D0, arrivals.D1, np.eye(n)
-    busy = np.eye(m)
-    within = kron(D0, busy) + kron(eye, service.T)
-    restart = kron(eye, np.outer(service.exits, service.alpha))
-    up = kron(D1, busy)
-    local = [D0, *[within] * (K - 1)]
-    ups = [kron(D1, service.alpha[None, :]), *[up] * (K - 1)]
-    downs = [kron(eye, service.exits[:, None]), *[restart] * (K - 1)]
-    if waits:
-        local += [within, kron(eye, service.T)]
-        ups.append(up)
-        downs.append(restart)
-    else:
-        local.append(within + up)
-    return stationary_levels(local, ups, downs)
+    D0, D1, eye, busy = arrivals.D0, arrivals.D1, np.eye(n), np.eye(m)
+    within, up = kron(D0, busy) + kron(eye, service.T), kron(D1, busy)
+    levels = RepeatingLevels(
+        empty=D0,
+        first_up=kron(D1, service.alpha[None, :]),
+        first_down=kron(eye, service.exits[:, None]),
+        inner=within,
+        up=up,
+        down=kron(eye, np.outer(service.exits, service.alpha)),
+        top=kron(eye, service.T) if waits else within + up,
+    )
+    return levels.stationary(K + waits)
 
 
-def _flow(vector: FloatArray, D1: FloatArray, phases: int) -> FloatArray:
-    """Give the rate of arrivals at a level by service phase (one entry for the empty queue)."""
-    flow: FloatArray = vector.reshape(len(D1), phases).T @ D1.sum(axis=1)
-    return flow
+def _flow(rows: FloatArray, D1: FloatArray) -> FloatArray:
+    """Give the rate of arrivals at each busy level by service phase."""
+    return np.asarray(np.einsum("kij,i->kj", rows.reshape(len(rows), len(D1), -1), D1.sum(axis=1)))
 
 
-def _sojourn(found: list[FloatArray], service: PH, q: float) -> Iterator[float]:
+def _sojourn(found: FloatArray, service: PH, q: float) -> Iterator[float]:
     """Give the survival of a record that finds k others with `found[k]`, by the phase of the service going on."""
-    state = np.zeros((len(found), service.order))  # row k: k whole services to come after the present one
-    state[0] = found[0].sum() * service.alpha
-    for k in range(1, len(found)):
-        state[k] = found[k]
-    stay, end = np.eye(service.order) + service.T / q, service.exits / q
+    state = found.T.copy()  # column k: k whole services to come after the present one
+    stay, end, start = (np.eye(service.order) + service.T / q).T.copy(), service.exits / q, service.alpha[:, None]
+    low, high, tick = 0, state.shape[1], 0
     while True:
-        yield float(state.sum())
-        ended = state @ end
-        state = state @ stay
-        state[:-1] += np.outer(ended[1:], service.alpha)
+        if tick % _EVERY == 0:
+            mass = state[:, low:high].sum(axis=0)
+            below, above = np.cumsum(mass), np.cumsum(mass[::-1])
+            if below[-1] > _NO_MASS:
+                low, high = (
+                    low + int(np.searchsorted(below, _NO_MASS)),
+                    high - int(np.searchsorted(above, _NO_MASS)),
+                )
+        tick += 1
+        now = state[:, low:high]
+        yield float(now.sum())
+        ended = end @ now
+        now[...] = stay @ now
+        now[:, :-1] += start * ended[1:]
+        if low:
+            low -= 1
+            state[:, low] = ended[0] * service.alpha
