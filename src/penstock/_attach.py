@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query, make_cycle, policy_of
+from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query, make_cycle, policies_of
 from penstock.clock import SystemClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
+from penstock.loop.mead import Place
 from penstock.ports import ArrivalTimes, KnowledgeStore
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation
 from penstock.settings import GuardSettings, PolicySettings, mode_of
@@ -90,13 +91,14 @@ def attach(
         limits=limits,
         objective=objective or Objective(),
         mode=mode_of(mode),
-        policy=PolicySettings.model_construct(name=policy, options=dict(policy_options or {})),
         guards=_guards(guards),
         window_seconds=window_seconds,
         warm_up_seconds=warm_up_seconds,
     )
-    policy_of(settings.policy)  # a wrong policy is told before the query is touched
     operator = name or query.name or "query"
+    chosen = PolicySettings.model_construct(name=policy, options=dict(policy_options or {}))
+    # Before the query is touched, so that a wrong policy changes nothing.
+    policies_of(chosen, [Place(operator, limits)], settings.objective, arrivals)
     hold = hold_query(query, operator, limits, settings.mode)
     kept: KnowledgeStore | None = None
     try:
@@ -107,7 +109,13 @@ def attach(
             cores_per_executor=hold.cores_per_executor,
         )
         cycle = make_cycle(
-            operator, settings, source=hold.probe, actuator=hold.actuator, arrival_times=arrivals, store=kept
+            operator,
+            settings,
+            policy=policies_of(chosen, [Place(operator, settings.limits)], settings.objective, arrivals)[operator],
+            source=hold.probe,
+            actuator=hold.actuator,
+            arrival_times=arrivals,
+            store=kept,
         )
     except BaseException:
         hold.close()

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock._operator import OperatorJob
 from penstock._run_checks import check_run, executor_bytes
-from penstock._wiring import LoopSettings, fitting_limits, make_cycle, why_no_cpu_shares
+from penstock._wiring import LoopSettings, fitting_limits, make_cycle, policies_of, why_no_cpu_shares
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.clock import SystemClock
 from penstock.errors import ActuationError, ClusterError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
 from penstock.loop.account import OperatorAccount, RunSummary
+from penstock.loop.mead import Place
 from penstock.monitor.path import PathMonitor
-from penstock.ports import ArrivalTimes
-from penstock.records import LatencySummary, Mode, Quality, encode
+from penstock.ports import ArrivalTimes, Policy
+from penstock.records import LatencySummary, Limits, Mode, Quality, encode
 from penstock.settings import OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class _Member:
     path: PathMonitor
     account: OperatorAccount = field(default_factory=OperatorAccount)
     last: CycleReport | None = None
+    is_ready: bool = False
 
 
 class _Run:
@@ -149,6 +151,9 @@ class _Run:
             self._start_operator(operator, master, environment, sockets)
         for member in self._members.values():
             self._await_ready(member)
+        if not self._stop.is_set():
+            policies = self._policies()
+            self._cycles = {name: self._cycle(member, policies[name]) for name, member in self._members.items()}
         self._control()
         self._listener.phase("stopping the operators")
         for member in reversed(self._members.values()):
@@ -258,23 +263,39 @@ class _Run:
             wants_shares = self._settings.mode == "act" and member.settings.cpu_shares != (1.0,)
             if wants_shares and not member.remote.can_set_cpu_share:
                 self._listener.fault(member.settings.name, why_no_cpu_shares())
-            self._cycles[member.settings.name] = self._cycle(member)
+            member.is_ready = True
             return
 
-    def _cycle(self, member: _Member) -> Cycle:
+    def _policies(self) -> dict[str, Policy]:
+        """The policy of each operator, once all are there: some policies decide for all together."""
+        places = [
+            Place(
+                name,
+                self._limits(member),
+                () if member.job.input_folder is None else (member.settings.input,),
+                member.settings.trigger,
+            )
+            for name, member in self._members.items()
+        ]
+        return policies_of(self._settings.policy, places, self._objective, self._replay)
+
+    def _limits(self, member: _Member) -> Limits:
+        return fitting_limits(member.settings.limits(), member.remote.can_set_cpu_share)
+
+    def _cycle(self, member: _Member, policy: Policy) -> Cycle:
         operator = member.settings
         return make_cycle(
             operator.name,
             LoopSettings(
-                limits=fitting_limits(operator.limits(), member.remote.can_set_cpu_share),
+                limits=self._limits(member),
                 objective=self._objective,
                 mode=Mode(self._settings.mode),
-                policy=self._settings.policy,
                 guards=self._settings.guards,
                 window_seconds=self._settings.window,
                 warm_up_seconds=self._settings.warm_up,
                 cores_per_executor=operator.executor_cores,
             ),
+            policy=policy,
             source=member.remote,
             actuator=member.remote,
             arrival_times=member.arrivals,
@@ -315,6 +336,8 @@ class _Run:
         for batch in report.batches:
             member.path.add(batch)
         member.account.add(report)
+        for note in report.notes:
+            self._listener.fault(member.settings.name, note)
         self._listener.report(report)
         now = report.observation.at
         self._heal_cluster(now)
@@ -376,7 +399,7 @@ class _Run:
     # --- ending ---
 
     def _end(self, member: _Member) -> None:
-        if member.settings.name not in self._cycles:  # it never came up: nobody there to be told
+        if not member.is_ready:  # it never came up: nobody there to be told
             self._stop_process(member.child)
             return
         try:

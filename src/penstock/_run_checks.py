@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock._operator import load_app
-from penstock._wiring import policy_of
 from penstock.errors import ConfigurationError
+from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
 from penstock.settings import (
     ArrivalsSettings,
     OperatorSettings,
@@ -50,12 +50,16 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
     attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
     if policy is not None:
-        attempt("policy.", lambda: policy_of(PolicySettings.model_validate(policy)))
+        attempt("policy.", lambda: _check_policy(PolicySettings.model_validate(policy)))
     for i, operator in enumerate(operators if isinstance(operators, list) else []):
         app = operator.get("app") if isinstance(operator, dict) else None
         if isinstance(app, str) and ":" in app:
             attempt(f"operators.{i}.", lambda a=app: load_app(a))  # type: ignore[misc]
     return faults
+
+
+def _check_policy(settings: PolicySettings) -> None:
+    make_pipeline_options(settings.name, **settings.options)
 
 
 def check_run(settings: RunSettings) -> None:
@@ -74,7 +78,9 @@ def check_run(settings: RunSettings) -> None:
 
     attempt("", lambda: MasterAddress.parse(settings.cluster.master))
     attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
-    attempt("policy.", lambda: policy_of(settings.policy))
+    attempt("policy.", lambda: _check_policy(settings.policy))
+    if settings.policy.name in pipeline_policy_names() and not settings.objective:
+        faults.append(f"objective: {settings.policy.name} plans for a latency bound; give one, such as `p95: 2s`")
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.loop import Cycle
+from penstock.loop.mead import PipelineMead, Place
 from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
-from penstock.plan.registry import make_policy
+from penstock.plan.registry import make_pipeline_options, make_policy
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
 from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings, PolicySettings
@@ -35,22 +36,31 @@ class LoopSettings:
     limits: Limits
     objective: Objective
     mode: Mode
-    policy: PolicySettings
     guards: GuardSettings
     window_seconds: float = 15.0
     warm_up_seconds: float = 15.0
     cores_per_executor: int = 1
 
 
-def policy_of(settings: PolicySettings) -> Policy:
-    """The policy as set; ConfigurationError for an unknown name or option."""
-    return make_policy(settings.name, **settings.options)
+def policies_of(
+    settings: PolicySettings, places: Sequence[Place], objective: Objective, arrival_times: ArrivalTimes | None
+) -> dict[str, Policy]:
+    """The policy of each operator, as set; ConfigurationError for an unknown name or option.
+
+    A policy that decides for the whole pipeline learns of the source's arrivals from `arrival_times`.
+    """
+    options = make_pipeline_options(settings.name, **settings.options)
+    if options is None:
+        return {place.name: make_policy(settings.name, **settings.options) for place in places}
+    together = PipelineMead(places, objective, options, arrival_times)
+    return {place.name: together.policy(place.name) for place in places}
 
 
 def make_cycle(
     operator: str,
     settings: LoopSettings,
     *,
+    policy: Policy,
     source: MetricSource,
     actuator: Actuator,
     arrival_times: ArrivalTimes | None,
@@ -66,7 +76,7 @@ def make_cycle(
             window_seconds=settings.window_seconds,
             warm_up_seconds=settings.warm_up_seconds,
         ),
-        policy=policy_of(settings.policy),
+        policy=policy,
         guards=default_guards(
             up_seconds=guards.cooldown_up,
             down_seconds=guards.cooldown_down,

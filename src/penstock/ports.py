@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,23 @@ class Policy(Protocol):
 
     def plan(self, request: PlanRequest) -> Decision:
         """What the operator should have."""
+        ...
+
+
+@runtime_checkable
+class WatchingPolicy(Policy, Protocol):
+    """A policy that learns from everything the loop sees, not only from what it is asked about.
+
+    Promises: `watch` returns at once, its thinking is done elsewhere; given the same things seen, `plan` is as pure as
+    any policy's; `close` ends what `watch` has started and may be called twice.
+    """
+
+    def watch(self, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
+        """Take in one look; gives what the user should know, such as an analysis that failed."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
         ...
 
 
@@ -240,4 +257,5 @@ __all__ = [
     "PathLatency",
     "PathPrediction",
     "Policy",
+    "WatchingPolicy",
 ]

@@ -169,7 +169,7 @@ class OperatorSettings(_Part):
 class PolicySettings(_Part):
     """Which policy decides."""
 
-    name: str = Field(default="threshold", description="`threshold` or `fixed`")
+    name: str = Field(default="threshold", description="`mead`, `threshold` or `fixed`")
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`",

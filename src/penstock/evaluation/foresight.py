@@ -14,22 +14,22 @@ import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.pipeline_policy import PipelineView
+from penstock.loop.foresight import Window, checked_latency, renewal_processes, windows_of
 from penstock.markov import MAP, PH
 from penstock.markov.phase_type_fit import fit_mean_scv
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
 from penstock.ports import FloatArray, PathLatency, PathPrediction
 from penstock.records import Allocation, Objective
 from penstock.simulator import MicroBatch, Pipeline, Service
 from penstock.simulator.pipeline import ARRIVALS, Path
 from penstock.simulator.service import PhaseType
-from penstock.workload import WorkloadEstimate, describe_iats, estimate_workload
+from penstock.workload import WorkloadEstimate, estimate_workload
 
 _MOST_PHASES = 16
-"""Of a service or inter-arrival time; constant ones are modelled as Erlang of so many phases."""
+"""Of a service time; constant ones are modelled as Erlang of so many phases."""
 
 
 @dataclass(eq=False)
@@ -65,42 +65,21 @@ class WorkloadAnalyst:
         """What decides over its answers: analysts alike in these find the same."""
         return self.window, tuple(self.parts), self.best, self.max_states
 
-    def processes(self, arrivals: FloatArray) -> dict[str, MAP]:
-        """The best processes of every window, each by a label; NotReadyError where there are too few arrivals."""
-        estimate = self._estimate(arrivals)
-        return {
-            f"window {window.n}, fit {rank}": fitted.map
-            for window in estimate.windows
-            for rank, fitted in enumerate(window.fit.maps, start=1)
-        }
-
-    def windows(self, arrivals: FloatArray) -> list[tuple[str, dict[str, MAP], FloatArray]]:
-        """Each window's label, its best processes, and the arrivals it is made of."""
-        return [
-            (
-                f"window {window.n}",
-                {f"window {window.n}, fit {rank}": fitted.map for rank, fitted in enumerate(window.fit.maps, start=1)},
-                arrivals[-window.n - 1 :],
-            )
-            for window in self._estimate(arrivals).windows
-        ]
+    def windows(self, arrivals: FloatArray) -> list[Window]:
+        """Each window with its best processes; NotReadyError where there are too few arrivals."""
+        return windows_of(self._estimate(arrivals), arrivals)
 
     def renewals(self, arrivals: FloatArray) -> dict[str, MAP]:
         """A process of every window with its rate and variability, and no correlation."""
-        found: dict[str, MAP] = {}
-        for part in self.parts:
-            window = self._iats(arrivals, part)
-            if window.size >= 2 and window.sum() > 0:
-                told = describe_iats(window, max_lag=1)
-                intervals = fit_mean_scv(told.mean, told.scv, max_phases=_MOST_PHASES).distribution
-                found[f"window {window.size}"] = MAP.renewal(intervals)
-        return found
+        iats = self._iats(arrivals)
+        # While the buffer fills, windows longer than it are the whole of it.
+        return renewal_processes(iats, [min(1.0, self.window * part / max(iats.size, 1)) for part in self.parts])
 
     def _estimate(self, arrivals: FloatArray) -> WorkloadEstimate:
         key = (len(arrivals), float(arrivals[-1]) if len(arrivals) else 0.0)
         if key not in self._known:
             self._last = self._known[key] = estimate_workload(
-                self._iats(arrivals, 1.0),
+                self._iats(arrivals),
                 shares=self.parts,
                 best=self.best,
                 max_states=self.max_states,
@@ -108,9 +87,8 @@ class WorkloadAnalyst:
             )
         return self._known[key]
 
-    def _iats(self, arrivals: FloatArray, part: float) -> FloatArray:
-        newest = max(1, round(self.window * part))
-        return np.diff(arrivals[-newest - 1 :])
+    def _iats(self, arrivals: FloatArray) -> FloatArray:
+        return np.diff(arrivals[-self.window - 1 :])
 
 
 @dataclass(eq=False)
@@ -177,19 +155,7 @@ class Foresight:
         if self.model != "map":
             workload = self.analyst.renewals(arrivals)
             return PipelineLatency(model, workload, model=self.model) if workload else None
-        if self.believed is None:
-            return PipelineLatency(model, self.analyst.processes(arrivals))
-        return CheckedLatency(
-            [
-                CheckedWindow(
-                    label,
-                    PipelineLatency(model, processes),
-                    ReplayedLatency(model, window) if can_be_replayed(model) else None,
-                )
-                for label, processes, window in self.analyst.windows(arrivals)
-            ],
-            self.believed,
-        )
+        return checked_latency(model, self.analyst.windows(arrivals), believed=self.believed)
 
 
 def _operators(pipeline: Pipeline) -> list[OperatorModel]:

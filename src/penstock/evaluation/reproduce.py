@@ -208,7 +208,7 @@ def _fit(
     """Analyse the trace at all instants at which a plan is due."""
     for at in np.arange(0.0, float(times[-1]) + period, period):
         try:
-            analyst.processes(times[: int(np.searchsorted(times, at, side="right"))])
+            analyst.windows(times[: int(np.searchsorted(times, at, side="right"))])
         except NotReadyError:
             continue  # the policy holds until there is more
     return key, analyst

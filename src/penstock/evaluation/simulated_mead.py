@@ -13,17 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from penstock.errors import ConfigurationError
 from penstock.evaluation.foresight import Foresight, WorkloadAnalyst
 from penstock.evaluation.simulation import PipelineView
-from penstock.performance.latency import Model
 from penstock.plan.levels import Levels
-from penstock.plan.mead import MeadPolicy, Search
+from penstock.plan.mead import MeadPolicy
+from penstock.plan.mead_options import Queues, mead_options
 from penstock.plan.rescue import Rescue
 from penstock.records import Allocation, Decision
 from penstock.simulator import MicroBatch, Service
-from penstock.units import parse_seconds
 
 __all__ = ["SimulatedMead", "WorkloadAnalyst", "simulated_mead"]
 
@@ -114,33 +113,11 @@ class SimulatedMead:
         return found
 
 
-def simulated_mead(
-    model: Model = "map",
-    *,
-    window: int = 50_000,
-    sub_windows: int = 1,
-    best: int = 5,
-    max_states: int = 16,
-    search: Search = "exact",
-    delta: float = 0.05,
-    most_levels_down: int | None = 1,
-    every_seconds: str | float = 60.0,
-    rescue_every: str | float | None = 10.0,
-    rescue_at: float = 0.5,
-    believed: float | None = 2.0,
-) -> SimulatedMead:
-    """Give the policy from plain values.
-
-    Each of the `sub_windows` is half as long as the one before. `rescue_every` null: the backlog is not watched;
-    `believed` null: fits are not held against a replay of their windows.
-    """
-    if not 0 <= int(sub_windows) <= 8:
-        raise ConfigurationError(f"sub_windows: {sub_windows} is not a number from 0 to 8", field="sub_windows")
-    parts = [0.5**i for i in range(int(sub_windows) + 1)]
-    planner = MeadPolicy(delta, search, most_levels_down, parse_seconds(every_seconds, "every_seconds"))
-    analyst = WorkloadAnalyst(int(window), parts, int(best), int(max_states))
-    rescue = None if rescue_every is None else Rescue(rescue_at, parse_seconds(rescue_every, "rescue_every"))
-    return SimulatedMead(Foresight(analyst, model, believed), planner, rescue)
+def simulated_mead(queues: Queues = "map", **plain: Any) -> SimulatedMead:
+    """Give the policy from plain values, those of `mead_options`."""
+    options = mead_options(queues, **plain)
+    analyst = WorkloadAnalyst(options.window, options.parts, options.best, options.max_states)
+    return SimulatedMead(Foresight(analyst, options.queues, options.believed), options.planner, options.rescue)
 
 
 def _work_seconds(server: Service | MicroBatch) -> float:

@@ -11,7 +11,7 @@ from penstock.clock import stopwatch
 from penstock.execute import Reconciler
 from penstock.monitor import Monitor
 from penstock.plan.guards import apply_guards
-from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy
+from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
     Action,
     BatchProgress,
@@ -39,6 +39,8 @@ class CycleReport:
     outcomes: list[Outcome] = field(default_factory=list)
     stage_times: list[StageTime] = field(default_factory=list)
     batches: tuple[BatchProgress, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the policy wants the user to know."""
 
 
 class Cycle:
@@ -88,6 +90,8 @@ class Cycle:
             observation = self.monitor.observe(now, self._reconciler.state)
         report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
+            if isinstance(self._policy, WatchingPolicy):
+                report.notes = self._policy.watch(telemetry, observation)
             report.decision = self._plan(observation, now)
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.
@@ -103,6 +107,8 @@ class Cycle:
 
     def release(self) -> None:
         """Put everything back as it was."""
+        if isinstance(self._policy, WatchingPolicy):
+            self._policy.close()
         self._reconciler.release()
 
     def _plan(self, observation: Observation, now: float) -> Decision | None:

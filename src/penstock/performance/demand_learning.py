@@ -177,6 +177,11 @@ class BatchDemandLearner:
             return Verdict.TAKEN
         return self._go_on(batch)
 
+    @property
+    def has_enough_batches(self) -> bool:
+        """Whether there are batches enough; if nothing is learnt all the same, they are too much alike."""
+        return self._taken >= self._least
+
     def learnt(self, confidence: float = 0.95) -> LearntDemand:
         """Give the demand as it is known now.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import ConfigurationError
 from penstock.plan.fixed import FixedPolicy
+from penstock.plan.mead_options import MeadOptions, mead_options
 from penstock.plan.threshold import ThresholdPolicy
 from penstock.ports import Policy
 from penstock.records import Allocation
@@ -35,11 +36,18 @@ def _threshold(upper: float = 0.7, lower: float = 0.5, every_seconds: str | floa
 
 # Every factory takes plain values by name, as a settings file holds them; the names are the options.
 _POLICIES: Mapping[str, Callable[..., Policy]] = {"fixed": _fixed, "threshold": _threshold}
+_OF_PIPELINES: Mapping[str, Callable[..., MeadOptions]] = {"mead": mead_options}
+"""Policies that decide for all operators together, from what they learn of them: here only their options are made."""
 
 
 def policy_names() -> tuple[str, ...]:
-    """Give the names of the known policies."""
+    """Give the names of the policies that decide for one operator."""
     return tuple(_POLICIES)
+
+
+def pipeline_policy_names() -> tuple[str, ...]:
+    """Give the names of the policies that decide for a whole pipeline."""
+    return tuple(_OF_PIPELINES)
 
 
 def policy_options(name: str) -> tuple[str, ...]:
@@ -61,6 +69,28 @@ def make_policy(name: str, **options: Any) -> Policy:
     ThresholdPolicy(upper=0.8, lower=0.5, every_seconds=5.0)
     """
     factory = _factory(name)
+    _check_options(name, options)
+    policy = factory(**options)
+    if isinstance(policy, MeadOptions):
+        raise ConfigurationError(f"policy: {name} decides for a whole pipeline, not for one operator", field="policy")
+    return policy
+
+
+def make_pipeline_options(name: str, **options: Any) -> MeadOptions | None:
+    """Give the options of the pipeline's policy called `name`; None: that one decides for single operators.
+
+    Raises
+    ------
+    ConfigurationError
+        As for `make_policy`.
+    """
+    factory = _factory(name)
+    _check_options(name, options)
+    made = factory(**options)
+    return made if isinstance(made, MeadOptions) else None
+
+
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
     known = policy_options(name)
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -69,14 +99,14 @@ def make_policy(name: str, **options: Any) -> Policy:
             f"known: {', '.join(known)}",
             field=unknown[0],
         )
-    return factory(**options)
 
 
-def _factory(name: str) -> Callable[..., Policy]:
+def _factory(name: str) -> Callable[..., Policy | MeadOptions]:
+    every: Mapping[str, Callable[..., Policy | MeadOptions]] = {**_POLICIES, **_OF_PIPELINES}
     try:
-        return _POLICIES[name]
+        return every[name]
     except (KeyError, TypeError):
-        known = ", ".join(_POLICIES)
+        known = ", ".join(every)
         raise ConfigurationError(f"policy: unknown policy {name!r}; known: {known}", field="policy") from None
 
 

@@ -22,8 +22,8 @@ def test_without_options_the_built_in_demo() -> None:
     assert operator.executors == (1, 2)
     assert operator.cpu_shares == (0.4, 0.55, 0.7, 0.85, 1.0)
     assert settings.objective == {"p95": 6.0}
-    assert settings.policy.name == "threshold"
-    assert settings.policy.options["every_seconds"] == "5s"
+    assert settings.policy.name == "mead"
+    assert settings.policy.options["every_seconds"] == "15s"
     assert "duration=4m" in str(settings.arrivals.shape)
     assert settings.arrivals.options["payload"] == "log"
 
@@ -88,7 +88,7 @@ def test_minutes_set_the_speed_of_a_trace(tmp_path: Path) -> None:
         ("--cpu-shares", "", "--cpu-shares: cannot read ''"),
         ("--minutes", "0", "--minutes: 0 is not between"),
         ("--minutes", "nan", "--minutes: nan is not between"),
-        ("--policy", "magic", "'magic' is not one of 'threshold', 'fixed'"),
+        ("--policy", "magic", "'magic' is not one of 'mead', 'threshold', 'fixed'"),
         ("--mode", "maybe", "'maybe' is not one of 'act', 'recommend'"),
         ("--minutes", "long", "'long' is not a valid float"),
         ("--trace", "nowhere.txt", "nowhere.txt"),

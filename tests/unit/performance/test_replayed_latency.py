@@ -57,6 +57,36 @@ def test_paths_of_a_tree_are_replayed_with_what_goes_on() -> None:
     assert told.utilisation["matcher"] == pytest.approx(0.125, rel=0.03)
 
 
+def test_batches_of_even_arrivals_settle_as_computed() -> None:
+    """With a record every 10 ms, f = 0.3 s and c = 5 ms a batch lasts f / (1 - rate c); latency is half of one more."""
+    one = OperatorModel("counter", BatchDemand(0.3, 0.005))
+    replayed = ReplayedLatency(PipelineModel([one], Objective("mean", 2.0)), np.arange(0.0, 3.0, 0.01))
+    [told] = replayed.predict(single_executors({"counter": 1.0}))
+    assert told.seconds == pytest.approx(1.5 * 0.6, rel=0.05)
+    assert told.utilisation["counter"] == pytest.approx(0.5, rel=0.01)
+    [twice] = replayed.predict({"counter": Allocation(2, 1.0)})
+    assert twice.seconds == pytest.approx(1.5 * 0.4, rel=0.05)
+
+
+def test_a_batch_takes_what_waits_at_its_trigger_and_no_more_than_its_cap() -> None:
+    """Four records at once with room for three: one waits for the trigger after the batch."""
+    capped = OperatorModel("counter", BatchDemand(0.1, 0.1, cap=3, trigger_seconds=1.0))
+    replayed = ReplayedLatency(PipelineModel([capped], Objective("mean", 9.0)), np.array([0.5, 0.5, 0.5, 0.5, 9.5]))
+    [told] = replayed.predict(single_executors({"counter": 1.0}))
+    # The second time the four come at 11.25: at 12.0 three ride until 12.4, at 13.0 the fourth until 13.2; the fifth
+    # comes at 20.25 and rides from 21.0 to 21.2.
+    assert told.seconds == pytest.approx((3 * 1.15 + 1.95 + 0.95) / 5)
+
+
+@pytest.mark.parametrize("load", [0.4, 0.7])
+def test_a_replayed_batch_queue_meets_what_its_model_predicts(load: float) -> None:
+    """On a long Poisson window the replay agrees with the solved micro-batch queue."""
+    model = PipelineModel([OperatorModel("counter", BatchDemand(0.2, load / 50.0))], Objective("p95", 2.0))
+    [met] = ReplayedLatency(model, poisson(50.0, 60_000)).predict(single_executors({"counter": 1.0}))
+    [told] = PipelineLatency(model, {"calm": MAP.poisson(50.0)}).predict(single_executors({"counter": 1.0}))
+    assert met.seconds == pytest.approx(told.seconds, rel=0.05)
+
+
 def test_more_cpu_is_never_slower() -> None:
     """The same work is replayed under all shares, so a larger share never gives a longer time."""
     replayed = ReplayedLatency(one_queue(1.0, statistic="p95"), poisson(30.0, 2000))
@@ -108,11 +138,12 @@ def test_times_fall_as_shares_rise() -> None:
 
 
 def test_what_is_not_replayed_is_predicted_by_its_fits() -> None:
-    """Micro-batches and joins are not replayed; such a window's fits are taken as they are."""
-    batches = PipelineModel([OperatorModel("a", BatchDemand(0.1, 0.001))], Objective("mean", 5.0))
-    assert not can_be_replayed(batches)
+    """Joins, and batches among single records, are not replayed; such a window's fits are taken as they are."""
+    single, batches = RecordDemand(PH.exponential(mean=0.001)), BatchDemand(0.1, 0.001)
+    mixed = PipelineModel([OperatorModel("a", single), OperatorModel("b", batches, ("a",))], Objective("mean", 5.0))
+    assert not can_be_replayed(mixed)
     with pytest.raises(ConfigurationError, match="one by one"):
-        ReplayedLatency(batches, poisson(20.0, 100))
+        ReplayedLatency(mixed, poisson(20.0, 100))
     fitted = PipelineLatency(one_queue(1.0), {"calm": MAP.poisson(20.0)})
     unchecked = CheckedLatency([CheckedWindow("w", fitted, None)])
     assert unchecked.predict(single_executors({"matcher": 0.4})) == fitted.predict(single_executors({"matcher": 0.4}))

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MEAD on a running pipeline: it learns arrivals and demands from what the loop sees, and plans beside it.
+
+Every T_A the newest inter-arrival times and the demands learnt so far go to `foresight.foresee`, in a process of its
+own; the plan that comes back some seconds later is handed to the operators' cycles. In between the backlog is watched
+(`plan.rescue`). As long as batches are too much alike to learn from, an operator is probed downwards, safely
+(`plan.probing`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from penstock.errors import ConfigurationError, NotReadyError
+from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside
+from penstock.loop.foresight import Foreseen, Question, foresee
+from penstock.monitor.iat_windows import IatWindows
+from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
+from penstock.performance.pipeline_model import OperatorModel
+from penstock.plan.mead_options import MeadOptions
+from penstock.plan.probing import safe_step_down
+from penstock.ports import ArrivalTimes
+from penstock.records import Allocation, Decision, Limits, Objective, Observation, PlanRequest, Telemetry
+
+_LEAST_ARRIVALS = 512
+"""Inter-arrival times before the first analysis."""
+_BATCHES_BETWEEN_PROBES = 5
+"""Batches that are looked at on one level before the next one down is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An operator's place in the pipeline, and what it may have."""
+
+    name: str
+    limits: Limits
+    inputs: tuple[str, ...] = ()
+    """The operators it reads from; none: the source."""
+    trigger_seconds: float | None = None
+    cap: int | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """What has been learnt of an operator."""
+
+    place: Place
+    learner: BatchDemandLearner
+    current: Allocation | None = None
+    same_since: float | None = None
+    """Since when it is seen to have what it has."""
+    batches_since: int = 0
+    """Batches that ran wholly under it."""
+    rows: int = 0
+    backlog: int | None = None
+    demand: LearntDemand | None = None
+    why_not: str = "no batch was seen yet"
+    planned: Allocation | None = None
+    handed_at: float = -math.inf
+    """When the question of the plan was asked that was last handed on."""
+
+    def watch(self, telemetry: Telemetry, observation: Observation) -> None:
+        observed = observation.cluster.observed
+        if observed is None or observed != self.current:
+            self.current, self.same_since = observed, telemetry.at if observed is not None else None
+            self.batches_since = 0
+        self.backlog = observation.backlog_records
+        for batch in telemetry.batches:
+            self.rows += batch.rows
+            # A batch during which CPU or executors changed tells nothing of either size.
+            if observed is not None and self.same_since is not None and batch.started_at >= self.same_since:
+                self.learner.observe(batch.rows, batch.duration_seconds, observed)
+                self.batches_since += 1
+        try:
+            self.demand = self.learner.learnt()
+        except NotReadyError as fault:
+            # What was once told apart stays known, though the batches since have all been alike.
+            self.why_not = str(fault)
+
+
+class PipelineMead:
+    """The policy of all operators of a pipeline; `policy` gives each its part.
+
+    Parameters
+    ----------
+    places
+        The operators, each after those it reads from.
+    objective
+        Of every path; a latency bound.
+    options
+        The settings of the policy.
+    arrival_times
+        When the source's records arrived.
+    worker
+        Where plans are made: see `Beside`.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        objective: Objective,
+        options: MeadOptions,
+        arrival_times: ArrivalTimes | None,
+        *,
+        worker: Literal["thread", "process"] = "process",
+    ) -> None:
+        if objective.seconds is None:
+            raise ConfigurationError(
+                f'objective: {options.name} plans for a latency bound, such as p95: "2s"; to keep up is none, use '
+                "threshold for it",
+                field="objective",
+            )
+        if arrival_times is None:
+            raise ConfigurationError(
+                f"arrivals: {options.name} needs to know when records arrive; give `arrivals`, or use threshold",
+                field="arrivals",
+            )
+        self.options = options
+        self._objective, self._bound = objective, objective.seconds
+        self._arrival_times = arrival_times
+        self._known = {
+            place.name: _Known(place, BatchDemandLearner(cap=place.cap, trigger_seconds=place.trigger_seconds))
+            for place in places
+        }
+        self._windows = IatWindows(options.window, options.parts)
+        self._beside: Beside[Question, Foreseen] = Beside(
+            foresee, period_seconds=options.planner.every_seconds, worker=worker
+        )
+        self._why_none = "the first plan is under way"
+
+    def policy(self, operator: str) -> MeadOfOperator:
+        """One operator's part of the policy, for its cycle."""
+        return MeadOfOperator(self, operator)
+
+    def watch(self, operator: str, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
+        """Learn from one look at an operator; start an analysis when one is due."""
+        known = self._known[operator]
+        known.watch(telemetry, observation)
+        if not known.place.inputs:
+            self._take_arrivals(telemetry)
+        if operator != next(reversed(self._known)):
+            return ()  # once for each look at the pipeline, when all have been seen
+        reports = self._beside.tick(telemetry.at, lambda: self._question(telemetry.at))
+        return tuple(note for report in reports if (note := self._note(report)) is not None)
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """What the operator should have."""
+        known, analysis = self._known[request.operator], self._beside.latest
+        if analysis is None:
+            return self._probe(request, known)
+        decision: Decision | None = None
+        if analysis.at > known.handed_at:
+            known.handed_at = analysis.at
+            made = next(d for d in analysis.answer.plan.decisions if d.operator == request.operator)
+            known.planned = made.target
+            evidence = {**made.evidence, **self._evidence(known, analysis.answer, analysis.age_seconds(request.at))}
+            decision = replace(made, at=request.at, current=request.current, evidence=evidence)
+        planned = known.planned or request.current
+        why = self._rescued(request.operator)
+        if why is not None:
+            return self._decision(request, known, request.limits.top, why)
+        if decision is not None:
+            return decision
+        if planned != request.current:
+            return self._decision(request, known, planned, "as planned: nothing waits too long any more")
+        return self._decision(request, known, request.current, "as planned; the next plan is not due yet")
+
+    def close(self) -> None:
+        """End the process that plans."""
+        self._beside.close()
+
+    # --- what goes into a plan -------------------------------------------------------------------------------
+
+    def _take_arrivals(self, telemetry: Telemetry) -> None:
+        for batch in telemetry.batches:
+            for source in batch.sources:
+                times = self._arrival_times.of(source)
+                if times is None:
+                    self._windows.interrupt()
+                else:
+                    self._windows.add_times(times)
+
+    def _question(self, at: float) -> Question:
+        snapshot = self._windows.snapshot()
+        if snapshot.iats.size < _LEAST_ARRIVALS:
+            raise NotReadyError(
+                f"{snapshot.iats.size} inter-arrival times so far; {_LEAST_ARRIVALS} are needed",
+                needed=_LEAST_ARRIVALS,
+                available=int(snapshot.iats.size),
+            )
+        latest = self._beside.latest
+        return Question(
+            at=at,
+            iats=snapshot.iats,
+            parts=snapshot.shares,
+            operators=tuple(self._operator(known) for known in self._known.values()),
+            objective=self._objective,
+            current={name: self._base(known) for name, known in self._known.items()},
+            limits={name: known.place.limits for name, known in self._known.items()},
+            options=self.options,
+            warm=None if latest is None else latest.answer.estimate,
+        )
+
+    def _operator(self, known: _Known) -> OperatorModel:
+        place = known.place
+        if known.demand is None:
+            raise NotReadyError(f"the demand of {place.name} is not known yet: {known.why_not}")
+        readers = [other.rows for other in self._known.values() if place.name in other.place.inputs]
+        passed_on = max(readers, default=known.rows)
+        selectivity = passed_on / known.rows if passed_on > 0 and known.rows > 0 else 1.0
+        return OperatorModel(place.name, known.demand.demand, place.inputs, selectivity)
+
+    def _base(self, known: _Known) -> Allocation:
+        """What a plan starts from: the last plan, not what a rescue has made of it."""
+        if known.planned is not None:
+            return known.planned
+        if known.current is None:
+            raise NotReadyError(f"what {known.place.name} has is not known yet")
+        return known.current
+
+    # --- what comes out --------------------------------------------------------------------------------------
+
+    def _rescued(self, operator: str) -> str | None:
+        """Why the operator needs its highest level now; None: it does not."""
+        if self.options.rescue is None:
+            return None
+        waiting: dict[str, float] = {}
+        for name, known in self._known.items():
+            has = known.planned or known.current
+            if known.demand is None or known.backlog is None or has is None:
+                return None
+            waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
+        bounds = dict.fromkeys(self._paths(), self._bound)
+        return self.options.rescue.operators(bounds, waiting).get(operator)
+
+    def _paths(self) -> list[tuple[str, ...]]:
+        readers: dict[str, list[str]] = {name: [] for name in self._known}
+        for name, known in self._known.items():
+            for above in known.place.inputs:
+                readers[above].append(name)
+
+        def onward(path: tuple[str, ...]) -> list[tuple[str, ...]]:
+            below = readers[path[-1]]
+            return [path] if not below else [long for name in below for long in onward((*path, name))]
+
+        return [path for name, known in self._known.items() if not known.place.inputs for path in onward((name,))]
+
+    def _probe(self, request: PlanRequest, known: _Known) -> Decision:
+        """What can be decided without a plan: all there is for records that are late, one level less for batches alike.
+
+        Batches of one size do not tell what a record costs; on another level they do.
+        """
+        seen, measured = request.observation, self._objective.measured(request.observation.latency)
+        if self.options.rescue is not None and measured is not None:
+            part = self.options.rescue.bound_part
+            if measured > part * self._bound:
+                why = (
+                    f"{self._objective.statistic} is {measured:.3g} s, beyond {part:.0%} of its bound, and no plan yet"
+                )
+                return self._decision(request, known, request.limits.top, why)
+        is_unclear = known.demand is None and known.learner.has_enough_batches
+        if (
+            is_unclear
+            and known.batches_since >= _BATCHES_BETWEEN_PROBES
+            and seen.batch_seconds is not None
+            and seen.utilisation is not None
+        ):
+            below = safe_step_down(request.limits, request.current, seen.batch_seconds, seen.utilisation, self._bound)
+            if below is not None:
+                why = f"one level down, which cannot break the bound, to learn more: {known.why_not}"
+                return self._decision(request, known, below, why)
+        return self._decision(request, known, request.current, f"holding: {self._why_none}")
+
+    def _decision(self, request: PlanRequest, known: _Known, target: Allocation, reason: str) -> Decision:
+        analysis = self._beside.latest
+        evidence = {} if analysis is None else self._evidence(known, analysis.answer, analysis.age_seconds(request.at))
+        return Decision(request.operator, request.at, self.options.name, request.current, target, reason, evidence)
+
+    def _evidence(self, known: _Known, foreseen: Foreseen, age: float) -> dict[str, float | int | str | None]:
+        demand = known.demand
+        return {
+            "plan_age_seconds": age,
+            "arrivals_per_second": foreseen.rate,
+            "backlog_records": known.backlog,
+            "fixed_seconds": None if demand is None else demand.demand.fixed_seconds,
+            "per_record_seconds": None if demand is None else demand.demand.per_record_seconds,
+        }
+
+    def _note(self, report: AnalysisReport) -> str | None:
+        if report.end is AnalysisEnd.NOT_READY:
+            self._why_none = report.detail  # told with each decision to hold
+            return None
+        if report.end is AnalysisEnd.DONE:
+            return None
+        self._why_none = f"a plan was {report.end}: {report.detail}"
+        return f"a plan was {report.end}: {report.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class MeadOfOperator:
+    """One operator's part of a pipeline's MEAD; a `ports.WatchingPolicy`."""
+
+    pipeline: PipelineMead
+    operator: str
+    name: str = field(init=False)
+    every_seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.pipeline.options.name)
+        object.__setattr__(self, "every_seconds", self.pipeline.options.every_seconds)
+
+    def watch(self, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
+        """Learn from one look."""
+        return self.pipeline.watch(self.operator, telemetry, observation)
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """What the operator should have."""
+        return self.pipeline.plan(request)
+
+    def close(self) -> None:
+        """End the process that plans."""
+        self.pipeline.close()
