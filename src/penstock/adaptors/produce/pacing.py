@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pacing loop: everything that is due goes out in slices of about a millisecond, late or not, and is measured.
+
+The loop is open: a record is due at its own time whatever became of those before it. Records are made ready ahead,
+in what time is left between slices, so that sending one costs little when it is due. A record counts as sent when the
+whole slice it went with had been handed to the network.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.adaptors.produce.lateness import Lateness, LatenessSummary
+from penstock.adaptors.produce.sink import Delivery, Sink
+from penstock.adaptors.spark.payloads import Payload
+from penstock.arrivals import Arrivals
+
+SLICE_SECONDS = 0.001
+RECORDS_PER_SLICE = 250
+_READY_BLOCK = 250
+_READY_AHEAD = 20_000
+_LEAD_SECONDS = 0.25  # from the call to time zero: the first records are made ready meanwhile
+_PROGRESS_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What became of a load. Times in seconds; `epoch` is the instant of time zero since 1970."""
+
+    due: int
+    """Records that came due before the end, or before it was stopped."""
+    sent: int
+    delivery: Delivery
+    lateness: LatenessSummary | None
+    epoch: float
+    seconds: float
+    """From time zero to the last send."""
+    is_stopped: bool
+
+    @property
+    def unconfirmed(self) -> int:
+        """Records sent whose arrival the broker never confirmed."""
+        return self.sent - self.delivery.confirmed
+
+    @property
+    def records_per_second(self) -> float | None:
+        """Mean rate of sending; None where nothing was sent."""
+        return self.sent / self.seconds if self.sent and self.seconds > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load has come."""
+
+    sent: int
+    total: int
+    delivery: Delivery
+
+
+def produce(
+    arrivals: Arrivals,
+    payload: Payload,
+    sink: Sink,
+    *,
+    speed: float = 1.0,
+    records: int | None = None,
+    confirm_seconds: float = 60.0,
+    stop: threading.Event | None = None,
+    tell: Callable[[Progress], None] | None = None,
+) -> Produced:
+    """Send a load and wait for its confirmations.
+
+    Parameters
+    ----------
+    arrivals, payload, sink
+        When, what and where to.
+    speed
+        How many times faster than real time.
+    records
+        Send the first so many only; None: all.
+    confirm_seconds
+        How long to wait for confirmations after the last send.
+    stop
+        Set by whoever wants it to end early: what was sent is still waited for.
+    tell
+        Told of progress a few times a second.
+    """
+    total = arrivals.total if records is None else min(records, arrivals.total)
+    stop = stop or threading.Event()
+    load = _Load(arrivals, payload, sink, speed, total)
+    with _no_garbage_collection():
+        sent, seconds = _send_all(load, sink, stop, tell)
+        was_stopped = stop.is_set() and sent < total
+        _await_confirmations(sink, sent, total, confirm_seconds, tell)
+    due = total if not was_stopped else load.due_by(seconds)
+    return Produced(due, sent, sink.delivery(), load.lateness.summary(), load.epoch_us / 1e6, seconds, was_stopped)
+
+
+class _Load:
+    """The records of a load, made ready in order, and how late each went out."""
+
+    def __init__(self, arrivals: Arrivals, payload: Payload, sink: Sink, speed: float, total: int) -> None:
+        self._arrivals = arrivals
+        self._payload = payload
+        self._sink = sink
+        self._speed = speed
+        self.total = total
+        self.lateness = Lateness()
+        self._ready: deque[tuple[list[Any], NDArray[np.float64]]] = deque()
+        self._ready_stop = 0
+        self._taken = 0  # of the first block
+        # Times of records are wall-clock time; pacing is by the monotonic clock, which nobody sets.
+        self.zero = time.monotonic() + _LEAD_SECONDS
+        self.epoch_us = round((time.time() + _LEAD_SECONDS) * 1e6)
+
+    def now(self) -> float:
+        """Seconds since time zero."""
+        return time.monotonic() - self.zero
+
+    def due_by(self, seconds: float) -> int:
+        """How many records were due by then."""
+        return min(self.total, self._arrivals.count_until(seconds * self._speed))
+
+    def make_ready(self) -> bool:
+        """Make one more block ready; False where enough is."""
+        start = self._ready_stop
+        if start >= self.total or len(self._ready) * _READY_BLOCK >= _READY_AHEAD:
+            return False
+        stop = min(start + _READY_BLOCK, self.total)
+        due = self._arrivals.times(start, stop) / self._speed
+        due_us = self.epoch_us + np.rint(due * 1e6).astype(np.int64)
+        texts = self._payload.column(start, due_us).to_pylist()
+        bodies = [b"" if text is None else text.encode() for text in texts]
+        self._ready.append((self._sink.prepare(start, due_us, bodies), due))
+        self._ready_stop = stop
+        return True
+
+    def next_due(self) -> float | None:
+        """When the next record is due, in seconds since time zero; None after the last."""
+        if not self._ready and not self.make_ready():
+            return None
+        return float(self._ready[0][1][self._taken])
+
+    def due_slice(self, now: float) -> tuple[list[Any], NDArray[np.float64]]:
+        """What is due and not yet sent, as far as it is in the first block."""
+        records, due = self._ready[0]
+        stop = min(int(np.searchsorted(due, now, side="right")), self._taken + RECORDS_PER_SLICE)
+        return records[self._taken : stop], due[self._taken : stop]
+
+    def took(self, due: NDArray[np.float64], at: float) -> None:
+        """Count records as sent at `at`."""
+        self.lateness.add(at - due)
+        self._taken += len(due)
+        if self._taken == len(self._ready[0][0]):
+            self._ready.popleft()
+            self._taken = 0
+
+
+def _send_all(
+    load: _Load, sink: Sink, stop: threading.Event, tell: Callable[[Progress], None] | None
+) -> tuple[int, float]:
+    sent, last_at, told_at = 0, 0.0, 0.0
+    while load.now() < 0 and load.make_ready():
+        pass
+    while sent < load.total and not stop.is_set():
+        next_due = load.next_due()
+        assert next_due is not None  # fewer than all were sent
+        now = load.now()
+        if next_due <= now:
+            records, due = load.due_slice(now)
+            taken = sink.send(records)
+            sink.turn(0.0)
+            last_at = load.now()
+            load.took(due[:taken], last_at)
+            sent += taken
+            if taken < len(records):
+                sink.turn(SLICE_SECONDS)  # too many are unconfirmed: wait for the broker
+        else:
+            wait = next_due - now
+            if wait < SLICE_SECONDS / 2 or not load.make_ready():
+                sink.turn(min(max(wait, SLICE_SECONDS / 4), SLICE_SECONDS if wait < 0.05 else 0.02))
+        if tell is not None and now - told_at >= _PROGRESS_SECONDS:
+            told_at = now
+            tell(Progress(sent, load.total, sink.delivery()))
+    return sent, last_at
+
+
+def _await_confirmations(
+    sink: Sink, sent: int, total: int, seconds: float, tell: Callable[[Progress], None] | None
+) -> None:
+    give_up_at = time.monotonic() + seconds
+    told_at = 0.0
+    while True:
+        delivery = sink.delivery()
+        now = time.monotonic()
+        if tell is not None and now - told_at >= _PROGRESS_SECONDS:
+            told_at = now
+            tell(Progress(sent, total, delivery))
+        if delivery.confirmed + delivery.failed >= sent or now > give_up_at:
+            return
+        sink.turn(0.01)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Python's collector stops everything for tens of milliseconds now and then; records hold no cycles."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes messages from a queue into a spool, in a thread of its own that keeps the connection alive between batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
+from penstock.adaptors.rabbitmq.records import Message
+from penstock.adaptors.rabbitmq.spool import Spool
+from penstock.adaptors.rabbitmq.spool_files import Slice
+from penstock.errors import AdaptorError
+
+if TYPE_CHECKING:
+    from pika import BlockingConnection
+    from pika.adapters.blocking_connection import BlockingChannel
+
+log = logging.getLogger(__name__)
+
+ROWS_PER_SEGMENT = 5_000
+_FLUSH_SECONDS = 1.0
+_TURN_SECONDS = 0.2
+_ANSWER_SECONDS = 10.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
+
+
+class SpoolingConsumer:
+    """Consumes a queue with bounded prefetch; acknowledges when told that Spark is done.
+
+    Nothing is acknowledged before `done`. Whatever was received and not acknowledged counts against `prefetch`, so
+    a query that lags leaves its messages in the broker. When the connection is lost it is made again, for as long
+    as it takes; `check` raises where trying again will not help.
+
+    Parameters
+    ----------
+    connection, queue, spool
+        From where to where.
+    prefetch
+        Most messages received and not yet acknowledged.
+    max_bytes
+        Size of the bodies held beyond which no more are taken until batches are done.
+    """
+
+    def __init__(
+        self, connection: RabbitMQConnection, queue: str, spool: Spool, *, prefetch: int, max_bytes: int
+    ) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._spool = spool
+        self._prefetch = prefetch
+        self._max_bytes = max_bytes
+        self._guard = threading.RLock()  # of the spool and of what follows
+        self._received: list[Message] = []
+        self._oldest_at = 0.0
+        self._done = 0
+        self._acknowledged = 0
+        self._fault: Exception | None = None
+        self._link: BlockingConnection | None = None
+        self._tag: str | None = None
+        self._is_cancelled = False
+        self._wakes: list[threading.Event] = []
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # --- asked by the reader -----------------------------------------------------------------------------------
+
+    def start(self, number: int) -> None:
+        """Connect, and take messages under numbers from `number` on; raises where that cannot be done."""
+        link = self._connection.open()
+        try:
+            with self._connection.explained():
+                channel = self._consume(link)
+        except BaseException:
+            close_quietly(link)
+            raise
+        with self._guard:
+            self._spool.begin(number)
+            self._done = self._acknowledged = number
+        self._thread = threading.Thread(
+            target=self._run, args=(link, channel), name="penstock-rabbitmq-consumer", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def next_number(self) -> int:
+        """One more than the newest row's number in the spool."""
+        with self._guard:
+            return self._spool.next_number
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more messages come before a batch is done."""
+        with self._guard:
+            return self._spool.rows >= self._prefetch or self._spool.bytes >= self._max_bytes
+
+    def flush(self) -> None:
+        """Have everything received so far in the spool; without a connection there is nothing to wait for."""
+        with self._guard:
+            link = self._link
+        if link is None:
+            return
+        flushed = threading.Event()
+        with self._guard:
+            self._wakes.append(flushed)
+        self._wake(link)
+        flushed.wait(_ANSWER_SECONDS)
+
+    def done(self, number: int) -> None:
+        """Say that Spark is done with the rows below `number`; they are acknowledged soon."""
+        with self._guard:
+            if number <= self._done:
+                return
+            self._done = number
+            link = self._link
+        if link is not None:
+            self._wake(link)
+
+    def find(self, start: int, stop: int) -> list[Slice]:
+        """Where the rows `start` to `stop` are."""
+        with self._guard:
+            return self._spool.find(start, stop)
+
+    def check(self) -> None:
+        """Raise what ended the consumer, if anything did."""
+        with self._guard:
+            fault = self._fault
+        if fault is not None:
+            raise fault
+
+    def stop(self) -> None:
+        """Acknowledge what is done, close the connection and the spool."""
+        self._stopping.set()
+        with self._guard:
+            link = self._link
+        if link is not None:
+            self._wake(link)
+        if self._thread is not None:
+            self._thread.join(_ANSWER_SECONDS)
+        self._spool.close()
+
+    # --- the thread --------------------------------------------------------------------------------------------
+
+    def _run(self, link: BlockingConnection, channel: BlockingChannel) -> None:
+        pause, lost_at = _FIRST_PAUSE_SECONDS, 0.0
+        while True:
+            try:
+                with self._connection.explained():
+                    if lost_at:
+                        link = self._connection.open()
+                        channel = self._consume(link)
+                        log.warning("RabbitMQ is back after %.1f s; going on", time.monotonic() - lost_at)
+                    lost_at, pause = 0.0, _FIRST_PAUSE_SECONDS
+                    self._serve(link, channel)
+                    return
+            except AdaptorError as fault:
+                if not fault.retryable:
+                    self._end(fault)
+                    return
+                if not lost_at:
+                    log.warning("%s; holding until it is back", fault)
+                    lost_at = time.monotonic()
+            except Exception as fault:  # a full disk, say: told by `check`, or the query would wait for ever
+                self._end(fault)
+                return
+            finally:
+                with self._guard:
+                    self._link = None
+                    self._answer()
+                close_quietly(link)
+            with self._guard:
+                self._received = []  # the broker delivers them again
+                self._spool.lose_channel()
+            if self._stopping.wait(pause):
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _serve(self, link: BlockingConnection, channel: BlockingChannel) -> None:
+        with self._guard:
+            self._link = link
+        while not self._stopping.is_set():
+            link.process_data_events(_TURN_SECONDS)
+            if self._is_cancelled or not channel.is_open:
+                self._is_cancelled, self._tag = False, None
+                channel.queue_declare(self._queue, passive=True)  # raises why: closed, or the queue is gone
+            self._write(is_asked=bool(self._wakes))
+            self._acknowledge(channel)
+            self._hold_or_go_on(channel)
+        self._acknowledge(channel)
+
+    def _write(self, *, is_asked: bool) -> None:
+        with self._guard:
+            is_due = self._received and time.monotonic() - self._oldest_at >= _FLUSH_SECONDS
+            if is_asked or is_due or len(self._received) >= ROWS_PER_SEGMENT:
+                messages, self._received = self._received, []
+                self._spool.append(messages)
+                self._answer()
+
+    def _acknowledge(self, channel: BlockingChannel) -> None:
+        with self._guard:
+            end = self._done
+            tag = self._spool.last_tag(end) if end > self._acknowledged else None
+            is_new = end > self._acknowledged
+        if not is_new:
+            return
+        if tag is not None:
+            channel.basic_ack(tag, multiple=True)
+            # An answer on the same channel says that the broker has seen the acknowledgement before it.
+            channel.queue_declare(self._queue, passive=True)
+        with self._guard:
+            self._spool.release(end)
+            self._acknowledged = end
+
+    def _hold_or_go_on(self, channel: BlockingChannel) -> None:
+        with self._guard:
+            size = self._spool.bytes + sum(len(m.body) for m in self._received)
+        if self._tag is not None and size >= self._max_bytes:
+            channel.basic_cancel(self._tag)
+            self._tag = None
+        elif self._tag is None and size < self._max_bytes / 2:
+            self._tag = channel.basic_consume(self._queue, self._on_message)
+
+    def _consume(self, link: BlockingConnection) -> BlockingChannel:
+        channel = link.channel()
+        channel.queue_declare(self._queue, passive=True)
+        channel.add_on_cancel_callback(self._on_cancel)
+        channel.basic_qos(prefetch_count=self._prefetch)
+        self._tag = channel.basic_consume(self._queue, self._on_message)
+        return channel
+
+    def _on_message(self, _channel: BlockingChannel, method: Any, properties: Any, body: bytes) -> None:
+        if not self._received:
+            self._oldest_at = time.monotonic()
+        self._received.append(Message.of(method, properties, body))
+
+    def _on_cancel(self, _frame: Any) -> None:
+        self._is_cancelled = True  # the broker has cancelled us: the queue was deleted, or moved
+
+    def _answer(self) -> None:
+        for event in self._wakes:
+            event.set()
+        self._wakes.clear()
+
+    def _wake(self, link: BlockingConnection) -> None:
+        from pika.exceptions import ConnectionWrongStateError
+
+        try:
+            link.add_callback_threadsafe(_nothing)
+        except ConnectionWrongStateError:
+            with self._guard:
+                self._answer()  # it was just lost: the thread sees to that
+
+    def _end(self, fault: Exception) -> None:
+        log.error("the RabbitMQ source stops: %s", fault)
+        with self._guard:
+            self._fault = fault
+
+
+_nothing: Callable[[], None] = lambda: None  # noqa: E731 - wakes the connection's thread, which then looks around

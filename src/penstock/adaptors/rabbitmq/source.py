@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A RabbitMQ queue as a streaming source: ``spark.readStream.format("penstock_rabbitmq")``.
+
+Delivery is at least once: a message is acknowledged after Spark has written down that its batch is done, never
+before. One reader beside the driver receives messages into a spool (`spool`), whose numbers are the offsets; tasks
+read the spool's files. A batch that is run again after a crash has the very same rows. What the broker delivers a
+second time is marked: `redelivered` by the broker, `duplicate_of` by the spool where the message can be recognised.
+
+An offset is ``{"spool": id, "number": rows received}``. Why it is made so: docs/decisions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
+from penstock.adaptors.rabbitmq.records import ARROW_SCHEMA, SCHEMA
+from penstock.adaptors.rabbitmq.source_options import RabbitMQOptions
+from penstock.adaptors.rabbitmq.spool import Spool
+from penstock.adaptors.rabbitmq.spool_files import Slice, read, segments_in, slices, split
+from penstock.errors import ConfigurationError
+
+NAME = "penstock_rabbitmq"
+_QUIET_SECONDS = 2.0
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``penstock_rabbitmq`` known to a session; may be called twice."""
+    spark.dataSource.register(RabbitMQDataSource)
+
+
+class RabbitMQDataSource(DataSource):
+    """The source; its options are the fields of `RabbitMQOptions` in camelCase."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.parsed = RabbitMQOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """How ``format(...)`` calls it."""
+        return NAME
+
+    def schema(self) -> str:
+        """The message with its marks, identity and instants."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> RabbitMQStreamReader:  # noqa: N802 - Spark's name
+        """Give the reader."""
+        if schema.fieldNames() != ARROW_SCHEMA.names:
+            raise ConfigurationError(
+                f"schema: the RabbitMQ source gives {SCHEMA}; leave .schema(...) out", field="schema"
+            )
+        return RabbitMQStreamReader(self.parsed)
+
+
+@dataclass(frozen=True)
+class SpoolPartition(InputPartition):
+    """The rows of one task: names and places, no data."""
+
+    slices: tuple[Slice, ...]
+
+
+class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Receives (in one long-lived process beside the driver) and reads what was received (in tasks)."""
+
+    def __init__(self, options: RabbitMQOptions) -> None:
+        # Made in planning processes and copied into tasks as well: nothing is opened here.
+        self._options = options
+        self._spool: Spool | None = None
+        self._consumer: SpoolingConsumer | None = None
+        self._until: int | None = None
+        self._ready_at_start: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing received yet; a server, queue or password that is wrong is told here."""
+        self._options.connection().check_queue(self._options.queue)
+        return self._offset(0)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """What was received by now, as far as `limit` lets it."""
+        first = int(start["number"])
+        consumer = self._consumer_from(start)
+        # Spark asks for what comes after `start` when the batch that ended there is in its commit log.
+        consumer.done(first)
+        consumer.flush()
+        consumer.check()
+        end = self._received(consumer, first)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, first + limit.max_rows)
+        elif isinstance(limit, ReadMinRows) and end - first < limit.min_rows and not consumer.is_full:
+            end = first
+        return self._offset(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The option maxRowsPerBatch."""
+        rows = self._options.max_rows_per_batch
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """What was received by now without any limit; what waits in the broker is not in it."""
+        return None if self._consumer is None else self._offset(self._consumer.next_number)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """With ``trigger(availableNow=True)`` the query ends with what is in the queue now."""
+        self._ready_at_start = self._options.connection().check_queue(self._options.queue)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Split the rows of a batch evenly, in order."""
+        spool = self._opened_spool()
+        spool.check_id(end["spool"])
+        first, stop = int(start["number"]), int(end["number"])
+        if self._consumer is not None:
+            found = self._consumer.find(first, stop)
+        else:  # a batch that is run again after a restart, before anything new is asked for
+            found = slices(segments_in(spool.folder), first, stop)
+        return [SpoolPartition(tuple(share)) for share in split(found, self._options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Give the partition's rows as Arrow batches of bounded size."""
+        assert isinstance(partition, SpoolPartition)
+        yield from read(partition.slices)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Have the rows below `end` acknowledged."""
+        if self._consumer is not None:
+            self._consumer.done(int(end["number"]))
+
+    def stop(self) -> None:
+        """Acknowledge what is done and let go of connection and spool."""
+        if self._consumer is not None:
+            self._consumer.stop()
+        elif self._spool is not None:
+            self._spool.close()
+
+    def _consumer_from(self, start: dict[str, Any]) -> SpoolingConsumer:
+        spool = self._opened_spool()
+        spool.check_id(start["spool"])
+        if self._consumer is None:
+            options = self._options
+            consumer = SpoolingConsumer(
+                options.connection(), options.queue, spool,
+                prefetch=options.prefetch, max_bytes=options.max_spool_bytes,
+            )  # fmt: skip
+            consumer.start(int(start["number"]))
+            self._consumer = consumer
+            if self._ready_at_start is not None:
+                self._until = int(start["number"]) + self._ready_at_start
+        return self._consumer
+
+    def _received(self, consumer: SpoolingConsumer, first: int) -> int:
+        if self._until is None:
+            return consumer.next_number
+        # Available now: wait for what was in the queue at the start, unless somebody else takes it.
+        seen, quiet_since = consumer.next_number, time.monotonic()
+        while seen < self._until and not consumer.is_full and time.monotonic() - quiet_since < _QUIET_SECONDS:
+            time.sleep(0.05)
+            consumer.flush()
+            consumer.check()
+            if consumer.next_number > seen:
+                seen, quiet_since = consumer.next_number, time.monotonic()
+        return max(first, min(seen, self._until))
+
+    def _opened_spool(self) -> Spool:
+        if self._spool is None:
+            self._spool = Spool(Path(self._options.spool_dir))
+        return self._spool
+
+    def _offset(self, number: int) -> dict[str, Any]:
+        return {"spool": self._opened_spool().id, "number": number}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was received and not yet acknowledged, on disk under numbers: a queue has no offsets, the spool gives it some.
+
+A row's life: received, appended (synced to disk), taken by a batch, the batch is committed, acknowledged, removed.
+A row that was appended and whose acknowledgement the broker never saw comes again, on another channel, marked
+`redelivered` by the broker. The spool remembers such rows, over restarts too, and marks the copy with the number of
+the row it repeats (`duplicate_of`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.adaptors.rabbitmq.arrival_file import write_times
+from penstock.adaptors.rabbitmq.records import Message, as_batch, identity
+from penstock.adaptors.rabbitmq.spool_files import Segment, Slice, load, segments_in, slices, sync_folder, write_segment
+from penstock.errors import AdaptorError, ConfigurationError
+
+_LOCK_SECONDS = 15.0  # the reader of a driver that was just killed needs a moment to notice
+_REMEMBER_SECONDS = 3600.0  # by then a broker has long delivered again what it will
+
+
+class _Live:
+    """A segment of the present channel, with what acknowledging it takes."""
+
+    def __init__(self, segment: Segment, messages: Sequence[Message]) -> None:
+        self.segment = segment
+        self.tags = [message.delivery_tag for message in messages]
+        self.identities = [message.identity for message in messages]
+        self.bytes = sum(len(message.body) for message in messages)
+
+
+class Spool:
+    """The spool of one query. One process writes it (a lock sees to that); tasks read its files.
+
+    Parameters
+    ----------
+    folder
+        Its folder; made where it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock_file = self._lock()
+        (self.folder / "unfinished").unlink(missing_ok=True)
+        self._id_path = self.folder / "id"
+        self.is_begun = False
+        self._next = 0
+        self._live: list[_Live] = []
+        self._old: list[Segment] = segments_in(self.folder)
+        self._known: dict[str, int] = {}  # rows whose acknowledgement the broker never saw, by identity
+        self._old_identities: dict[str, set[str]] = {}  # of each old segment, by path
+        self._remembered_at = 0.0
+        self._done = 0  # Spark is done with the rows below
+
+    @property
+    def id(self) -> str:
+        """What tells this spool from others; part of every offset."""
+        if not self._id_path.exists():
+            self._set_id(uuid.uuid4().hex)
+        return self._id_path.read_text()
+
+    @property
+    def next_number(self) -> int:
+        """One more than the newest row's number."""
+        return self._next
+
+    @property
+    def bytes(self) -> int:
+        """Bodies held that no batch is done with."""
+        return sum(live.bytes for live in self._live)
+
+    @property
+    def rows(self) -> int:
+        """Rows held that no batch is done with."""
+        return sum(live.segment.rows for live in self._live)
+
+    def check_id(self, spool_id: str) -> None:
+        """Refuse an offset of another spool; an empty spool becomes the offset's."""
+        if not self._id_path.exists():
+            self._set_id(spool_id)
+        if spool_id != self.id:
+            raise ConfigurationError(
+                f"spoolDir: {self.folder} belongs to another checkpoint; give each query a folder of its own, and "
+                "keep it with its checkpoint",
+                field="spoolDir",
+            )
+
+    def begin(self, start: int) -> None:
+        """Go on after the rows below `start`, all of which Spark is done with.
+
+        Rows from `start` on were never in a batch: they are dropped, and the broker delivers them again.
+        """
+        kept = []
+        for segment in self._old:
+            if segment.first < start < segment.stop:
+                part = load(segment).slice(0, start - segment.first)
+                kept.append(write_segment(self.folder, segment.first, part))
+            elif segment.stop <= start:
+                kept.append(segment)
+                continue
+            Path(segment.path).unlink()
+        sync_folder(self.folder)
+        self._old = []
+        for segment in kept:
+            self._remember(segment, load(segment))
+        self._next = self._done = start
+        self.is_begun = True
+        self._forget_old()
+
+    def append(self, messages: Sequence[Message]) -> None:
+        """Write messages to disk under the next numbers."""
+        if not messages:
+            return
+        # A first delivery cannot repeat anything: the broker says so.
+        repeats = [self._known.get(m.identity) if m.redelivered and m.identity is not None else None for m in messages]
+        segment = write_segment(self.folder, self._next, as_batch(messages, self._next, repeats))
+        times = [m.arrival_us if m.due_us is None else m.due_us for m in messages]
+        write_times(self.folder, self._next, np.array(times, np.int64))
+        self._live.append(_Live(segment, messages))
+        self._next = segment.stop
+
+    def last_tag(self, end: int) -> int | None:
+        """The delivery tag of the last row below `end` that the present channel delivered; None: there is none."""
+        for live in reversed(self._live):
+            if live.segment.first < end:
+                return live.tags[min(end, live.segment.stop) - live.segment.first - 1]
+        return None
+
+    def release(self, end: int) -> None:
+        """Forget the rows below `end`: Spark is done with them, and the broker has seen their acknowledgement."""
+        self._done = max(self._done, end)
+        while self._live and self._live[0].segment.stop <= end:
+            live = self._live.pop(0)
+            Path(live.segment.path).unlink()
+            for name in live.identities:
+                if name is not None:
+                    self._known.pop(name, None)
+        self._forget_old()
+
+    def lose_channel(self) -> None:
+        """Take the rows held for unacknowledged: their delivery tags died with the channel."""
+        for live in self._live:
+            self._remember(live.segment, load(live.segment))
+        self._live = []
+
+    def find(self, start: int, stop: int) -> list[Slice]:
+        """Where the rows `start` to `stop` are."""
+        held = [*self._old, *(live.segment for live in self._live)]
+        return slices(held, start, stop)
+
+    def close(self) -> None:
+        """Let another process have the spool."""
+        self._lock_file.close()
+
+    def _remember(self, segment: Segment, rows: pa.RecordBatch) -> None:
+        fields = (rows.column(name).to_pylist() for name in ("message_id", "producer", "sequence"))
+        names = [identity(*row) for row in zip(*fields, strict=True)]
+        for number, name in enumerate(names, segment.first):
+            if name is not None:
+                self._known.setdefault(name, number)
+        self._remembered_at = time.monotonic()
+        self._old.append(segment)
+        self._old_identities[segment.path] = {name for name in names if name is not None}
+
+    def _forget_old(self) -> None:
+        # An old segment is of use while a batch may still read it or a copy of one of its rows may still come.
+        is_late = time.monotonic() - self._remembered_at > _REMEMBER_SECONDS
+        kept = []
+        for segment in self._old:
+            names = self._old_identities.get(segment.path, set())
+            if segment.stop <= self._done and (is_late or self._known.keys().isdisjoint(names)):
+                Path(segment.path).unlink()
+                self._old_identities.pop(segment.path, None)
+            else:
+                kept.append(segment)
+        self._old = kept
+
+    def _set_id(self, spool_id: str) -> None:
+        self._id_path.write_text(spool_id)
+        sync_folder(self.folder)
+
+    def _lock(self) -> BinaryIO:
+        file = (self.folder / "lock").open("wb")
+        give_up_at = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            except BlockingIOError as fault:
+                if time.monotonic() > give_up_at:
+                    file.close()
+                    raise AdaptorError(
+                        f"spoolDir: {self.folder} is in use by another query; give each a folder of its own",
+                        target="RabbitMQ spool",
+                    ) from fault
+            time.sleep(0.1)
