@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jars with all they need, out of Maven's repository, fetched once by the Ivy that comes with Spark.
+
+A folder of jars appears whole or not at all: it is filled under another name and renamed. Ivy checks every file
+against its published checksum. Where the repository is another than Maven Central, PENSTOCK_IVY_SETTINGS names an
+ivysettings.xml, as Spark's ``spark.jars.ivySettings`` does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from penstock.adaptors.spark.installation import SparkInstallation
+from penstock.errors import ClusterError, ConfigurationError
+
+SETTINGS_VARIABLE = "PENSTOCK_IVY_SETTINGS"
+_TIMEOUT_SECONDS = 900.0
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir={cache}/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="penstock" module="fetched"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{lines}
+  </dependencies>
+</ivy-module>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """One artifact: ``group:artifact:version``."""
+
+    group: str
+    artifact: str
+    version: str
+
+    @classmethod
+    def parse(cls, text: str, field: str) -> Coordinate:
+        """Read ``group:artifact:version``."""
+        parts = text.strip().split(":")
+        if len(parts) != 3 or not all(parts):
+            raise ConfigurationError(f"{field}: {text.strip()!r} is not group:artifact:version", field=field)
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+class NotFetchedError(ClusterError):
+    """Jars could not be fetched; `missing` names those that the repository does not have."""
+
+    def __init__(self, message: str, missing: Sequence[str]) -> None:
+        super().__init__(message, target="Maven repository", retryable=not missing)
+        self.missing = tuple(missing)
+
+
+def fetch_jars(
+    wanted: Sequence[Coordinate],
+    folder: Path,
+    *,
+    overrides: Sequence[Coordinate] = (),
+    tell: Callable[[str], None] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> list[Path]:
+    """Give the jars in `folder`; fetch them first, with their dependencies, if the folder is not there.
+
+    Parameters
+    ----------
+    wanted, overrides
+        What is wanted, and dependencies whose version is set whatever else asks for another.
+    tell
+        Is told what is fetched and how far it is; nothing is told when all is there.
+
+    Raises
+    ------
+    NotFetchedError
+        The repository cannot be reached, or has not got it. The folder is not there then.
+    ConfigurationError
+        Spark or Java is missing, or the cache folder cannot be written to.
+    """
+    if not folder.is_dir():
+        say = tell or (lambda _: None)
+        with _alone(folder):
+            if not folder.is_dir():  # somebody else may have fetched it while we waited
+                _fetch(wanted, overrides, folder, say, environment)
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch(
+    wanted: Sequence[Coordinate],
+    overrides: Sequence[Coordinate],
+    folder: Path,
+    tell: Callable[[str], None],
+    environment: Mapping[str, str],
+) -> None:
+    spark = SparkInstallation.find(environment)
+    ivy = sorted((spark.home / "jars").glob("ivy-*.jar"))
+    if not ivy:
+        raise ConfigurationError(f"pyspark: {spark.home}/jars holds no Ivy; install PySpark anew", field="pyspark")
+    tell(f"fetching {', '.join(str(one) for one in wanted)} and what it needs, once, into {folder}")
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        work = Path(temporary)
+        settings = _settings_file(work, environment)
+        (work / "ivy.xml").write_text(_MODULE.format(lines=_dependency_lines(wanted, overrides)))
+        jars = work / "jars"
+        command = [
+            str(spark.java.program), "-XX:-UsePerfData", "-Xmx256m", "-jar", str(ivy[-1]), "-settings", str(settings),
+            "-ivy", str(work / "ivy.xml"), "-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]"),
+        ]  # fmt: skip
+        _run_ivy(command, wanted, tell)
+        try:
+            jars.rename(folder)
+        except OSError as fault:
+            raise NotFetchedError(f"{folder}: cannot be made: {fault}", ()) from fault
+    tell(f"fetched {len(list(folder.glob('*.jar')))} jars")
+
+
+def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[str], None]) -> None:
+    last: deque[str] = deque(maxlen=12)
+    missing: list[str] = []
+    fetched = 0
+    # Output is read as it comes, for the progress; the watchdog is Ivy's own end or the timer's.
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace")  # fmt: skip
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            for line in output:
+                if line.strip():
+                    last.append(line.strip())
+                if "[SUCCESSFUL ]" in line:
+                    fetched += 1
+                    if fetched % 10 == 0:
+                        tell(f"{fetched} files fetched")
+                if ": not found" in line and line.strip().startswith("::"):
+                    missing.append(line.strip().lstrip(": ").removesuffix(": not found"))
+        code = process.wait(_TIMEOUT_SECONDS)
+    except BaseException:  # Ctrl-C too: the JVM does not outlive us
+        process.kill()
+        process.wait()
+        raise
+    if code != 0:
+        names = ", ".join(str(one) for one in wanted)
+        if missing:
+            said = f"the Maven repository has not got {', '.join(missing)}"
+        else:
+            said = "the Maven repository cannot be reached, or did not answer as expected"
+        raise NotFetchedError(
+            f"{names}: {said}. Is this machine on the network? Another repository can be named by an "
+            f"ivysettings.xml in {SETTINGS_VARIABLE}. Ivy's last words:\n" + "\n".join(last),
+            missing,
+        )
+
+
+def _settings_file(work: Path, environment: Mapping[str, str]) -> Path:
+    chosen = environment.get(SETTINGS_VARIABLE)
+    if chosen:
+        if not Path(chosen).is_file():
+            raise ConfigurationError(
+                f"{SETTINGS_VARIABLE}: there is no file {chosen}; unset it, or give an ivysettings.xml",
+                field=SETTINGS_VARIABLE,
+            )
+        return Path(chosen).absolute()
+    settings = work / "ivysettings.xml"
+    settings.write_text(_SETTINGS.format(cache=quoteattr(str(work / "cache"))))
+    return settings
+
+
+def _dependency_lines(wanted: Sequence[Coordinate], overrides: Sequence[Coordinate]) -> str:
+    lines = [
+        f"    <dependency org={quoteattr(one.group)} name={quoteattr(one.artifact)} rev={quoteattr(one.version)} "
+        'conf="default->default(runtime)"/>'
+        for one in wanted
+    ]
+    lines += [
+        f"    <override org={quoteattr(one.group)} module={quoteattr(one.artifact)} rev={quoteattr(one.version)}/>"
+        for one in overrides
+    ]
+    return "\n".join(lines)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two runs that start at once fetch once."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = (folder.parent / f".{folder.name}.lock").open("w")
+    except OSError as fault:
+        raise ConfigurationError(
+            f"PENSTOCK_CACHE: {folder.parent} cannot be written to ({fault.strerror}); name another folder in it",
+            field="PENSTOCK_CACHE",
+        ) from fault
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
