@@ -19,6 +19,7 @@ Of `n` executors that serve records one by one each has a queue of its own and g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -143,6 +144,10 @@ def predict(
     wanted = tuple(check_probability(float(p)) for p in percentiles)
     if not allocations:
         return []
+    if not 0.0 <= errors < math.inf:
+        raise ConfigurationError(
+            f"errors: {errors:g} is no number of standard errors; give 0 or more, such as 2", field="errors"
+        )
     moves = (0.0, -errors, errors) if _is_uncertain(demand) and errors else (0.0,)
     question = _Question(workload, allocations, wanted, moves, model, progress or (lambda _: None))
     answers = _solve_batches(question, demand) if isinstance(demand, BatchDemand) else _solve_records(question, demand)

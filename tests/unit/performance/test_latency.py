@@ -211,3 +211,11 @@ def test_bad_input_is_refused_by_name(changed: dict[str, Any], named: str) -> No
     arguments: dict[str, Any] = {"workload": WORKLOAD, "demand": DEMAND, "allocations": ALLOCATIONS, **changed}
     with pytest.raises(ConfigurationError, match=named):
         predict(**arguments)
+
+
+@pytest.mark.parametrize("errors", [float("nan"), float("inf"), -1.0])
+def test_a_reach_that_is_no_number_is_refused(errors: float) -> None:
+    """The bounds reach a finite number of standard errors, not below 0; the message names the field and the fix."""
+    with pytest.raises(ConfigurationError, match=r"errors: .* give 0 or more") as refused:
+        predict(WORKLOAD, DEMAND, [Allocation(1)], errors=errors)
+    assert refused.value.field == "errors"
