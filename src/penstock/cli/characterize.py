@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_folder, check_picture
 from penstock.cli.trace_options import in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
@@ -107,9 +108,8 @@ def _streams(traces: Sequence[Path]) -> dict[str, Path]:
 def _check_outputs(output: Path | None, plot: Path | None) -> None:
     from penstock.errors import ConfigurationError
 
-    for name, path in (("--output", output), ("--plot", plot)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigurationError(f"{name}: {path.parent} is no folder; make it first", field=name)
+    check_picture(plot)
+    check_folder(output, "--output")
     if output is not None and output.suffix not in (".parquet", ".csv"):
         raise ConfigurationError(f"--output: {output} is neither .parquet nor .csv; name it so", field="--output")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_folder, check_picture
 from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
     from penstock.ports import FloatArray
     from penstock.workload import FitResult
+
+_WHY_FIRST = (
+    "The best has not the least loss: the trace cannot be told from a Poisson process, so what others fit is chance."
+)
 
 
 @click.command(short_help="Fit arrival processes (MAPs) to a trace.")
@@ -48,6 +53,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
     FILE holds one number per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz), or is a public
     trace in its own form. The processes come best first; "response" is the mean response time of the trace in a queue
     with Erlang service at that load, and how far off each process predicts it. Matrices are per second.
+    "loss" is misfit plus a price per state; the least comes first, unless the trace cannot be told from Poisson.
 
     --json prints one object: trace (n, mean, scv, skewness, acf from lag 1), maps (best first; each with D0, D1,
     states, loss, mean, scv, skewness, acf) and seconds. The file --map writes is an object with D0 and D1.
@@ -65,9 +71,8 @@ def fit(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError, NotReadyError
     from penstock.workload import fit_maps
 
-    for name, path in (("--plot", plot), ("--map", map_file)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigurationError(f"{name}: {path.parent} is no folder; make it first", field=name)
+    check_picture(plot)
+    check_folder(map_file, "--map")
     with in_command_words():
         with progress_bar(f"reading {file.name}") as progress:
             iats = read_window(file, reading_of(options, seed), skip=skip, size=window, progress=progress)
@@ -78,15 +83,18 @@ def fit(  # noqa: PLR0917 - click passes them by name
                 f"trace: {file}: {fault}; give a longer trace, a larger --window or a smaller --skip", field="trace"
             ) from fault
     console = words_console(as_json)
-    console.print(_heading(file, skip, result), markup=False)
+    heading = _heading(file, skip, result)
+    console.print(heading, markup=False)
     console.print(fit_table(result))
+    if result.maps[0].loss > min(fitted.loss for fitted in result.maps):
+        console.print(_WHY_FIRST, markup=False)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     if map_file is not None:
         _write_map(map_file, result)
         console.print(f"best process: {map_file}", markup=False)
     if plot is not None:
-        _write_picture(plot, iats, result)
+        _write_picture(plot, iats, result, heading)
         console.print(f"picture: {plot}", markup=False)
     if as_json:
         print_json(fit_document(result))
@@ -196,11 +204,11 @@ def _write_map(path: Path, result: FitResult) -> None:
         raise ConfigurationError(f"--map: {path} cannot be written: {fault.strerror}", field="--map") from fault
 
 
-def _write_picture(path: Path, iats: FloatArray, result: FitResult) -> None:
+def _write_picture(path: Path, iats: FloatArray, result: FitResult, title: str) -> None:
     from penstock.errors import ConfigurationError
     from penstock.evaluation.fit_pictures import fit_picture
 
     try:
-        path.write_bytes(fit_picture(iats, result))
+        path.write_bytes(fit_picture(iats, result, title))
     except OSError as fault:
         raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault

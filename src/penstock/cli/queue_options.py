@@ -209,12 +209,6 @@ def format_time(seconds: float) -> str:
     return format_seconds(seconds)
 
 
-def check_folder(path: Path | None, field: str = "--plot") -> None:
-    """Refuse an output file in a folder that is not there, before the work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise ConfigurationError(f"{field}: {path.parent} is no folder; make it first", field=field)
-
-
 def write_picture(path: Path, png: bytes) -> None:
     """Write what was drawn for `--plot`."""
     try:

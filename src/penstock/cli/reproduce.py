@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import progress_bar
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
     if name not in known:
         told = ", ".join(known) or f"none in {folder}; they are in the source tree: run it there, or give --experiments"
         raise ConfigurationError(f"NAME: no experiment is called {name!r}; there are {told}", field="NAME")
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise ConfigurationError(f"--plot: {plot.parent} is no folder; make it first", field="--plot")
+    check_picture(plot)
     experiment = load_experiment(folder / name)
     strange = sorted(set(traces) - {trace.name for trace in experiment.traces})
     if strange:

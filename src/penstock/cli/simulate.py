@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
 
 if TYPE_CHECKING:
@@ -87,12 +88,15 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     from penstock.evaluation.simulation import simulate as run
     from penstock.units import parse_seconds
 
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise ConfigurationError(f"--plot: {plot.parent} is no folder; make it first", field="--plot")
+    check_picture(plot)
     spec = load_pipeline(pipeline)
     wanted = spec.objectives if objective is None else _objective(objective)
     chosen = [simulated_policy(text) for text in policies]
     looks = None if interval is None else parse_seconds(interval, "--interval")
+    if looks == 0.0:
+        raise ConfigurationError(
+            f"--interval: {interval!r} is no time between two looks; give one above 0, such as 1s", field="--interval"
+        )
     path_objectives(spec.pipeline, wanted)  # what is impossible needs no reading
     with in_command_words(), progress_bar(f"reading {file.name}") as progress:
         times = arrival_times(file, reading_of(options, seed), records, progress)
@@ -105,10 +109,11 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))
     console = words_console(as_json)
-    console.print(_heading(file, spec.pipeline.name, float(times[-1]), results[0]), markup=False)
+    heading = _heading(file, spec.pipeline.name, float(times[-1]), results[0])
+    console.print(heading, markup=False)
     console.print(results_table(results))
     if plot is not None:
-        _write_picture(plot, times, results)
+        _write_picture(plot, times, results, heading)
         console.print(f"picture: {plot}", markup=False)
     if as_json:
         documents = [result.to_json() for result in results]
@@ -185,11 +190,11 @@ def _heading(file: Path, name: str, span: float, result: SimulationResult) -> st
     return f"{told}; objective {objectives}"
 
 
-def _write_picture(path: Path, times: FloatArray, results: Sequence[SimulationResult]) -> None:
+def _write_picture(path: Path, times: FloatArray, results: Sequence[SimulationResult], title: str) -> None:
     from penstock.errors import ConfigurationError
     from penstock.evaluation.simulation_pictures import simulation_picture
 
     try:
-        path.write_bytes(simulation_picture(times, results))
+        path.write_bytes(simulation_picture(times, results, title))
     except OSError as fault:
         raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault

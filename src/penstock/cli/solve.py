@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
     arrivals_of,
-    check_folder,
     format_time,
     parse_percentiles,
     parse_service,
@@ -226,7 +226,7 @@ class _Asked:
     ) -> None:
         from penstock.errors import ConfigurationError
 
-        check_folder(plot)
+        check_picture(plot)
         for field, value in (("--percentiles", percentiles), ("--plot", plot)):
             if value is not None and not has_distribution:
                 raise ConfigurationError(
@@ -278,7 +278,9 @@ class _Asked:
         if self._plot is not None:
             from penstock.evaluation.queue_pictures import distribution_picture
 
-            title = f"{self._queue}: {told}\n{service}; utilisation {answer.utilisation:.3g}"
+            file = click.get_current_context().params.get("map_file")
+            named = self._queue if file is None else f"{self._queue}, {file.name}"
+            title = f"{named}: {told}\n{service}; utilisation {answer.utilisation:.3g}"
             write_picture(self._plot, distribution_picture(answer, list(wanted.values()), title))
             console.print(f"picture: {self._plot}", markup=False)
         if self._as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.errors import debug_option, json_option
+from penstock.cli.output_files import check_trace
 from penstock.cli.trace_options import KINDS, UNITS, in_command_words, progress_bar, reading_of, trace_options
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ def cut(  # noqa: PLR0917 - click passes them by name
         )
     start = 0.0 if from_time is None else parse_seconds(from_time, "--from")
     stop = None if until is None else parse_seconds(until, "--until")
+    if stop is not None and stop <= start:
+        begins = "the beginning" if from_time is None else f"--from {from_time}"
+        raise ConfigurationError(
+            f"--until: {until} is not after {begins}, so nothing would be left; give a later --until", field="--until"
+        )
 
     def part(arrivals: Arrivals) -> Arrivals:
         if by_time:
@@ -168,6 +174,7 @@ def sample(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError
     from penstock.units import parse_rate, parse_seconds
 
+    check_trace(output)
     with in_command_words():
         process = load_map(map_file)
         if rate is not None:
@@ -188,7 +195,8 @@ def _rewrite(
     from penstock.arrivals import load_trace
     from penstock.errors import ConfigurationError
 
-    if output.exists() and output.samefile(file):
+    check_trace(output)
+    if file.exists() and output.exists() and output.samefile(file):
         raise ConfigurationError(f"OUTPUT: {output} is the trace itself; give another name", field="OUTPUT")
     reading = reading_of(options, options.pop("seed"))
     with in_command_words():

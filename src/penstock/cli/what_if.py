@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.errors import FAILED, debug_option, json_option
+from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
-    check_folder,
     parse_executors,
     parse_percentiles,
     parse_service,
@@ -93,6 +93,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     Streaming's default), or --service for records one by one (real-time mode). The value shown is the worst over the
     fitted processes; the bounds span all of them and twice the standard error of the demand. Cost is executors times
     CPU share. An allocation that cannot keep up is saturated: its latency grows without end.
+    Exit code 1: an --objective is given and no allocation meets it; all else is told all the same.
 
     --json prints one object: objective, model, arrival_rate, allocations (by cost; each with executors, cpu_share,
     cost, stable, utilisation, mean, percentiles, bounds, meets), chosen (null: none) and reason. Infinite is null.
@@ -108,7 +109,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     from penstock.performance.latency import predict
     from penstock.records import Allocation
 
-    check_folder(plot)
+    check_picture(plot)
     demand, goal = _demand(options), _objective(objective, model)
     wanted = parse_percentiles(percentiles or "0.5,0.95,0.99")
     asked = sorted({*wanted.values(), *_probability_of(goal)})
@@ -136,6 +137,8 @@ def what_if(  # noqa: PLR0917 - click passes them by name
         console.print(f"picture: {plot}", markup=False)
     if as_json:
         print_json(document_of(predictions, goal, choice, [one.rate for one in maps]))
+    if objective is not None and choice.chosen is None:
+        click.get_current_context().exit(FAILED)
 
 
 def _objective(text: str | None, model: str) -> Objective:

@@ -159,6 +159,7 @@ def _verdict(one: Prediction, objective: Objective) -> str:
 def _none_will_do(predictions: Sequence[Prediction], objective: Objective, told: Callable[[Prediction], str]) -> str:
     if not any(one.is_stable for one in predictions):
         best = min(predictions, key=lambda one: one.utilisation.value)
-        return f"none keeps up: even {best.allocation} is {told(best)}; allow more executors, or make records cheaper"
+        words = f"none keeps up: even {best.allocation} is {told(best)}; allow more executors, or make records cheaper"
+        return words if objective.statistic is None else f"none meets {objective}: {words}"
     best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
-    return f"none meets {objective}: the best is {best.allocation}: {told(best)}"
+    return f"none meets {objective}: the best is {best.allocation}: {told(best)}; allow more executors or a longer time"

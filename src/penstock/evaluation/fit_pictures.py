@@ -28,7 +28,7 @@ _TIME_UNITS = ((86_400.0, "days"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-
 _LOG_FROM = 30  # largest over smallest: below it a straight axis from 0 tells more
 
 
-def fit_picture(iats: FloatArray, result: FitResult) -> bytes:
+def fit_picture(iats: FloatArray, result: FitResult, title: str = "") -> bytes:
     """Draw a window and its fits as PNG: rate over time, CDF, autocorrelation and dispersion of counts."""
     import matplotlib as mpl
 
@@ -38,6 +38,8 @@ def fit_picture(iats: FloatArray, result: FitResult) -> bytes:
         _draw_cdf(panels[1], iats, result)
         _draw_correlation(panels[2], result)
         _draw_dispersion(panels[3], result)
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=10, parse_math=False, wrap=True)
         handles, labels = panels[1].get_legend_handles_labels()
         order = [0, *range(len(handles) - 1, 0, -1)]  # drawn last, the best is named first
         figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside lower center", ncols=6)

@@ -99,6 +99,12 @@ class PipelineStream(StrictPart):
     selectivity: float = Field(default=1.0, gt=0, description="the part of the records that this stream carries")
 
 
+def _some_streams(value: tuple[PipelineStream, ...]) -> tuple[PipelineStream, ...]:
+    if not value:
+        raise ValueError('there are none, so nothing would arrive; give at least one, such as "arrivals -> parser"')
+    return value
+
+
 class PathBound(StrictPart):
     """The objective of one path."""
 
@@ -106,14 +112,15 @@ class PathBound(StrictPart):
     objective: Bound = Field(description="latency bound, such as `p95: 500ms`")
 
 
+Streams = Annotated[tuple[Annotated[PipelineStream, BeforeValidator(_stream)], ...], AfterValidator(_some_streams)]
+
+
 class PipelineSettings(StrictPart):
     """A pipeline to simulate."""
 
     name: Name = Field(default="pipeline", description="name of the pipeline")
     operators: tuple[PipelineOperator, ...] = Field(min_length=1, description="the pipeline's operators")
-    streams: tuple[Annotated[PipelineStream, BeforeValidator(_stream)], ...] = Field(
-        min_length=1, description="what joins them: `a -> b`, or `{from: a, to: b, selectivity: 0.5}`"
-    )
+    streams: Streams = Field(description="what joins them: `a -> b`, or `{from: a, to: b, selectivity: 0.5}`")
     levels: Levels = Field(default=DEFAULT_LEVELS, description="CPU shares of every operator, rising")
     objective: Bound = Field(default_factory=dict, description="latency bound of every path: mean, p50, p95 or p99")
     objectives: tuple[PathBound, ...] = Field(default=(), description="bounds of single paths, before `objective`")

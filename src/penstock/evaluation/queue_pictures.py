@@ -33,7 +33,7 @@ def distribution_picture(answer: Response, percentiles: Sequence[float], title: 
 
     with mpl.rc_context(STYLE):
         figure, (within, beyond) = _figure(2, (10.0, 4.2))
-        figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK, parse_math=False)
         if answer.is_stable:
             _draw_distribution(within, beyond, answer, sorted(percentiles))
             figure.legend(loc="outside lower center", ncols=6)
@@ -62,7 +62,7 @@ def allocations_picture(
     with mpl.rc_context(STYLE):
         figure, (axes,) = _figure(1, (9.0, 5.0))
         if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK)
+            figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK, parse_math=False)
         bound = None if objective is None or objective.statistic != statistic else objective.seconds
         low, high = _limits(predictions, statistic, bound)
         top = high * (high / low) ** 0.12  # the strip: an eighth of the height

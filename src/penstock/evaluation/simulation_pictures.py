@@ -23,7 +23,7 @@ _MOST_PATHS = 4
 _RATE_BINS = 300
 
 
-def simulation_picture(times: FloatArray, results: Sequence[SimulationResult]) -> bytes:
+def simulation_picture(times: FloatArray, results: Sequence[SimulationResult], title: str = "") -> bytes:
     """Draw results of the same trace as PNG; of many paths those nearest to their bounds, and the title says so."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -41,8 +41,11 @@ def simulation_picture(times: FloatArray, results: Sequence[SimulationResult]) -
         panels[-1].set_xlim(0, max(result.seconds for result in results) or 1.0)
         panels[-1].set_xlabel("time since the first arrival (s)")
         left = len(results[0].paths) - len(shown)
+        told = [title] if title else []
         if left:
-            figure.suptitle(f"{left} more paths are farther from their bounds", x=0.01, ha="left", fontsize=9)
+            told.append(f"{left} more paths are farther from their bounds")
+        if told:
+            figure.suptitle("\n".join(told), x=0.01, ha="left", fontsize=10, parse_math=False, wrap=True)
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
         file = io.BytesIO()

@@ -121,6 +121,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
         ("1\n", ["--as", "counts", "--period", "soon"], "--period: cannot read 'soon'"),
         ("1\n", ["--best", "0"], "0 is not in the range"),
         ("1\n", ["--plot", "none/x.png"], "--plot: none is no folder; make it first"),
+        ("1\n", ["--plot", "x.pdf"], "--plot: x.pdf is no name of a picture; pictures are drawn as .png"),
         ("1\n", ["--map", "none/x.json"], "--map: none is no folder; make it first"),
     ],
 )  # fmt: skip
@@ -165,3 +166,16 @@ def test_the_options_name_every_kind_and_format() -> None:
     """The choices, written out so that --help loads nothing, are those the loaders know."""
     assert ("auto", "plain", *TRACE_FORMATS) == trace_options.FORMATS
     assert trace_options.KINDS == KINDS
+
+
+def test_a_best_process_without_the_least_loss_says_why(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """Where Poisson comes first though others fit closer, one line tells; where the least loss is first, none does."""
+    rng, told = np.random.default_rng(4), []
+    for count in (3000, 2000):
+        path = tmp_path / "poisson.txt"
+        path.write_text("".join(f"{t:.9f}\n" for t in rng.exponential(1.0, count).tolist()))
+        result = invoke("fit", str(path), "--as", "iats", "--best", "3", "--max-states", "4", "--json")
+        losses = [one["loss"] for one in json.loads(result.stdout)["maps"]]
+        told.append("The best has not the least loss" in result.stderr)
+        assert told[-1] == (losses[0] > min(losses))
+    assert told == [False, True]

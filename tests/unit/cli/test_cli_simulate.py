@@ -101,6 +101,17 @@ def test_kinds_and_units_give_the_same_run(
         (["--objective", "p95=1", "--policy", "clever"], PIPELINE, "unknown policy"),
         (["--objective", "p95=1", "--interval", "0s"], PIPELINE, "interval"),
         (
+            ["--objective", "p95=1", "--policy", "static", "--interval", "0"],
+            PIPELINE,
+            "--interval: '0' is no time between two looks; give one above 0",
+        ),
+        (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is no name of a picture"),
+        (
+            ["--objective", "p95=1"],
+            PIPELINE[: PIPELINE.index("streams")] + "streams: []\n",
+            'streams: there are none, so nothing would arrive; give at least one, such as "arrivals -> parser"',
+        ),
+        (
             ["--objective", "p95=1"],
             PIPELINE.replace("parser -> matcher", "matcher -> parser, parser -> matcher"),
             "cycle",
@@ -124,3 +135,19 @@ def test_bad_input_is_told_and_nothing_is_run(
     )
     assert result.exit_code == 2, result.output
     assert told in " ".join(result.stderr.split())
+
+
+def test_the_picture_names_trace_and_pipeline(
+    files: tuple[Path, Path], tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heading of the table is the title of the picture: trace, pipeline, records and objective."""
+    from matplotlib.figure import Figure
+
+    titles: list[str] = []
+    monkeypatch.setattr(Figure, "suptitle", lambda _, text, **__: titles.append(text))
+    result = invoke(
+        "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "static", "--records", "500",
+        "--objective", "p95=1", "--plot", str(tmp_path / "x.png"),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert titles[0].startswith("arrivals.txt on pipeline: 500 records")

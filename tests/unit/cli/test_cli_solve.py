@@ -183,6 +183,7 @@ def test_times_far_from_a_second_are_readable(invoke: Callable[..., Any]) -> Non
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "nan"), "--percentiles: nan is outside"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "x"), "--percentiles: cannot read 'x'"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--plot", "no/where.png"), "--plot: no is no folder"),
+        (("m-g-1", "--rate", "1", "--service", "exp:.1", "--plot", "x.jpg"), "--plot: x.jpg is no name of a picture"),
         (("micro-batch", "--rate", "1", "--fixed", "-1", "--per-record", "1ms"), "--fixed"),
         (("micro-batch", "--rate", "1", "--fixed", "0", "--per-record", "0"), "a batch must take some time"),
         (("micro-batch", "--rate", "1", "--fixed", "1", "--per-record", "1ms", "--trigger", "0"), "--trigger: '0'"),

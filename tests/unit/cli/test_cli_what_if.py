@@ -117,13 +117,20 @@ def test_without_an_objective_the_cheapest_that_keeps_up_is_chosen(maps: str, in
 
 @pytest.mark.parametrize(("service", "told"), [("exp:10ms", "none meets p50 <= 1 ms"), ("exp:10s", "none keeps up")])
 def test_that_none_will_do_is_an_answer(maps: str, invoke: Callable[..., Any], service: str, told: str) -> None:
-    """Exit code 0; the best there is, and why it is not enough."""
+    """Exit code 1, and all is told: that the objective is missed, the best there is, and why it is not enough."""
     common = ("what-if", "--map", maps, "--service", service, "--objective", "p50=1ms")
     result = invoke(*common)
-    assert result.exit_code == 0, result.output
-    assert told in " ".join(result.stdout.split())
-    assert "4 executors x 100% CPU" in " ".join(result.stdout.split())
-    assert strict(invoke(*common, "--json").stdout)["chosen"] is None
+    assert result.exit_code == 1, result.output
+    words = " ".join(result.stdout.split())
+    assert told in words
+    assert "none meets p50 <= 1 ms" in words
+    assert "4 executors x 100% CPU" in words
+    assert "allow more executors" in words
+    as_json = invoke(*common, "--json")
+    assert as_json.exit_code == 1
+    assert strict(as_json.stdout)["chosen"] is None
+    if told == "none keeps up":  # asked for nothing, it has failed at nothing
+        assert invoke("what-if", "--map", maps, "--service", service).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -148,6 +155,10 @@ def test_that_none_will_do_is_an_answer(maps: str, invoke: Callable[..., Any], s
         (("--service", "exp:1", "--speed", "0"), "--speed: 0 must be positive"),
         (("--fixed", "1", "--per-record", "1ms", "--model", "gi/g/1"), "gi/g/1 has no form for micro-batches"),
         (("--service", "exp:1", "--plot", "no/where.png"), "--plot: no is no folder"),
+        (
+            ("--service", "exp:1", "--plot", "x.svg"),
+            "--plot: x.svg is no name of a picture; pictures are drawn as .png",
+        ),
     ],
 )
 def test_bad_input_names_the_option_and_the_way_out(

@@ -48,3 +48,12 @@ def test_windows_over_time_can_be_drawn(settings: WindowSettings) -> None:
     rows = [row for name in ("a$b", "c") for row in characterize_gaps(name, gaps, settings)]
     assert burstiness_picture(rows).startswith(b"\x89PNG")
     assert burstiness_picture(rows[:1]).startswith(b"\x89PNG")
+
+
+def test_the_title_names_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of the trace stands above the picture, letter by letter."""
+    titles: list[tuple[str, bool]] = []
+    monkeypatch.setattr(Figure, "suptitle", lambda _, text, **how: titles.append((text, how["parse_math"])))
+    iats = RNG.exponential(1e-3, 600)
+    fit_picture(iats, fit_maps(iats, best=1, max_states=2), "costs_$a$.txt: 600 inter-arrival times")
+    assert titles == [("costs_$a$.txt: 600 inter-arrival times", False)]
