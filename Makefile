@@ -10,9 +10,9 @@ STAMP := .venv/.penstock-installed
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## virtual environment, pinned dependencies, Java 17 or newer
+setup: $(STAMP) ## virtual environment, pinned dependencies, Java 17 or newer, RabbitMQ
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh scripts/rabbitmq.sh
 	@bash scripts/setup.sh
 	@touch $@
 
