@@ -37,6 +37,17 @@ def write_times(folder: Path, first: int, times_us: NDArray[np.int64]) -> None:
             _path(folder, file_number - KEPT_FILES).unlink(missing_ok=True)
 
 
+def cut_times(folder: Path, number: int) -> None:
+    """Forget the instants of the records from `number` on."""
+    file_number, place = divmod(number, PER_FILE)
+    for path in folder.glob("times-*.bin"):
+        if path == _path(folder, file_number) and place:
+            with path.open("r+b") as file:
+                file.truncate(min(place * _BYTES, path.stat().st_size))
+        elif path >= _path(folder, file_number):
+            path.unlink()
+
+
 def read_times(folder: Path, start: int, stop: int) -> NDArray[np.int64] | None:
     """The instants of the records `start` to `stop`; None where one is not known (any more)."""
     parts = []

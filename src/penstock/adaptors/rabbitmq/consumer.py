@@ -6,7 +6,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
@@ -58,7 +59,7 @@ class SpoolingConsumer:
         self._oldest_at = 0.0
         self._done = 0
         self._acknowledged = 0
-        self._fault: Exception | None = None
+        self._fault: AdaptorError | None = None
         self._link: BlockingConnection | None = None
         self._tag: str | None = None
         self._is_cancelled = False
@@ -125,11 +126,13 @@ class SpoolingConsumer:
             return self._spool.find(start, stop)
 
     def check(self) -> None:
-        """Raise what ended the consumer, if anything did."""
+        """Raise what ended the consumer, if anything did: the query would wait for ever."""
         with self._guard:
             fault = self._fault
         if fault is not None:
             raise fault
+        if self._thread is not None and not self._thread.is_alive() and not self._stopping.is_set():
+            raise AdaptorError("the RabbitMQ consumer has died; the driver's log says why", target="RabbitMQ")
 
     def stop(self) -> None:
         """Acknowledge what is done, close the connection and the spool."""
@@ -163,9 +166,6 @@ class SpoolingConsumer:
                 if not lost_at:
                     log.warning("%s; holding until it is back", fault)
                     lost_at = time.monotonic()
-            except Exception as fault:  # a full disk, say: told by `check`, or the query would wait for ever
-                self._end(fault)
-                return
             finally:
                 with self._guard:
                     self._link = None
@@ -196,7 +196,8 @@ class SpoolingConsumer:
             is_due = self._received and time.monotonic() - self._oldest_at >= _FLUSH_SECONDS
             if is_asked or is_due or len(self._received) >= ROWS_PER_SEGMENT:
                 messages, self._received = self._received, []
-                self._spool.append(messages)
+                with self._on_disk():
+                    self._spool.append(messages)
                 self._answer()
 
     def _acknowledge(self, channel: BlockingChannel) -> None:
@@ -210,7 +211,7 @@ class SpoolingConsumer:
             channel.basic_ack(tag, multiple=True)
             # An answer on the same channel says that the broker has seen the acknowledgement before it.
             channel.queue_declare(self._queue, passive=True)
-        with self._guard:
+        with self._guard, self._on_disk():
             self._spool.release(end)
             self._acknowledged = end
 
@@ -253,7 +254,19 @@ class SpoolingConsumer:
             with self._guard:
                 self._answer()  # it was just lost: the thread sees to that
 
-    def _end(self, fault: Exception) -> None:
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """Tell a full disk from a broker that is away: both are OSErrors."""
+        try:
+            yield
+        except OSError as fault:
+            raise AdaptorError(
+                f"spoolDir: {self._spool.folder} cannot be written ({fault}); what was not acknowledged is still in "
+                "RabbitMQ",
+                target="RabbitMQ spool",
+            ) from fault
+
+    def _end(self, fault: AdaptorError) -> None:
         log.error("the RabbitMQ source stops: %s", fault)
         with self._guard:
             self._fault = fault

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.adaptors.rabbitmq.arrival_file import write_times
+from penstock.adaptors.rabbitmq.arrival_file import cut_times, write_times
 from penstock.adaptors.rabbitmq.records import Message, as_batch, identity
 from penstock.adaptors.rabbitmq.spool_files import Segment, Slice, load, segments_in, slices, sync_folder, write_segment
 from penstock.errors import AdaptorError, ConfigurationError
@@ -110,6 +110,7 @@ class Spool:
                 continue
             Path(segment.path).unlink()
         sync_folder(self.folder)
+        cut_times(self.folder, start)
         self._old = []
         for segment in kept:
             self._remember(segment, load(segment))

@@ -224,3 +224,17 @@ def test_rows_have_the_schema_that_spark_is_told(opened: Spool) -> None:
     (batch,) = list(read(opened.find(0, 1)))
     assert batch.schema.field("arrival").type == pa.timestamp("us", tz="UTC")
     assert batch.to_pylist()[0]["published"] is None
+
+
+def test_dropped_rows_have_not_arrived(opened: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a restart drops are not counted as received: they are in the broker's queue again."""
+    monkeypatch.setattr(arrival_file, "PER_FILE", 4)
+    opened.append(_messages(range(10)))
+    opened.close()
+    times = SpoolArrivals(opened.folder)
+    assert times.arrived_by(1e9) == 10
+    for start in (6, 4, 0):
+        again = Spool(opened.folder)
+        again.begin(start)
+        again.close()
+        assert (times.arrived_by(1e9) or 0) == start
