@@ -27,5 +27,5 @@ if [ ! -x .venv/bin/python ]; then
   fi
 fi
 echo "penstock: installing pinned dependencies (a few minutes the first time: Spark is 400 MB)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,rabbitmq,report,dev]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,rabbitmq,kafka,report,dev]'
 echo "penstock: ready. Java: $JAVA_HOME"

@@ -11,6 +11,7 @@ from penstock.cli.doctor import doctor
 from penstock.cli.errors import PlainErrorsGroup
 from penstock.cli.explain import explain
 from penstock.cli.fit import fit
+from penstock.cli.kafka import kafka
 from penstock.cli.produce import produce
 from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
@@ -38,6 +39,7 @@ def main() -> None:
       penstock explain         why it did what it did
       penstock report          how it went, with pictures
       penstock run FILE        run and scale a pipeline of your own
+      penstock kafka start     a real Kafka broker on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
       penstock solve QUEUE     mean and percentiles of a queue's response time
@@ -48,6 +50,6 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, produce, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate, reproduce,
+    demo, run, kafka, produce, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate, reproduce,
 ):  # fmt: skip
     main.add_command(_command)

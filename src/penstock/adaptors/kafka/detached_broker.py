@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Kafka broker that outlives the command that started it: `penstock kafka start`, `stop` and `status`.
+
+Its folder names it: process, port and log. Only the process named there, told by pid and start time, is ever ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.adaptors.kafka.broker import wait_until_ready
+from penstock.adaptors.kafka.broker_home import BrokerHome
+from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.adaptors.kafka.distribution import fetch_kafka
+from penstock.adaptors.kafka.topics import Topic, Topics
+from penstock.adaptors.loopback import reserve_port
+from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.warden import MARK
+from penstock.adaptors.spark.java import find_java
+from penstock.errors import AdaptorError, ConfigurationError
+
+_HOST = "127.0.0.1"
+_NAME = "Kafka broker"
+_START_SECONDS = 90.0
+_STOP_SECONDS = 30.0
+_ASK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """How a broker is: `topics` is None, and `fault` says why, where it does not answer."""
+
+    folder: Path
+    pid: int | None
+    bootstrap_servers: str | None
+    topics: tuple[Topic, ...] | None
+    fault: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self.pid is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers a client."""
+        return self.topics is not None
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the broker of `penstock kafka` lives, unless the user names another folder."""
+    base = environment.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "penstock" / "kafka"
+
+
+class DetachedBroker:
+    """The broker of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.log = self.folder / "kafka.log"
+        self._identity = self.folder / "broker.json"
+        self._ports_file = self.folder / "ports.json"
+
+    def start(
+        self, *, port: int | None = None, heap: str = "320m", tell: Callable[[str], None] | None = None
+    ) -> BrokerStatus:
+        """Start it, if it does not run yet, on the port it had before or the given one; wait until it answers.
+
+        Raises
+        ------
+        ConfigurationError
+            A value is wrong, Java is missing, or it runs already on another port.
+        ClusterError
+            The jars cannot be fetched or it did not come up; then it does not run.
+        """
+        with self._alone():
+            running = self._process()
+            before = self._ports()
+            if running is not None:
+                if port is not None and before is not None and before[0] != port:
+                    raise ConfigurationError(
+                        f"--port: the broker of {self.folder} runs already, on port {before[0]}; stop it first: "
+                        "penstock kafka stop",
+                        field="--port",
+                    )
+                return self.status()
+            home = BrokerHome(self.folder, fetch_kafka(tell), find_java(), host=_HOST, heap=heap)
+            self._bring_up(home, port, before)
+        return self.status()
+
+    def stop(self) -> int | None:
+        """End it in good order, data kept; give the pid it had, None where it did not run."""
+        process = self._process()
+        if process is None:
+            return None
+        process.stop(grace_seconds=_STOP_SECONDS)
+        self._identity.unlink(missing_ok=True)
+        return process.pid
+
+    def status(self) -> BrokerStatus:
+        """How it is now."""
+        process, ports = self._process(), self._ports()
+        if process is None or ports is None:
+            return BrokerStatus(self.folder, None, None, None)
+        servers = f"{_HOST}:{ports[0]}"
+        try:
+            topics = tuple(Topics(KafkaConnection(servers), timeout_seconds=_ASK_SECONDS).all())
+        except AdaptorError as fault:
+            return BrokerStatus(self.folder, process.pid, servers, None, str(fault))
+        return BrokerStatus(self.folder, process.pid, servers, topics)
+
+    def _bring_up(self, home: BrokerHome, port: int | None, before: tuple[int, int] | None) -> None:
+        wanted = port or (before[0] if before is not None else 0)
+        with reserve_port(_HOST, wanted, "--port") as first, reserve_port(_HOST, 0, "--port") as other:
+            ports = (first.getsockname()[1], other.getsockname()[1])
+            home.prepare(*ports)
+            self._ports_file.write_text(json.dumps(ports), encoding="utf-8")
+            # A warden's mark would make it that warden's to end.
+            env = {name: value for name, value in os.environ.items() if name != MARK}
+            process = DetachedProcess.start(
+                _NAME, home.command(), log=home.log, env=env, cwd=self.folder, identity=self._identity
+            )
+            try:
+                wait_until_ready(KafkaConnection(f"{_HOST}:{ports[0]}"), process, _START_SECONDS)
+            except BaseException:  # Ctrl-C too: what did not come up is not left behind
+                process.stop()
+                self._identity.unlink(missing_ok=True)
+                raise
+
+    def _process(self) -> DetachedProcess | None:
+        return DetachedProcess.adopt(_NAME, log=self.log, identity=self._identity)
+
+    def _ports(self) -> tuple[int, int] | None:
+        try:
+            first, other = json.loads(self._ports_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            return None
+        return (first, other) if isinstance(first, int) and isinstance(other, int) else None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two starts at once give one broker."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / ".lock").open("w")
+        except OSError as fault:
+            raise ConfigurationError(
+                f"--folder: {self.folder} cannot be used: {fault.strerror}; give a folder that may be written to",
+                field="--folder",
+            ) from fault
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offsets as Spark's Kafka source writes them in a progress: ``{"topic": {"0": 17, "1": 4}}``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
+def parse_offsets(text: str | None) -> dict[Partition, int] | None:
+    """For each partition the first offset that is not done; None where the text is not a Kafka source's.
+
+    Examples
+    --------
+    >>> parse_offsets('{"clicks": {"0": 17, "1": 4}}')
+    {('clicks', 0): 17, ('clicks', 1): 4}
+    >>> parse_offsets('{"logOffset": 3}') is None
+    True
+    """
+    try:
+        topics = json.loads(text) if text else None
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(topics, dict) or not topics:
+        return None
+    found: dict[Partition, int] = {}
+    for topic, partitions in topics.items():
+        if not isinstance(partitions, dict):
+            return None
+        for number, offset in partitions.items():
+            if not (number.isdigit() and isinstance(offset, int) and offset >= 0):
+                return None
+            found[topic, int(number)] = offset
+    return found
+
+
+def render_offsets(offsets: Mapping[Partition, int]) -> str:
+    """The same as text, as ``startingOffsets`` takes it."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        topics.setdefault(topic, {})[str(number)] = offset
+    return json.dumps(topics)

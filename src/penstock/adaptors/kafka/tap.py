@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tap: a light consumer that reads when a topic's records came, beside the pipeline, and nothing else.
+
+It takes the partitions for itself, joins no group and commits nothing, so nobody else notices it. Payloads are
+dropped as they come. Above `max_rate` it samples: the first `max_rate` records of each second are read, the rest of
+the second is passed over; what lies between is interpolated, and answers say so.
+
+A broker that goes away is waited for: `fault` says so meanwhile, and reading goes on where it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
+from penstock.adaptors.kafka.offsets import Partition
+from penstock.adaptors.kafka.record_times import RangeTimes, RecordTimes
+from penstock.adaptors.kafka.topics import Topics
+from penstock.errors import ConfigurationError, MetricSourceError
+from penstock.ports import FloatArray
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+_READ_AT_ONCE = 2000
+_POLL_SECONDS = 0.1
+_ASK_SECONDS = 2.0
+_CLIENT: Mapping[str, str | int | float | bool] = {
+    "group.id": "penstock-tap",
+    # A little at a time: what is fetched is held once, for as long as it takes to read two numbers of it.
+    "queued.max.messages.kbytes": 4096,
+    "queued.min.messages": 4000,
+    "fetch.max.bytes": 4 << 20,
+    "fetch.wait.max.ms": 100,
+    "auto.offset.reset": "earliest",  # after retention took what was to be read next
+    "check.crcs": False,
+}
+
+
+class TopicTap:
+    """Timestamps of the records of one or more topics. Use as a context manager; reading begins at `start`.
+
+    Parameters
+    ----------
+    connection, topics
+        What is watched. A topic that is missing is told from the constructor.
+    begin
+        ``"end"``: records that come from now on; ``"beginning"``: all that are there.
+    max_rate
+        Records per second, over all partitions, above which it samples.
+    max_records
+        Most timestamps kept, over all partitions (16 bytes each); the oldest go first.
+    on_times
+        Is given the arrival times, in seconds, of records as they are read (such as `IatWindows.add_times`), and
+        `on_gap` is called where records were passed over. Both from the tap's thread.
+
+    Raises
+    ------
+    ConfigurationError
+        A topic is missing, the broker refuses the credentials, or a value is wrong.
+    ClusterError
+        No broker answers.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topics: Sequence[str],
+        *,
+        begin: str = "end",
+        max_rate: float = 20_000.0,
+        max_records: int = 1_000_000,
+        on_times: Callable[[FloatArray], None] | None = None,
+        on_gap: Callable[[], None] | None = None,
+    ) -> None:
+        if begin not in ("end", "beginning"):
+            raise ConfigurationError(f"begin: unknown {begin!r}; known: end, beginning", field="begin")
+        if not max_rate > 0:
+            raise ConfigurationError(f"max_rate: {max_rate!r} must be above 0", field="max_rate")
+        if not topics:
+            raise ConfigurationError("topics: is empty; name at least one", field="topics")
+        found = Topics(connection).check(topics)
+        self.connection = connection
+        self.topics = tuple(topics)
+        self._max_rate = max_rate
+        self._on_times = on_times
+        self._on_gap = on_gap
+        self._faults = ClientFaults()
+        self._consumer: Consumer = connection.consumer(_CLIENT, self._faults)
+        self._changed = threading.Condition()
+        partitions = [(topic.name, n) for topic in found for n in range(topic.partitions)]
+        capacity = max(1000, max_records // len(partitions))
+        self._times: dict[Partition, RecordTimes] = {}
+        try:
+            for partition in partitions:
+                low, high = self._ask_ends(partition)
+                from_end = begin == "end"
+                # What retention took before came before: then the beginning is one of the same kind as the end.
+                since = time.time() if from_end or low > 0 else None
+                self._times[partition] = RecordTimes(high if from_end else low, capacity, since)
+        except MetricSourceError:
+            self._consumer.close()
+            raise
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock-kafka-tap", daemon=True)
+        self._died: str | None = None
+        self.records_read = 0
+        self.records_skipped = 0
+
+    # --- its life ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begin to read, in a thread of its own."""
+        from confluent_kafka import TopicPartition
+
+        self._consumer.assign([TopicPartition(t, n, known.position) for (t, n), known in self._times.items()])
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop reading. May be called twice; what is known stays known."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what it knows -----------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions watched."""
+        return tuple(self._times)
+
+    @property
+    def fault(self) -> str | None:
+        """Why it cannot read now, in the client's words; None: it can."""
+        return self._died or self._faults.last
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether records were ever passed over."""
+        return self.records_skipped > 0
+
+    def between(self, partition: Partition, start: int, end: int, wait_seconds: float = 0.0) -> RangeTimes | None:
+        """Times of a partition's records with start <= offset < end; waits for the tap to get there.
+
+        None where it does not get there in time, where they are forgotten, or were there before it began.
+        """
+        known = self._times.get(partition)
+        if known is None:
+            return None
+        with self._changed:
+            self._changed.wait_for(lambda: known.known_to >= end or not self._thread.is_alive(), wait_seconds)
+            return known.between(start, end)
+
+    def count_by(self, partition: Partition, at: float, wait_seconds: float = 0.0) -> int | None:
+        """How many records a partition had at `at`; the broker is asked where the newest came before."""
+        known = self._times[partition]
+        with self._changed:
+            newest = known.newest_at
+            if newest is not None and newest > at:
+                return known.count_by(at)
+        try:
+            _, high = self._ask_ends(partition)
+        except MetricSourceError:
+            return None
+        with self._changed:
+            if not self._changed.wait_for(lambda: known.position >= high, wait_seconds):
+                return None
+            newest = known.newest_at
+            return known.count_by(at) if newest is not None and newest > at else high
+
+    def low_offsets(self) -> dict[Partition, int]:
+        """The oldest offset that each partition still has."""
+        return {partition: self._ask_ends(partition)[0] for partition in self._times}
+
+    # --- how ---------------------------------------------------------------------------------------------------
+
+    def _ask_ends(self, partition: Partition) -> tuple[int, int]:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        try:
+            ends = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_ASK_SECONDS)
+        except (KafkaException, RuntimeError) as fault:  # RuntimeError: the tap is closed
+            raise MetricSourceError(
+                f"Kafka: the offsets of {partition[0]} partition {partition[1]} cannot be read: {fault}",
+                target=partition[0],
+                retryable=True,
+            ) from fault
+        if ends is None:
+            raise MetricSourceError(
+                f"Kafka: no answer from {self.connection.bootstrap_servers} within {_ASK_SECONDS:g} s",
+                target=partition[0],
+                retryable=True,
+            )
+        self._faults.last = None  # it answers
+        return int(ends[0]), int(ends[1])
+
+    def _run(self) -> None:
+        second, read = time.monotonic(), 0
+        try:
+            while not self._stop.is_set():
+                read += self._read_some()
+                now = time.monotonic()
+                if read >= self._max_rate and now - second < 1.0:
+                    self._pass_over(second + 1.0)
+                    now = time.monotonic()
+                if now - second >= 1.0:
+                    second, read = now, 0
+        except Exception as fault:
+            # A defect must not look like a topic at rest: it is told by `fault`, and answers become None.
+            self._died = f"the tap failed: {fault}"
+            raise
+        finally:
+            with self._changed:
+                self._changed.notify_all()
+
+    def _read_some(self) -> int:
+        room = max(1, min(_READ_AT_ONCE, int(self._max_rate)))
+        messages = self._consumer.consume(room, timeout=_POLL_SECONDS)
+        columns: dict[Partition, tuple[list[int], list[int]]] = {}
+        order: list[int] = []
+        for message in messages:
+            error, offset = message.error(), message.offset()
+            topic, number = message.topic(), message.partition()
+            if error is not None:
+                self._faults.add(error)
+            elif topic is not None and number is not None and offset is not None:
+                at_ms = message.timestamp()[1]
+                offsets, times = columns.setdefault((topic, number), ([], []))
+                offsets.append(offset)
+                times.append(at_ms)
+                order.append(at_ms)
+        if not order:
+            return 0
+        self._faults.last = None  # it reads again
+        with self._changed:
+            for partition, (offsets, times) in columns.items():
+                self._times[partition].add(offsets, times)
+            self.records_read += len(order)
+            self._changed.notify_all()
+        if self._on_times is not None:
+            self._on_times(np.sort(np.array(order, dtype=np.float64)) / 1e3)
+        return len(order)
+
+    def _pass_over(self, until: float) -> None:
+        """Read nothing until then, and go on with what comes after."""
+        from confluent_kafka import TopicPartition
+
+        places: list[Any] = [TopicPartition(t, n) for t, n in self._times]
+        self._consumer.pause(places)
+        self._stop.wait(max(0.0, until - time.monotonic()))
+        skipped = 0
+        for (topic, number), known in self._times.items():
+            try:
+                _, high = self._ask_ends((topic, number))
+            except MetricSourceError:
+                continue  # away: go on where we were, later
+            if high > known.position:
+                with self._changed:
+                    skipped += high - known.position
+                    known.skip_to(high)
+                self._consumer.seek(TopicPartition(topic, number, high))
+        self._consumer.resume(places)
+        self.records_skipped += skipped
+        if skipped and self._on_gap is not None:
+            self._on_gap()
