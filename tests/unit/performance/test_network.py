@@ -14,7 +14,7 @@ from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.general import solve_m_g_1
 from penstock.performance.queueing.graph import Path, PipelineGraph, Stream
 from penstock.performance.queueing.network import NetworkAnswer, Operator, solve_network
-from penstock.performance.queueing.onward import onward_process
+from penstock.performance.queueing.onward import _sylvester, onward_process
 from penstock.performance.queueing.phase_type_response import PhaseTypeResponse
 from penstock.performance.queueing.series import Series
 from penstock.performance.queueing.single_server import solve_map_ph_1
@@ -277,3 +277,13 @@ def test_large_and_loaded_pipelines_are_answered() -> None:
     values = [response.mean, *response.percentiles([0.5, 0.95, 0.999])]
     assert np.all(np.isfinite(values))
     assert np.all(np.diff(values[1:]) > 0)
+
+
+@pytest.mark.parametrize("turning", [0.0, 0.5], ids=["real", "complex"])
+def test_passages_are_solved_in_whatever_basis_the_phases_have(turning: float) -> None:
+    """K X + A X Gamma = B holds for phases that settle straight and for phases that turn in a circle."""
+    rng = np.random.default_rng(5)
+    K, A, right = rng.random((6, 6)) - 8.0 * np.eye(6), rng.random((6, 6)), rng.random((6, 3))
+    Gamma = (1.0 - turning) * np.eye(3) * [0.9, 0.5, 0.3] + turning * np.roll(np.eye(3), 1, axis=1)
+    X = _sylvester(K, A, Gamma)(right)
+    assert K @ X + A @ X @ Gamma == pytest.approx(right, rel=1e-12)

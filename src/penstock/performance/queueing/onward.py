@@ -27,16 +27,18 @@ So eta is chosen such that I is conserved. Of M/M/1 this gives back the Poisson 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import schur
+from scipy.linalg import lu_factor, lu_solve, schur
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, fit_three_moments
 from penstock.markov.conditions import FloatArray
 from penstock.markov.ctmc import eliminate
-from penstock.markov.quasi_birth_death import solve_qbd
+from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
 from penstock.performance.queueing.levels import kron
 from penstock.performance.queueing.load import SATURATION, check_processes, entered
 
@@ -104,13 +106,13 @@ def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     D0, D1, t = arrivals.D0, arrivals.D1, service.exits
     up = kron(D1, np.eye(m))
     local = kron(D0, np.eye(m)) + kron(np.eye(n), service.T)
-    levels = solve_qbd(up, local, kron(np.eye(n), np.outer(t, service.alpha)))
-    V = levels.G.reshape(n * m, n, m).sum(axis=2)
+    V = solve_sojourns(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
     start = kron(np.eye(n), service.alpha[None, :])
     Gamma = start @ V
-    K = local + up @ levels.G
-    V1 = _sylvester(K, up, Gamma, -kron(np.eye(n), t[:, None]))
-    V2 = _sylvester(K, up, Gamma, -2.0 * up @ (V1 @ start @ V1))
+    K = local + (up @ V) @ start
+    solve = _sylvester(K, up, Gamma)
+    V1 = solve(-kron(np.eye(n), t[:, None]))
+    V2 = solve(-2.0 * up @ (V1 @ (start @ V1)))
     third = np.linalg.solve(K + up, -3.0 * up @ (V2 @ (start @ V1.sum(axis=1)) + V1 @ (start @ V2.sum(axis=1))))
     f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
     moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
@@ -125,14 +127,22 @@ def _stationary(Q: FloatArray) -> FloatArray:
     return eliminate(np.maximum(Q - np.diag(Q.diagonal()), 0.0))
 
 
-def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve K X + A X Gamma = right, column by column in the Schur basis of Gamma."""
-    S, U = schur(Gamma, output="complex")
-    C = right @ U
-    Y = np.zeros_like(C)
-    for j in range(len(S)):
-        Y[:, j] = np.linalg.solve(K + S[j, j] * A, C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
-    return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
+def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Give what solves K X + A X Gamma = right, column by column in the Schur basis of Gamma."""
+    basis: tuple[Any, Any] = schur(Gamma, output="real")
+    if np.diagonal(basis[0], -1).any():  # pairs of complex eigenvalues stand in blocks of two
+        basis = schur(Gamma, output="complex")
+    S, U = basis
+    factors = [lu_factor(K + S[j, j] * A) for j in range(len(S))]
+
+    def solve(right: FloatArray) -> FloatArray:
+        C = right @ U
+        Y = np.zeros_like(C)
+        for j, factor in enumerate(factors):
+            Y[:, j] = lu_solve(factor, C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
+        return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
+
+    return solve
 
 
 def _lumped(runs: _Runs, arrivals: MAP) -> _Runs:
