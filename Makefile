@@ -20,10 +20,10 @@ demo: setup ## watch a real streaming query on a real Spark being scaled
 	@source scripts/java.sh && .venv/bin/penstock demo $(ARGS)
 
 test: setup ## all tests: unit, contract, property, integration on a real cluster, end to end
-	@source scripts/java.sh && $(PY) -m pytest $(ARGS)
+	@source scripts/java.sh && $(PY) scripts/run_tests.py $(ARGS)
 
 test-unit: setup ## the tests that need no Spark, a minute or two
-	@$(PY) -m pytest -m "not spark and not cgroups and not e2e" $(ARGS)
+	@$(PY) scripts/run_tests.py --part computed $(ARGS)
 
 check: setup ## formatting, lint, types, import contracts, generated docs
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import yaml
 
+from penstock.errors import ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Decision, Observation
 
@@ -79,7 +80,10 @@ class LiveRun:
         path = self.folder / "knowledge.sqlite"
         if not path.exists():
             return []
-        store = SqliteStore.open_readonly(path)
+        try:
+            store = SqliteStore.open_readonly(path)
+        except ConfigurationError:  # seen on a busy machine: the run has made the file and not yet laid it out
+            return []
         try:
             return ask(store)
         finally:

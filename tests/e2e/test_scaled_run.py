@@ -14,22 +14,25 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 OBJECTIVE = Objective("p95", 8.0)
 
 
-def settings(shape: str, **others: Any) -> dict[str, Any]:
+def settings(shape: str, *, rows_per_batch: int | None = None, **others: Any) -> dict[str, Any]:
     """The log analysis with few, far levels, so that what is measured stays far from the policy's bounds.
+
+    With `rows_per_batch` there is a batch of that size each second, and the batches pace the run, not the arrivals.
 
     A batch costs CPU however few records it holds: with this trigger the calm was seen to use 0.15 to 0.3 cores and
     the rush 0.7 and more. The lowest level, half a core, lies between, and the bounds leave room for a busy machine.
     """
+    limit = {} if rows_per_batch is None else {"maxRowsPerBatch": str(rows_per_batch)}
     return {
         "name": "e2e",
-        "arrivals": {"shape": shape, "options": {"payload": "log"}},
+        "arrivals": {"shape": shape, "options": {"payload": "log", **limit}},
         "operators": [
             {
                 "name": "logs",
                 "app": "penstock.apps.log_analysis:log_analysis",
                 "executors": [1, 2],
                 "cpu_shares": [0.5, 1.0],
-                "trigger": "3s",
+                "trigger": "3s" if rows_per_batch is None else "1s",
                 "executor_memory": "700m",
                 "driver_memory": "700m",
             }
@@ -44,6 +47,7 @@ def settings(shape: str, **others: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.alone
 @pytest.mark.cgroups
 def test_load_rises_and_falls(tmp_path: Path) -> None:
     """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
@@ -84,7 +88,9 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
 @pytest.mark.kill
 def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_path: Path) -> None:
     """An executor, then the only worker, is killed -9 under load: both come back, no record is lost or doubled."""
-    with LiveRun(tmp_path / "run", settings("constant:rate=400,duration=70s", warm_up="200s")) as run:
+    records = 30_000
+    spec = settings(f"constant:rate={records // 10},duration=10s", rows_per_batch=1000, warm_up="200s", drain="600s")
+    with LiveRun(tmp_path / "run", spec) as run:
         run.wait_for("the first batch", lambda: any(o.records_done for o in run.observations()))
         kill_9(run.processes("CoarseGrainedExecutorBackend")[0])
         done = run.observations()[-1].records_done or 0
@@ -92,8 +98,8 @@ def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_pat
         kill_9(run.processes("org.apache.spark.deploy.worker.Worker")[0])
         result = run.result()
         assert "a new one was started" in run.output()
-        assert result["records_due"] == result["records_done"] == 28_000
-        assert run.total_counted("logs") == 28_000
+        assert result["records_due"] == result["records_done"] == records
+        assert run.total_counted("logs") == records
         run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
 
 

@@ -23,7 +23,7 @@ def test_the_example_explains_its_decisions(standalone_cluster: EmbeddedCluster,
     }  # fmt: skip
     arguments = [part for k, v in configuration.items() for part in ("--conf", f"{k}={v}")]
     job = subprocess.run(
-        [sys.executable, str(EXAMPLE), "--seconds", "30", "--mode", "act"],
+        [sys.executable, str(EXAMPLE), "--seconds", "45", "--mode", "act"],
         env={
             **os.environ,
             **standalone_cluster.spark_environment(),

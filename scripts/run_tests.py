@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests in three parts and sums them up: computed, on a real Spark, broker or kernel, and measured.
+
+What is only computed is spread over all cores. Tests with a real Spark, broker or kernel wait half of their time, and
+two at a time get in each other's way little. A test that asserts what it measured has the machine for itself.
+Arguments are pytest's, and go to every part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+REAL = "spark or cgroups or e2e or kafka or rabbitmq"
+# Looking for tests in all files takes ten seconds; tests/conftest.py refuses one of these elsewhere.
+REAL_FOLDERS = ("tests/integration", "tests/e2e")
+
+# What pytest's exit codes mean: https://docs.pytest.org/en/stable/reference/exit-codes.html
+PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of pytest: which tests, and how."""
+
+    name: str
+    marks: str
+    options: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+# Whole files go to a worker, so that a module's fixture is made once (tests/conftest.py knows the exceptions). Linear
+# algebra gets one thread in each worker: as many workers as cores with as many threads each would fight for them.
+PARTS = (
+    Part(
+        "computed",
+        f"not ({REAL} or alone)",
+        ("--numprocesses=logical", "--dist=loadfile"),
+        environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    ),
+    Part("real", f"({REAL}) and not alone", ("--numprocesses=2", "--dist=loadfile"), REAL_FOLDERS),
+    Part("alone", "alone", folders=REAL_FOLDERS),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a part ended."""
+
+    part: Part
+    code: int
+    seconds: float
+    report: ElementTree.Element | None
+
+    def line(self) -> str:
+        """One line for a person."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        return f"  {self.part.name + ':':<9} {self._counts()} in {minutes} min {seconds:02} s"
+
+    def _counts(self) -> str:
+        if self.code == NOTHING_COLLECTED:
+            return "no tests selected"
+        if self.report is None:
+            return f"pytest ended with exit code {self.code}"
+        total, failed, errors, skipped = (
+            sum(int(suite.get(word, 0)) for suite in self.report) for word in ("tests", "failures", "errors", "skipped")
+        )
+        counts = {"passed": total - failed - errors - skipped, "failed": failed, "errors": errors, "skipped": skipped}
+        return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+
+    def failed(self) -> list[str]:
+        """The tests that failed."""
+        if self.report is None:
+            return []
+        return [
+            f"{case.get('classname')}.{case.get('name')}"
+            for case in self.report.iter("testcase")
+            if case.find("failure") is not None or case.find("error") is not None
+        ]
+
+
+def command_of(part: Part, arguments: Sequence[str], marks: str | None = None) -> list[str]:
+    """The command line of a part: the user's marks narrow it, other arguments come last and so have the last word."""
+    both = part.marks if marks is None else f"({marks}) and ({part.marks})"
+    names_files = any(Path(a.partition("::")[0]).exists() for a in arguments)
+    folders = () if names_files else (f for f in part.folders if Path(f).is_dir())
+    return [sys.executable, "-m", "pytest", "-m", both, *part.options, *folders, *arguments]
+
+
+def run(part: Part, arguments: Sequence[str], marks: str | None) -> Result:
+    """Run one part; its output goes where ours goes."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.xml"
+        child = subprocess.Popen(
+            [*command_of(part, arguments, marks), f"--junitxml={path}"], env={**part.environment, **os.environ}
+        )
+        # An interrupt from the terminal reaches pytest as well, which ends orderly; a SIGTERM has to be passed on.
+        old = {
+            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+        }
+        code = child.wait()
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        report = ElementTree.parse(path).getroot() if path.exists() else None
+    return Result(part, code, time.monotonic() - began, report)
+
+
+def verdict(codes: Sequence[int]) -> int:
+    """One exit code: the first that is not a success; selecting nothing is a failure only when every part does."""
+    told = [code for code in codes if code != NOTHING_COLLECTED]
+    return next((code for code in told if code != PASSED), PASSED) if told else NOTHING_COLLECTED
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the parts until one cannot be run to its end, and say how it went."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--part", choices=[part.name for part in PARTS])
+    parser.add_argument("-m", dest="marks")
+    chosen, others = parser.parse_known_args(arguments)
+    results: list[Result] = []
+    for part in PARTS:
+        if chosen.part not in {None, part.name}:
+            continue
+        print(f"\npenstock: tests, part {part.name!r}: {part.marks}", flush=True)
+        results.append(run(part, others, chosen.marks))
+        if results[-1].code not in {PASSED, FAILED, NOTHING_COLLECTED}:  # interrupted, or wrong arguments
+            break
+    code = verdict([result.code for result in results])
+    print(f"\npenstock: tests {'passed' if code == PASSED else 'NOT passed'}")
+    for result in results:
+        print(result.line())
+        for name in result.failed():
+            print(f"    FAILED {name}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests are run in parts: every test in exactly one of them, and one failure in any fails the whole."""
+
+import importlib.util
+import itertools
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "run_tests.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("run_tests", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["run_tests"] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules["run_tests"]
+    return module
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a test that passes and one, on a real Spark, that fails."""
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  alone\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\ndef test_fine(): pass\n\n@pytest.mark.spark\ndef test_broken(): assert False\n"
+    )
+    return tmp_path
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in a project, without workers."""
+    command = [sys.executable, str(SCRIPT), "-n0", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
+    """Whatever markers a test has, one part selects it and no other does."""
+    names = ("spark", "cgroups", "e2e", "kafka", "rabbitmq", "alone")
+    for values in itertools.product([False, True], repeat=len(names)):
+        marks = dict(zip(names, values, strict=True))
+        assert [eval(part.marks, {}, marks) for part in script.PARTS].count(True) == 1, marks
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([0, 0, 0], 0), ([0, 5, 5], 0), ([5, 5, 5], 5), ([1, 0, 0], 1), ([0, 1, 5], 1), ([5, 2], 2), ([1, 3], 1)],
+)
+def test_one_exit_code_for_all_parts(script: ModuleType, codes: Sequence[int], code: int) -> None:
+    """Any failure fails; a part without tests does not, unless there is none in any part."""
+    assert script.verdict(codes) == code
+
+
+def test_arguments_come_last_and_marks_narrow(script: ModuleType) -> None:
+    """A marker expression of the user's is joined with the part's own; other arguments override the part's."""
+    for part in script.PARTS:
+        command = script.command_of(part, ["tests/unit", "-n0"], "kill or data")
+        assert command[command.index("-m", 2) + 1] == f"(kill or data) and ({part.marks})"
+        assert command[-2:] == ["tests/unit", "-n0"]
+        assert not set(command) & set(script.REAL_FOLDERS), "the user's folder is looked through, and no other"
+
+
+def test_a_failure_in_a_later_part_fails_the_whole_and_is_named(project: Path) -> None:
+    """Both parts run, the summary counts them and names the test that failed, and the exit code is pytest's."""
+    done = run(project)
+    assert done.returncode == 1, done.stderr
+    summary = done.stdout[done.stdout.rindex("penstock: tests NOT passed") :].splitlines()
+    assert [line.split(" in ")[0].split() for line in summary[1:]] == [
+        ["computed:", "1", "passed"],
+        ["real:", "1", "failed"],
+        ["FAILED", "test_it.test_broken"],
+        ["alone:", "no", "tests", "selected"],
+    ]
+
+
+def test_what_is_selected_decides(project: Path) -> None:
+    """One part can be run by itself, nothing selected is told as such, and wrong arguments end it at once."""
+    assert run(project, "--part", "computed", "-m", "spark").returncode == 5
+    wrong = run(project, "absent.py")
+    assert wrong.returncode == 4
+    assert wrong.stdout.count("penstock: tests, part") == 1
