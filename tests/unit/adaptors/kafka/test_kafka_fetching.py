@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetching jars with a played Ivy: whole or not at all, once, with a clear word when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.adaptors.kafka import connector as connector_module
+from penstock.adaptors.kafka.cache import cache_folder
+from penstock.adaptors.kafka.connector import KafkaConnector, connector_settings, stand_in_for
+from penstock.adaptors.kafka.maven import Coordinate, NotFetchedError, fetch_jars
+from penstock.errors import ConfigurationError
+
+TOOL = Coordinate("org.example", "tool", "1.0")
+
+
+@pytest.fixture
+def ivy(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """An environment whose Java is a script that plays Ivy; gives it and the script's file."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="17.0.1"\nMODULES="java.base jdk.incubator.vector"\n')
+    program = home / "bin" / "java"
+    program.write_text("#!/bin/sh\nexit 9\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(home), "PENSTOCK_CACHE": str(tmp_path / "cache")}, program
+
+
+def plays(program: Path, body: str) -> None:
+    """Let the played Ivy do this; `$into` is where the jars go, `$ivy` the file that asks for them."""
+    program.write_text(
+        "#!/bin/sh\n"
+        'while [ $# -gt 0 ]; do case "$1" in -retrieve) into=$(dirname "$2");; -ivy) ivy=$2;; esac; shift; done\n'
+        + body
+    )
+
+
+def test_jars_are_fetched_once(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """A second call finds the folder and starts nothing."""
+    environment, program = ivy
+    plays(program, 'mkdir -p "$into"; : > "$into/tool-1.0.jar"; : > "$into/dep-2.jar"\n')
+    folder = tmp_path / "cache" / "tool"
+    said: list[str] = []
+    found = fetch_jars([TOOL], folder, tell=said.append, environment=environment)
+    assert [jar.name for jar in found] == ["dep-2.jar", "tool-1.0.jar"]
+    assert said[0].startswith("fetching org.example:tool:1.0")
+    program.write_text("#!/bin/sh\nexit 9\n")
+    said.clear()
+    assert fetch_jars([TOOL], folder, tell=said.append, environment=environment) == found
+    assert said == []
+
+
+def test_a_failed_fetch_leaves_nothing(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """When Ivy fails half way the folder is not there, so that the next run fetches anew."""
+    environment, program = ivy
+    plays(program, 'mkdir -p "$into"; : > "$into/half.jar"; echo "Connection refused"; exit 1\n')
+    folder = tmp_path / "cache" / "tool"
+    with pytest.raises(NotFetchedError, match=r"(?s)cannot be reached.*Connection refused") as caught:
+        fetch_jars([TOOL], folder, environment=environment)
+    assert caught.value.retryable
+    assert not folder.exists()
+    assert [entry.name for entry in folder.parent.iterdir()] == [".tool.lock"]
+
+
+def test_what_the_repository_has_not_got_is_named(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """An artifact that is not published is told apart from a repository that cannot be reached."""
+    environment, program = ivy
+    plays(program, 'echo "		:: org.example#tool;1.0: not found"; exit 1\n')
+    with pytest.raises(NotFetchedError, match=r"has not got org\.example#tool;1\.0") as caught:
+        fetch_jars([TOOL], tmp_path / "cache" / "tool", environment=environment)
+    assert caught.value.missing == ("org.example#tool;1.0",)
+    assert not caught.value.retryable
+
+
+def test_a_cache_that_cannot_be_written_is_told(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """A cache folder that cannot be made is refused, and the variable that names another is told."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="PENSTOCK_CACHE"):
+        fetch_jars([TOOL], tmp_path / "file" / "cache" / "tool", environment=ivy[0])
+
+
+def test_settings_that_are_not_there_are_told(ivy: tuple[dict[str, str], Path], tmp_path: Path) -> None:
+    """A named ivysettings.xml must be there."""
+    environment = {**ivy[0], "PENSTOCK_IVY_SETTINGS": str(tmp_path / "none.xml")}
+    with pytest.raises(ConfigurationError, match=r"PENSTOCK_IVY_SETTINGS: there is no file"):
+        fetch_jars([TOOL], tmp_path / "cache" / "tool", environment=environment)
+
+
+def test_the_connector_is_the_installed_sparks(ivy: tuple[dict[str, str], Path]) -> None:
+    """Without a wish the connector has the installed Spark's version, for Spark's own fetching too."""
+    import pyspark
+
+    connector = KafkaConnector.of_installed(ivy[0])
+    assert str(connector.coordinate) == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    settings = connector.package_settings(ivy[0])
+    assert settings["spark.jars.packages"] == str(connector.coordinate)
+    assert Path(settings["spark.jars.ivy"]).is_relative_to(cache_folder(ivy[0]))
+
+
+def test_another_connector_may_be_named(ivy: tuple[dict[str, str], Path]) -> None:
+    """The variable names the connector, then versions of what it needs; a word that is no coordinate is refused."""
+    environment = {**ivy[0], "PENSTOCK_KAFKA_CONNECTOR": "a:b:1, c:d:2"}
+    assert KafkaConnector.of_installed(environment) == KafkaConnector(
+        Coordinate("a", "b", "1"), (Coordinate("c", "d", "2"),)
+    )
+    with pytest.raises(ConfigurationError, match="'nonsense' is not group:artifact:version"):
+        KafkaConnector.of_installed({**ivy[0], "PENSTOCK_KAFKA_CONNECTOR": "nonsense"})
+
+
+def test_a_stand_in_is_told_and_not_looked_for_again(
+    ivy: tuple[dict[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the installed Spark's connector is not published the stand-in is taken, with a word each time."""
+    environment, program = ivy
+    monkeypatch.setattr(connector_module, "installed_spark", lambda _: ("2.13", "4.3.9"))
+    plays(
+        program,
+        'if grep -q 4.3.9 "$ivy"; then echo ":: x#y;4.3.9: not found"; exit 1; fi\n'
+        'mkdir -p "$into"; : > "$into/spark-sql-kafka-0-10_2.13-4.2.0.jar"; : > "$into/scala-library-2.13.18.jar"\n',
+    )
+    said: list[str] = []
+    settings = connector_settings(said.append, environment)
+    # What Spark has itself is not given a second time.
+    assert [Path(jar).name for jar in settings["spark.jars"].split(",")] == ["spark-sql-kafka-0-10_2.13-4.2.0.jar"]
+    assert any("4.3.9 is not in the Maven repository" in word for word in said)
+    program.write_text("#!/bin/sh\nexit 9\n")
+    said.clear()
+    assert connector_settings(said.append, environment) == settings
+    assert [word for word in said if "stands in" in word] == said != []
+
+
+def test_no_stand_in_for_a_spark_that_was_not_tried() -> None:
+    """Only a Spark that a stand-in was seen to work with gets one."""
+    assert stand_in_for("2.13", "4.9.0") is None
+    assert stand_in_for("2.12", "4.3.0") is None
