@@ -98,7 +98,7 @@ def attach(
     operator = name or query.name or "query"
     chosen = PolicySettings.model_construct(name=policy, options=dict(policy_options or {}))
     # Before the query is touched, so that a wrong policy changes nothing.
-    policies_of(chosen, [Place(operator, limits)], settings.objective, arrivals)
+    policies_of(chosen, [Place(operator, limits)], settings.objective, knows_arrivals=arrivals is not None)
     hold = hold_query(query, operator, limits, settings.mode)
     kept: KnowledgeStore | None = None
     try:
@@ -111,7 +111,9 @@ def attach(
         cycle = make_cycle(
             operator,
             settings,
-            policy=policies_of(chosen, [Place(operator, settings.limits)], settings.objective, arrivals)[operator],
+            policy=policies_of(
+                chosen, [Place(operator, settings.limits)], settings.objective, knows_arrivals=arrivals is not None
+            )[operator],
             source=hold.probe,
             actuator=hold.actuator,
             arrival_times=arrivals,

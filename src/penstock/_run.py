@@ -277,7 +277,7 @@ class _Run:
             )
             for name, member in self._members.items()
         ]
-        return policies_of(self._settings.policy, places, self._objective, self._replay)
+        return policies_of(self._settings.policy, places, self._objective, knows_arrivals=True)
 
     def _limits(self, member: _Member) -> Limits:
         return fitting_limits(member.settings.limits(), member.remote.can_set_cpu_share)

@@ -43,16 +43,18 @@ class LoopSettings:
 
 
 def policies_of(
-    settings: PolicySettings, places: Sequence[Place], objective: Objective, arrival_times: ArrivalTimes | None
+    settings: PolicySettings, places: Sequence[Place], objective: Objective, *, knows_arrivals: bool
 ) -> dict[str, Policy]:
-    """The policy of each operator, as set; ConfigurationError for an unknown name or option.
-
-    A policy that decides for the whole pipeline learns of the source's arrivals from `arrival_times`.
-    """
+    """The policy of each operator, as set; ConfigurationError for an unknown name or option."""
     options = make_pipeline_options(settings.name, **settings.options)
     if options is None:
         return {place.name: make_policy(settings.name, **settings.options) for place in places}
-    together = PipelineMead(places, objective, options, arrival_times)
+    if not knows_arrivals:
+        raise ConfigurationError(
+            f"arrivals: {options.name} needs to know when records arrive; give `arrivals`, or use threshold",
+            field="arrivals",
+        )
+    together = PipelineMead(places, objective, options)
     return {place.name: together.policy(place.name) for place in places}
 
 

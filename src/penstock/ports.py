@@ -113,8 +113,8 @@ class WatchingPolicy(Policy, Protocol):
     any policy's; `close` ends what `watch` has started and may be called twice.
     """
 
-    def watch(self, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
-        """Take in one look; gives what the user should know, such as an analysis that failed."""
+    def watch(self, telemetry: Telemetry, observation: Observation, arrivals: ArrivalTimes | None) -> tuple[str, ...]:
+        """Take in one look, with what is known of the source; gives what the user should know of the policy itself."""
         ...
 
     def close(self) -> None:

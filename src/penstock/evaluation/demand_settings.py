@@ -118,6 +118,7 @@ class BatchDemand(StrictPart):
     trigger: Seconds | None = Field(default=None, description="default: the next batch as soon as the last ended")
     fixed_scv: float = Field(default=0.0, description="squared coefficient of variation of the fixed part")
     per_record_scv: float = Field(default=0.0, description="squared coefficient of variation of a record's")
+    driver: Seconds = Field(default=0.0, description="time of a batch that no CPU share makes longer: the driver's")
 
     @model_validator(mode="after")
     def _can_be(self) -> BatchDemand:
@@ -126,7 +127,9 @@ class BatchDemand(StrictPart):
 
     def server(self) -> MicroBatch:
         """The batches."""
-        return MicroBatch(self.fixed, self.per_record, self.cap, self.trigger, self.fixed_scv, self.per_record_scv)
+        return MicroBatch(
+            self.fixed, self.per_record, self.cap, self.trigger, self.fixed_scv, self.per_record_scv, self.driver
+        )
 
 
 def _positive(mean: float) -> float:

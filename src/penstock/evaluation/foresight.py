@@ -181,11 +181,11 @@ def _operators(pipeline: Pipeline) -> list[OperatorModel]:
 def _demand(server: Service | MicroBatch) -> Demand:
     if isinstance(server, MicroBatch):
         return BatchDemand(
-            fixed_seconds=server.fixed,
+            fixed_seconds=server.fixed + server.driver,
             per_record_seconds=server.per_record,
-            fixed_scv=server.fixed_scv,
+            fixed_scv=server.fixed_scv * (server.fixed / (server.fixed + server.driver)) ** 2,
             per_record_scv=server.per_record_scv,
-            fixed_cpu_seconds=server.fixed,  # the simulator does all work at the speed of the share
+            fixed_cpu_seconds=server.fixed,
             cap=server.cap,
             trigger_seconds=server.trigger,
         )

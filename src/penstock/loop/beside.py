@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, get_args
 
 from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, NotReadyError, PenstockError
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+Worker = Literal["process", "thread", "here"]
 
 
 class AnalysisEnd(StrEnum):
@@ -68,7 +69,8 @@ class Beside(Generic[Question, Answer]):
     period_seconds
         Time from one analysis to the next (T_A).
     worker
-        ``"process"`` has an interpreter of its own, at low priority; ``"thread"`` shares this one.
+        ``"process"`` has an interpreter of its own, at low priority; ``"thread"`` shares this one; ``"here"`` is no
+        worker at all: the answer is there when `tick` returns, for simulations under a clock of their own.
     """
 
     def __init__(
@@ -76,17 +78,18 @@ class Beside(Generic[Question, Answer]):
         analyse: Callable[[Question], Answer],
         *,
         period_seconds: float = 60.0,
-        worker: Literal["thread", "process"] = "process",
+        worker: Worker = "process",
     ) -> None:
         if not 0.0 < period_seconds < float("inf"):
             raise ConfigurationError(
                 f'period_seconds: {period_seconds!r} must be a positive time, such as "60s"', field="period_seconds"
             )
-        if worker not in ("thread", "process"):
-            raise ConfigurationError(f'worker: {worker!r} is unknown; use "thread" or "process"', field="worker")
+        if worker not in get_args(Worker):
+            known = ", ".join(get_args(Worker))
+            raise ConfigurationError(f"worker: {worker!r} is unknown; use one of {known}", field="worker")
         self._period = period_seconds
         self._analyse = analyse
-        self._is_process = worker == "process"
+        self._kind: Worker = worker
         self._worker: _Worker[Question, Answer] | None = None
         self._running: tuple[float, Future[tuple[Answer, float]]] | None = None
         self._due_at: float | None = None
@@ -132,8 +135,11 @@ class Beside(Generic[Question, Answer]):
             except NotReadyError as fault:
                 # Asked again at the next tick: what is missing may come any moment.
                 return (*reports, self._report(now, AnalysisEnd.NOT_READY, None, str(fault)))
-            self._worker = self._worker or _Worker(self._analyse, self._is_process)
+            self._worker = self._worker or _Worker(self._analyse, self._kind == "process")
             self._running = (now, self._worker.submit(question))
+            if self._kind == "here":
+                self.wait()
+                reports += self._collect(now)
         # On the grid of the first: a late call does not move those after it.
         self._due_at += self._period * (1 + (now - self._due_at) // self._period)
         return tuple(reports)

@@ -91,7 +91,7 @@ class Cycle:
         report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
             if isinstance(self._policy, WatchingPolicy):
-                report.notes = self._policy.watch(telemetry, observation)
+                report.notes = self._policy.watch(telemetry, observation, self.monitor.arrival_times)
             report.decision = self._plan(observation, now)
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.

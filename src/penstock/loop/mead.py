@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from penstock.errors import ConfigurationError, NotReadyError
-from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside
+from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
 from penstock.monitor.iat_windows import IatWindows
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
@@ -92,8 +91,6 @@ class PipelineMead:
         Of every path; a latency bound.
     options
         The settings of the policy.
-    arrival_times
-        When the source's records arrived.
     worker
         Where plans are made: see `Beside`.
     """
@@ -103,9 +100,8 @@ class PipelineMead:
         places: Sequence[Place],
         objective: Objective,
         options: MeadOptions,
-        arrival_times: ArrivalTimes | None,
         *,
-        worker: Literal["thread", "process"] = "process",
+        worker: Worker = "process",
     ) -> None:
         if objective.seconds is None:
             raise ConfigurationError(
@@ -113,14 +109,8 @@ class PipelineMead:
                 "threshold for it",
                 field="objective",
             )
-        if arrival_times is None:
-            raise ConfigurationError(
-                f"arrivals: {options.name} needs to know when records arrive; give `arrivals`, or use threshold",
-                field="arrivals",
-            )
         self.options = options
         self._objective, self._bound = objective, objective.seconds
-        self._arrival_times = arrival_times
         self._known = {
             place.name: _Known(place, BatchDemandLearner(cap=place.cap, trigger_seconds=place.trigger_seconds))
             for place in places
@@ -135,12 +125,14 @@ class PipelineMead:
         """One operator's part of the policy, for its cycle."""
         return MeadOfOperator(self, operator)
 
-    def watch(self, operator: str, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
+    def watch(
+        self, operator: str, telemetry: Telemetry, observation: Observation, arrivals: ArrivalTimes | None
+    ) -> tuple[str, ...]:
         """Learn from one look at an operator; start an analysis when one is due."""
         known = self._known[operator]
         known.watch(telemetry, observation)
         if not known.place.inputs:
-            self._take_arrivals(telemetry)
+            self._take_arrivals(telemetry, arrivals)
         if operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all have been seen
         reports = self._beside.tick(telemetry.at, lambda: self._question(telemetry.at))
@@ -174,10 +166,10 @@ class PipelineMead:
 
     # --- what goes into a plan -------------------------------------------------------------------------------
 
-    def _take_arrivals(self, telemetry: Telemetry) -> None:
+    def _take_arrivals(self, telemetry: Telemetry, arrivals: ArrivalTimes | None) -> None:
         for batch in telemetry.batches:
             for source in batch.sources:
-                times = self._arrival_times.of(source)
+                times = None if arrivals is None else arrivals.of(source)
                 if times is None:
                     self._windows.interrupt()
                 else:
@@ -312,9 +304,9 @@ class MeadOfOperator:
         object.__setattr__(self, "name", self.pipeline.options.name)
         object.__setattr__(self, "every_seconds", self.pipeline.options.every_seconds)
 
-    def watch(self, telemetry: Telemetry, observation: Observation) -> tuple[str, ...]:
+    def watch(self, telemetry: Telemetry, observation: Observation, arrivals: ArrivalTimes | None) -> tuple[str, ...]:
         """Learn from one look."""
-        return self.pipeline.watch(self.operator, telemetry, observation)
+        return self.pipeline.watch(self.operator, telemetry, observation, arrivals)
 
     def plan(self, request: PlanRequest) -> Decision:
         """What the operator should have."""

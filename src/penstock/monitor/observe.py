@@ -37,7 +37,7 @@ class Monitor:
         stale_after_seconds: float = 10.0,
     ) -> None:
         self.operator = operator
-        self._arrival_times = arrival_times
+        self.arrival_times = arrival_times
         self._window_seconds = window_seconds
         self._latency = LatencyTracker(arrival_times, window_seconds)
         self._cpu = CpuWindow(window_seconds)
@@ -64,7 +64,7 @@ class Monitor:
             self._batches.popleft()
         use = self._cpu.use(now)
         quality, notes = self._quality.judge(now, has_utilisation=use is not None)
-        arrived = None if self._arrival_times is None else self._arrival_times.arrived_by(now)
+        arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(now)
         backlog = None if arrived is None else max(0, arrived - self._records_done)
         latency = self._latency.window(now)
         arrival_rate = self._arrival_rate(now, arrived)
@@ -103,15 +103,15 @@ class Monitor:
 
     def _done_after(self, batch: BatchProgress) -> int:
         # Offsets count from the very first record, also after a restart; rows count only what this run took.
-        if self._arrival_times is not None:
-            indices = [i for s in batch.sources if (i := self._arrival_times.done_index(s)) is not None]
+        if self.arrival_times is not None:
+            indices = [i for s in batch.sources if (i := self.arrival_times.done_index(s)) is not None]
             if indices:
                 return sum(indices)
         return self._records_done + batch.rows
 
     def _arrival_rate(self, now: float, arrived: int | None) -> float | None:
-        if self._arrival_times is not None and arrived is not None:
-            before = self._arrival_times.arrived_by(now - self._window_seconds)
+        if self.arrival_times is not None and arrived is not None:
+            before = self.arrival_times.arrived_by(now - self._window_seconds)
             return None if before is None else (arrived - before) / self._window_seconds
         return self._processed_rate(now)  # without arrival times: what the query takes in
 

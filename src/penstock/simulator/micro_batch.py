@@ -2,9 +2,10 @@
 """Operators that take records in micro-batches: all that wait, up to a cap, ride together and are done together.
 
 A batch of n records over m executors is f + c n / m of work, done at the speed of the CPU share in force while it
-runs. Executors that come during a batch serve from the next one on. Without a trigger a batch starts when the last
-one has ended and a record is there. With a trigger interval it starts at the multiples of the interval; a batch that
-overruns is followed by the next at once, as Spark's processing-time trigger does.
+runs; what the driver does for it, planning and commits, takes its time whatever the share. Executors that come during a
+batch serve from the next one on. Without a trigger a batch starts when the last one has ended and a record is there.
+With a trigger interval it starts at the multiples of the interval; a batch that overruns is followed by the next at
+once, as Spark's processing-time trigger does.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class MicroBatch:
         Seconds between the starts of batches; None: the next as soon as the last has ended.
     fixed_scv, per_record_scv
         Squared coefficients of variation; above zero they are gamma distributed.
+    driver
+        Seconds of a batch that no CPU share makes longer: the driver keeps its cores.
     """
 
     fixed: float
@@ -46,9 +49,10 @@ class MicroBatch:
     trigger: float | None = None
     fixed_scv: float = 0.0
     per_record_scv: float = 0.0
+    driver: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in ("fixed", "per_record", "fixed_scv", "per_record_scv"):
+        for field in ("fixed", "per_record", "fixed_scv", "per_record_scv", "driver"):
             value = getattr(self, field)
             if not 0.0 <= value < math.inf:
                 raise ConfigurationError(f"{field}: {value!r} must be zero or a positive number", field=field)
@@ -61,12 +65,12 @@ class MicroBatch:
 
     @property
     def mean(self) -> float:
-        """Mean work of a batch of one record."""
-        return self.fixed + self.per_record
+        """Mean time of a batch of one record, at full share."""
+        return self.fixed + self.per_record + self.driver
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Give the work of `size` batches of one record each."""
-        total = np.zeros(size)
+        """Give the times of `size` batches of one record each, at full share."""
+        total = np.full(size, self.driver)
         for part in (_work(self.fixed, self.fixed_scv), _work(self.per_record, self.per_record_scv)):
             if part is not None:
                 total += part.draw(rng, size)
@@ -134,6 +138,8 @@ class MicroBatchStation:
         self._new: list[Block] = []
         self._arrived: list[float] = []
         self._running: _Running | None = None
+        self._worked_at: float | None = None
+        """When the running batch's work was done; the driver's part follows."""
         self._ready_at = 0.0
         self._batches = 0
         self._work_done = 0.0
@@ -164,7 +170,7 @@ class MicroBatchStation:
         done, ends, counts = 0, [], []
         while True:
             if self._running is not None:
-                end = self._clock.time(self._running.start_work + self._running.length)
+                end = self._end_of(self._running, until)
                 if end > until:
                     break
                 ends.append(end)
@@ -196,6 +202,14 @@ class MicroBatchStation:
         part = 1.0 if since >= running.length else max(0.0, since / running.length)
         return self._work_done + running.work * part
 
+    def _end_of(self, running: _Running, until: float) -> float:
+        """When the batch ends, if the speed stays; known for good once its work is done by `until`."""
+        worked = self._worked_at
+        if worked is None:
+            worked = self._clock.time(running.start_work + running.length)
+            self._worked_at = worked if worked <= until else None
+        return worked + self.batch.driver
+
     def _next_start(self, at: int) -> float | None:
         if at == len(self._arrived):
             return None
@@ -225,7 +239,7 @@ class MicroBatchStation:
             self._finished.append(FinishedBatch(self._batches, running.started_at, end, records))
         self._batches += 1
         self._work_done += running.work
-        self._running = None
+        self._running, self._worked_at = None, None
         trigger = self.batch.trigger
         # The trigger after the one it started at (or, having started late, after its start).
         due = 0.0 if trigger is None else _multiple_from(trigger, math.nextafter(running.started_at, math.inf))

@@ -184,6 +184,15 @@ def test_the_worker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     worker.wait(PATIENCE)
 
 
+def test_here_the_answer_is_there_at_once() -> None:
+    """Under a clock of its own nothing is done beside: the tick that starts an analysis also ends it."""
+    with Beside(_double_or_die, period_seconds=1.0, worker="here") as beside:
+        (report,) = beside.tick(0.0, one)
+        assert report.end is AnalysisEnd.DONE
+        assert beside.latest is not None
+        assert beside.latest.answer == 2
+
+
 def test_wrong_settings_are_refused() -> None:
     """A period of zero and an unknown worker are errors that name the field."""
     with pytest.raises(ConfigurationError, match="period_seconds"):

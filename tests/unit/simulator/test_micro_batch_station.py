@@ -31,7 +31,7 @@ def _by_hand(batch: MicroBatch, times: list[float], speeds: list[tuple[float, fl
         if first > ready:
             start = first if batch.trigger is None else math.ceil(first / batch.trigger) * batch.trigger
         riding = [t for t in times[len(done) :] if t <= start][: batch.cap]
-        end = end_of(start, batch.fixed + batch.per_record * len(riding), speeds)
+        end = end_of(start, batch.fixed + batch.per_record * len(riding), speeds) + batch.driver
         done += [end] * len(riding)
         ready = end if batch.trigger is None else max(end, (start // batch.trigger + 1) * batch.trigger)
     return done
@@ -64,11 +64,12 @@ def test_a_trigger_starts_batches_at_its_multiples() -> None:
 
 @pytest.mark.parametrize("trigger", [None, 0.75])
 @pytest.mark.parametrize("cap", [None, 6])
-def test_batches_are_those_made_by_hand(trigger: float | None, cap: int | None) -> None:
+@pytest.mark.parametrize("driver", [0.0, 0.2])
+def test_batches_are_those_made_by_hand(trigger: float | None, cap: int | None, driver: float) -> None:
     """Under bursts and levels that change mid-batch every record ends when the plain recursion says."""
     rng = np.random.default_rng(8)
     times = np.cumsum(rng.standard_exponential(800) * rng.choice([0.02, 0.5], 800))
-    batch = MicroBatch(fixed=0.3, per_record=0.03, cap=cap, trigger=trigger)
+    batch = MicroBatch(fixed=0.3, per_record=0.03, cap=cap, trigger=trigger, driver=driver)
     simulation = _simulation(batch, times)
     speeds = [(0.0, 1.0)]
     for at in np.arange(5.0, times[-1], 5.0).tolist():
