@@ -202,7 +202,10 @@ def _looked_at_once(arrivals: Arrivals, services: Services, unit: FloatArray) ->
     S = np.empty((k, size, size))
     upper, lower = S[:, :n], S[:, n:].reshape(k, n, m, size)
     upper[:, :, :n] = N
-    np.multiply((N @ (D1 * unit))[:, :, :, None], (alpha @ U)[:, :, None, :], out=upper[:, :, n:].reshape(k, n, n, m))
+    # Written with the service phases outside, as they are mostly fewer: loops over short rows are slow.
+    entering, onward = N @ (D1 * unit), alpha @ U
+    for j in range(m):
+        np.multiply(entering, onward[:, :, j, None], out=upper[:, :, n + j :: m])
     np.multiply(ends[:, None], upper[:, :, None, :], out=lower)
     rows, columns = S.strides[1:]
     own = np.ndarray(
