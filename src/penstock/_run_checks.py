@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._operator import load_app
 from penstock.errors import ConfigurationError
+from penstock.plan.levels import Levels
 from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
 from penstock.settings import (
     ArrivalsSettings,
@@ -62,6 +63,12 @@ def _check_policy(settings: PolicySettings) -> None:
     make_pipeline_options(settings.name, **settings.options)
 
 
+def _check_costs(settings: PolicySettings, operator: OperatorSettings) -> None:
+    costs = settings.options.get("costs")
+    if isinstance(costs, (list, tuple)):  # what is none is told by the check of the options
+        Levels.within(operator.limits(), costs)
+
+
 def check_run(settings: RunSettings) -> None:
     """Raise ConfigurationError with every fault that can be known without starting anything."""
     from penstock.adaptors.spark.installation import SparkInstallation
@@ -79,8 +86,11 @@ def check_run(settings: RunSettings) -> None:
     attempt("", lambda: MasterAddress.parse(settings.cluster.master))
     attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
     attempt("policy.", lambda: _check_policy(settings.policy))
-    if settings.policy.name in pipeline_policy_names() and not settings.objective:
-        faults.append(f"objective: {settings.policy.name} plans for a latency bound; give one, such as `p95: 2s`")
+    if settings.policy.name in pipeline_policy_names():
+        if not settings.objective:
+            faults.append(f"objective: {settings.policy.name} plans for a latency bound; give one, such as `p95: 2s`")
+        for operator in settings.operators:
+            attempt(f"policy.options (for {operator.name}): ", lambda o=operator: _check_costs(settings.policy, o))
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))

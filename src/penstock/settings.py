@@ -81,6 +81,9 @@ Size = Annotated[str, BeforeValidator(_size)]
 TextOptions = Annotated[dict[str, str], BeforeValidator(_text_options)]
 
 
+MEAD_SHARES = (0.40, 0.55, 0.70, 0.85, 1.0)
+"""The CPU levels of the MEAD paper (Sec. VII)."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3  # a value may hold more than anyone wants to read
 
@@ -151,7 +154,9 @@ class OperatorSettings(_Part):
         default=(1, 1), description="fewest and most executors"
     )
     cpu_shares: Annotated[tuple[float, ...], AfterValidator(_cpu_shares)] = Field(
-        default=(1.0,), description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone"
+        default=(1.0,),
+        description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone. With `mead` the default is "
+        "0.4, 0.55, 0.7, 0.85, 1.0",
     )
     executor_cores: int = Field(default=1, ge=1, le=64, description="cores of an executor")
     executor_memory: Size = Field(default="1g", description="heap of an executor")
@@ -207,6 +212,15 @@ class RunSettings(_Part):
     drain: Seconds = Field(
         default=60.0, description="after the last arrival: how long to wait for records still under way"
     )
+
+    @model_validator(mode="after")
+    def _levels_to_choose_from(self) -> RunSettings:
+        """Under a policy that chooses among levels, an operator without any has the five of the MEAD paper."""
+        if self.policy.name == "mead":
+            for operator in self.operators:
+                if "cpu_shares" not in operator.model_fields_set:
+                    object.__setattr__(operator, "cpu_shares", MEAD_SHARES)
+        return self
 
     def objective_record(self) -> Objective:
         """The objective as a record."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock._run_checks import load_checked
+from penstock._run_checks import check_run, load_checked
 from penstock.errors import ConfigurationError
 
 
@@ -35,3 +35,19 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
     )
     assert load_checked(path).name == "p"
+
+
+def test_what_mead_needs_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """Without a latency bound, or with costs that do not fit the levels, the run is refused with both reasons."""
+    path = tmp_path / "mead.yaml"
+    path.write_text(
+        "name: p\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
+        "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
+        "policy: {name: mead, options: {costs: [1.0, 2.0]}}\n"
+    )
+    settings = load_checked(path)
+    assert settings.operators[0].cpu_shares == (0.4, 0.55, 0.7, 0.85, 1.0)
+    with pytest.raises(ConfigurationError) as fault:
+        check_run(settings)
+    assert "objective: mead plans for a latency bound" in str(fault.value)
+    assert "2 costs for 5 CPU shares" in str(fault.value)

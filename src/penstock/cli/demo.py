@@ -22,7 +22,9 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
 @click.command(short_help="A real pipeline on a real Spark, scaled before your eyes.")
 @click.option("--minutes", type=float, metavar="M", help=f"How long records arrive.  [default: {DEFAULT_MINUTES:g}]")
 @click.option("--objective", metavar="STAT=TIME", help="Latency bound: mean, p50, p95 or p99.  [default: p95=6s]")
-@click.option("--policy", type=click.Choice(["mead", "threshold", "fixed"]), help="Who decides; fixed never scales.  [default: mead]")
+@click.option(
+    "--policy", type=click.Choice(["mead", "threshold", "fixed"]), help="Who decides; fixed: nobody.  [default: mead]"
+)
 @click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and tell, but do not act.")
 @click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2]")
 @click.option("--cpu-shares", metavar="S,S,...", help="CPU shares allowed.  [default: 0.4,0.55,0.7,0.85,1.0]")

@@ -42,11 +42,14 @@ class SimulatedMead:
         Search and planning rules.
     rescue
         What watches the backlog between plans; None: nobody, as published.
+    costs
+        Of an executor at each of its CPU shares; None: the share.
     """
 
     foresight: Foresight = field(default_factory=Foresight)
     planner: MeadPolicy = field(default_factory=MeadPolicy)
     rescue: Rescue | None = field(default_factory=Rescue)
+    costs: tuple[float, ...] | None = None
     _planned: dict[str, Allocation] = field(default_factory=dict, repr=False)
     _plan_due: float = field(default=0.0, repr=False)
     _looked_at: float = field(default=0.0, repr=False)
@@ -64,7 +67,7 @@ class SimulatedMead:
 
     def again(self) -> SimulatedMead:
         """The same policy at its start, with what it has predicted so far."""
-        return SimulatedMead(self.foresight, self.planner, self.rescue)
+        return SimulatedMead(self.foresight, self.planner, self.rescue, self.costs)
 
     def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
         """The shares of all operators: planned ones when a plan is due, else what the backlog calls for."""
@@ -83,7 +86,7 @@ class SimulatedMead:
         latency = self.foresight.latency(view)
         if latency is None:
             return {}
-        levels = {name: Levels.within(limits) for name, limits in view.limits.items()}
+        levels = {name: Levels.within(limits, self.costs) for name, limits in view.limits.items()}
         current = {**view.current, **self._planned}
         plan = self.planner.plan_pipeline(view.at, latency, current, levels)
         self._planned = {decision.operator: decision.target for decision in plan.decisions}
@@ -117,7 +120,8 @@ def simulated_mead(queues: Queues = "map", **plain: Any) -> SimulatedMead:
     """Give the policy from plain values, those of `mead_options`."""
     options = mead_options(queues, **plain)
     analyst = WorkloadAnalyst(options.window, options.parts, options.best, options.max_states)
-    return SimulatedMead(Foresight(analyst, options.queues, options.believed), options.planner, options.rescue)
+    foresight = Foresight(analyst, options.queues, options.believed)
+    return SimulatedMead(foresight, options.planner, options.rescue, options.costs)
 
 
 def _work_seconds(server: Service | MicroBatch) -> float:

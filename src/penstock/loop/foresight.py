@@ -100,7 +100,7 @@ def foresee(question: Question) -> Foreseen:
         if not renewals:
             raise NotReadyError("too few arrivals for a window", needed=2, available=int(question.iats.size))
         latency = PipelineLatency(pipeline, renewals, model=options.queues, errors=options.errors)
-    levels = {name: Levels.within(limits) for name, limits in question.limits.items()}
+    levels = {name: Levels.within(limits, options.costs) for name, limits in question.limits.items()}
     plan = options.planner.plan_pipeline(question.at, latency, question.current, levels)
     shortest = question.iats[-max(1, int(question.iats.size * min(question.parts))) :]
     return Foreseen(plan, shortest.size / float(shortest.sum()), estimate)

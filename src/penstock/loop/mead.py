@@ -19,6 +19,7 @@ from penstock.loop.foresight import Foreseen, Question, foresee
 from penstock.monitor.iat_windows import IatWindows
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.performance.pipeline_model import OperatorModel
+from penstock.plan.levels import Levels
 from penstock.plan.mead_options import MeadOptions
 from penstock.plan.probing import safe_step_down
 from penstock.ports import ArrivalTimes
@@ -109,6 +110,8 @@ class PipelineMead:
                 "threshold for it",
                 field="objective",
             )
+        for place in places:
+            Levels.within(place.limits, options.costs)  # costs that do not fit are told before anything runs
         self.options = options
         self._objective, self._bound = objective, objective.seconds
         self._known = {

@@ -79,10 +79,34 @@ class Levels:
             )
 
     @classmethod
-    def within(cls, limits: Limits) -> Levels:
-        """Give the ladder of what an operator may have."""
-        rungs = ladder(limits)
-        return cls(tuple(rung.cpu_share for rung in rungs), executors=tuple(rung.executors for rung in rungs))
+    def within(cls, limits: Limits, costs: Sequence[float] | None = None) -> Levels:
+        """Give the ladder of what an operator may have, without what costs no less than a level above it.
+
+        `costs` is what an executor costs at each of its CPU shares; default: the share.
+
+        Examples
+        --------
+        >>> [str(level) for level in Levels.within(Limits(1, 2, (0.6, 1.0)), costs=(0.9, 1.0)).allocations]
+        ['1 executor x 60% CPU', '1 executor x 100% CPU', '2 executors x 60% CPU', '2 executors x 100% CPU']
+        >>> [str(level) for level in Levels.within(Limits(1, 2, (0.5, 0.6, 1.0)), costs=(1.0, 1.0, 1.1)).allocations]
+        ['1 executor x 60% CPU', '1 executor x 100% CPU', '2 executors x 60% CPU', '2 executors x 100% CPU']
+        """
+        if costs is not None and len(costs) != len(limits.cpu_shares):
+            raise ConfigurationError(
+                f"costs: {len(costs)} costs for {len(limits.cpu_shares)} CPU shares; give one for each", field="costs"
+            )
+        of_share = dict(zip(limits.cpu_shares, costs or limits.cpu_shares, strict=True))
+        kept: list[tuple[Allocation, float]] = []
+        for rung in reversed(ladder(limits)):
+            cost = rung.executors * of_share[rung.cpu_share]
+            if not kept or cost < kept[-1][1] * (1.0 - ROUNDING):
+                kept.append((rung, cost))
+        kept.reverse()
+        return cls(
+            tuple(rung.cpu_share for rung, _ in kept),
+            tuple(cost for _, cost in kept),
+            tuple(rung.executors for rung, _ in kept),
+        )
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:

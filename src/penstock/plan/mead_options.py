@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from penstock.errors import ConfigurationError
 from penstock.plan.mead import MeadPolicy, Search
@@ -34,6 +35,8 @@ class MeadOptions:
         Fits are believed up to this many times what their window itself would have met; None: as they are.
     errors
         How many standard errors a learnt demand is moved to the slow side.
+    costs
+        What an executor costs at each of its CPU shares; None: the share.
     """
 
     queues: Queues = "map"
@@ -45,6 +48,7 @@ class MeadOptions:
     rescue: Rescue | None = field(default_factory=Rescue)
     believed: float | None = 2.0
     errors: float = 1.0
+    costs: tuple[float, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -73,11 +77,13 @@ def mead_options(
     rescue_at: float = 0.5,
     believed: float | None = 2.0,
     errors: float = 1.0,
+    costs: Sequence[float] | None = None,
 ) -> MeadOptions:
     """Give the options from plain values, as a settings file holds them.
 
     Each of the `sub_windows` is half as long as the one before. `rescue_every` null: the backlog is not watched;
-    `believed` null: fits are not held against a replay of their windows.
+    `believed` null: fits are not held against a replay of their windows. `costs` are those of an executor at each of
+    its CPU shares.
 
     Examples
     --------
@@ -108,7 +114,17 @@ def mead_options(
         else Rescue(_number("rescue_at", rescue_at), parse_seconds(rescue_every, "rescue_every")),
         believed,
         errors,
+        None if costs is None else _costs(costs),
     )
+
+
+def _costs(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise ConfigurationError(f"costs: {values!r}; write a list, a cost for each CPU share", field="costs")
+    found = tuple(_number("costs", value) for value in values)
+    if not all(0.0 < value < float("inf") for value in found) or list(found) != sorted(found):
+        raise ConfigurationError(f"costs: {list(found)} must be positive and rise with the CPU shares", field="costs")
+    return found
 
 
 def _number(field: str, value: object) -> float:

@@ -51,6 +51,16 @@ def test_executors_and_shares_make_one_ladder() -> None:
         Levels((0.5, 1.0), executors=(1,))
 
 
+def test_a_level_that_costs_no_less_than_one_above_it_is_left_out() -> None:
+    """Costs are those of an executor at each share; nobody would take a dearer or equally dear smaller level."""
+    limits = Limits(1, 2, (0.6, 1.0))
+    flat = Levels.within(limits, costs=(1.0, 1.0))
+    assert [str(level) for level in flat.allocations] == ["1 executor x 100% CPU", "2 executors x 100% CPU"]
+    assert [flat.cost(i) for i in range(2)] == [1.0, 2.0]
+    with pytest.raises(ConfigurationError, match="1 costs for 2 CPU shares"):
+        Levels.within(limits, costs=(1.0,))
+
+
 def test_predictions_are_asked_for_once() -> None:
     """The same vector is predicted once; cost and shares follow the operators' own levels."""
     pipeline = FakePathLatency({("a", "b"): 2.0}, {"a": 1.0, "b": 0.1})

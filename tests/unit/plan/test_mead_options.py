@@ -42,6 +42,10 @@ def test_plain_values_become_options() -> None:
         ("rescue_at", 2.0),
         ("every_seconds", 0),
         ("search", "greedy"),
+        ("costs", 3.0),
+        ("costs", [1.0, "two"]),
+        ("costs", [2.0, 1.0]),
+        ("costs", []),
     ],
 )
 def test_a_wrong_value_names_its_field(field: str, value: Any) -> None:
