@@ -110,10 +110,6 @@ class RabbitMQSink:
 
     def close(self) -> None:
         """Close the connection; what is not confirmed by now never is."""
-        link = self._link
-        if link is not None and link.is_open:
-            link.close()
-            self._until(lambda: link.is_closed, _CLOSE_SECONDS)
         self._drop()
 
     # --- the connection ----------------------------------------------------------------------------------------
@@ -192,10 +188,15 @@ class RabbitMQSink:
             self._poll(0.05)
 
     def _drop(self) -> None:
-        if self._link is not None:
-            self._link.ioloop.deactivate_poller()
-            self._link.ioloop.close()
-            self._link = None
+        link = self._link
+        if link is None:
+            return
+        if link.is_open:  # all is well, or only the channel is closed: the socket would stay
+            link.close()
+            self._until(lambda: link.is_closed, _CLOSE_SECONDS)
+        link.ioloop.deactivate_poller()
+        link.ioloop.close()
+        self._link = None
 
     def _lose(self, why: BaseException) -> None:
         if self._fault is None:

@@ -42,7 +42,12 @@ class TapRun:
 
 @dataclass(frozen=True, slots=True)
 class TapCounts:
-    """What the tap saw: `received` messages, `let_go` beyond its rate, `missed` by the producers' own numbering."""
+    """What the tap saw and did not see.
+
+    `received` messages were looked at. `let_go` is how many were seen to go by beyond the tap's rate; those on their
+    way while it let go are not in it. `missed` is what numbered producers sent between messages that were looked at,
+    whatever the cause: let go, or dropped by the queue's limit.
+    """
 
     received: int
     let_go: int
@@ -194,7 +199,6 @@ class QueueTap:
                 let_go = channel.queue_purge(self._queue).method.message_count
                 with self._guard:
                     self._let_go += let_go
-                    self._sequences.clear()  # what was let go is not missed
                 self._tag = channel.basic_consume(self._queue, self._on_message, auto_ack=True)
 
     def _on_message(self, _channel: BlockingChannel, _method: Any, properties: Any, _body: bytes) -> None:
@@ -205,7 +209,7 @@ class QueueTap:
         with self._guard:
             if isinstance(producer, str) and isinstance(sequence, int):
                 gap = sequence - self._sequences.get(producer, sequence - 1) - 1
-                if gap > 0:  # the queue's limit dropped them
+                if gap > 0:
                     self._missed += gap
                     self._break()
                 self._sequences[producer] = sequence

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Producer, fanout and tap against a real RabbitMQ, also one that goes away and comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.process.warden import MARK
+from penstock.adaptors.produce.pacing import Produced, produce
+from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+from penstock.adaptors.rabbitmq.fanout import Fanout, declare
+from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
+from penstock.adaptors.rabbitmq.server import RabbitMQServer
+from penstock.adaptors.rabbitmq.tap import QueueTap
+from penstock.adaptors.spark.payloads import LogPayload, NoPayload
+from penstock.arrivals import Trace, parse_shape
+from penstock.cli.main import main
+from penstock.errors import AdaptorError
+from penstock.monitor.iat_windows import IatWindows
+
+pytestmark = pytest.mark.rabbitmq
+
+
+def _send(connection: RabbitMQConnection, fanout: Fanout, shape: str) -> Produced:
+    sink = RabbitMQSink(connection, fanout.exchange, "", "tester", is_persistent=False)
+    try:
+        return produce(parse_shape(shape), LogPayload(0, 0.0), sink)
+    finally:
+        sink.close()
+
+
+def _wait(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what}: not after 60 s"
+        time.sleep(0.05)
+
+
+def _sequences(connection: RabbitMQConnection, queue: str) -> list[int]:
+    """Take everything out of a queue."""
+    link = connection.open()
+    found = []
+    for method, properties, _ in link.channel().consume(queue, auto_ack=True, inactivity_timeout=1.0):
+        if method is None:
+            break
+        found.append(int(properties.headers["penstock-sequence"]))
+    link.close()
+    return found
+
+
+def test_every_message_reaches_the_pipeline_and_an_absent_monitor_costs_nothing(
+    connection: RabbitMQConnection, fanout: Fanout
+) -> None:
+    """All messages wait for the pipeline; the monitor's queue keeps the newest thousand and no more."""
+    result = _send(connection, fanout, "constant:rate=10000,duration=500ms")
+    assert (result.sent, result.unconfirmed) == (5000, 0)
+    assert connection.check_queue(fanout.monitor_queue_name) == 1000
+    assert _sequences(connection, fanout.pipeline_queue_name) == list(range(5000))
+
+
+def test_the_tap_sees_arrival_times_and_takes_nothing_from_the_pipeline(
+    connection: RabbitMQConnection, fanout: Fanout
+) -> None:
+    """The tap's instants are the due instants of all messages, and the pipeline's queue still holds each."""
+    with QueueTap(connection, fanout.monitor_queue_name) as tap:
+        result = _send(connection, fanout, "sampled:constant:rate=800,duration=1s")
+        _wait(lambda: tap.counts().received == result.sent, "the tap's count")
+        runs = tap.take()
+    counts = tap.counts()
+    assert (counts.let_go, counts.missed, counts.breaks) == (0, 0, 0)
+    due = result.epoch + parse_shape("sampled:constant:rate=800,duration=1s").times(0, result.sent)
+    windows = IatWindows(5000)
+    for run in runs:
+        assert not run.follows_break
+        windows.add_times(run.times)
+    assert np.abs(np.concatenate([run.times for run in runs]) - due).max() < 2e-6
+    assert windows.snapshot().seen == result.sent - 1
+    assert connection.check_queue(fanout.pipeline_queue_name) == result.sent
+
+
+def test_above_its_rate_the_tap_watches_in_part_and_says_so(connection: RabbitMQConnection, fanout: Fanout) -> None:
+    """Messages beyond the tap's rate are let go, counted, and told as breaks in the row of arrivals."""
+    with QueueTap(connection, fanout.monitor_queue_name, most_per_second=50) as tap:
+        result = _send(connection, fanout, "constant:rate=400,duration=2s")
+        _wait(lambda: tap.counts().missed > 0, "a second look")
+    counts, runs = tap.counts(), tap.take()
+    assert counts.let_go > 0
+    assert counts.breaks >= 1
+    assert counts.received + counts.missed <= result.sent
+    assert any(run.follows_break for run in runs)
+    assert sum(len(run.times) for run in runs) == counts.received
+    assert all(np.diff(run.times) == pytest.approx(1 / 400, rel=0.01) for run in runs), "no gap inside a run"
+
+
+def test_wrong_password_missing_queue_and_missing_exchange(
+    rabbitmq: RabbitMQServer, connection: RabbitMQConnection
+) -> None:
+    """Each fails with words that name what is wrong, and none of them is worth trying again."""
+    wrong = RabbitMQConnection(f"amqp://penstock:wrong@127.0.0.1:{rabbitmq.port}/")
+    for action, words in (
+        (wrong.check, "refuses user 'penstock': wrong user or password"),
+        (lambda: RabbitMQSink(wrong, "x", "", "p"), "refuses user 'penstock'"),
+        (RabbitMQConnection(rabbitmq.url + "nowhere").check, "not into this virtual host"),
+        (lambda: connection.check_queue("nowhere"), "has no queue 'nowhere'"),
+        (lambda: QueueTap(connection, "nowhere").start(), "has no queue 'nowhere'"),
+        (lambda: RabbitMQSink(connection, "nowhere", "", "p"), "has no exchange 'nowhere'"),
+    ):
+        with pytest.raises(AdaptorError, match=words) as told:
+            action()
+        assert not told.value.retryable
+        assert "wrong@" not in str(told.value)
+
+
+def test_the_command_sends_and_tells(rabbitmq: RabbitMQServer, connection: RabbitMQConnection) -> None:
+    """`penstock produce` declares the fanout, sends all, and gives counts and lateness as JSON."""
+    load = ["--shape", "constant:rate=500,duration=1s", "--json"]
+    result = CliRunner().invoke(main, ["produce", rabbitmq.url, "--exchange", "by-command", "--declare", *load])
+    assert result.exit_code == 0, result.output
+    fields = json.loads(result.stdout.splitlines()[-1])
+    assert (fields["records_sent"], fields["records_confirmed"], fields["records_unconfirmed"]) == (500, 500, 0)
+    assert fields["lateness"]["max_seconds"] > 0
+    assert connection.check_queue("by-command.pipeline") == 500
+
+
+def test_messages_nobody_takes_are_failures(rabbitmq: RabbitMQServer) -> None:
+    """Messages to a queue that is not there come back, are counted, and make the command fail."""
+    load = ["--shape", "constant:rate=200,duration=100ms", "--json"]
+    result = CliRunner().invoke(main, ["produce", rabbitmq.url, "--routing-key", "nowhere", *load])
+    assert result.exit_code == 1
+    fields = json.loads(result.stdout.splitlines()[-1])
+    assert (fields["records_sent"], fields["records_confirmed"], fields["records_failed"]) == (20, 0, 20)
+    assert "NO_ROUTE" in fields["faults"][0]
+
+
+def test_ctrl_c_ends_in_good_order(rabbitmq: RabbitMQServer, connection: RabbitMQConnection, fanout: Fanout) -> None:
+    """Stopped by Ctrl-C, the command says what was sent and confirmed, and ends with 130."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "produce", rabbitmq.url, "--exchange", fanout.exchange,
+         "--shape", "constant:rate=300,duration=1h", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        _wait(lambda: connection.check_queue(fanout.pipeline_queue_name) > 100, "the first messages")
+        process.send_signal(signal.SIGINT)
+        out, words = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, words
+    fields = json.loads(out.splitlines()[-1])
+    assert fields["is_stopped"]
+    assert fields["records_sent"] == fields["records_confirmed"] == connection.check_queue(fanout.pipeline_queue_name)
+
+
+@pytest.mark.kill
+def test_a_broker_that_goes_away_and_comes_back(rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
+    """Over a restart of the broker the producer loses nothing, the tap tells of a break, and nothing is left after."""
+    with Warden() as warden:
+        server = RabbitMQServer(warden, tmp_path / "own")  # beside the one that runs: nothing of it is shared
+        server.start()
+        pids = server.pids
+        connection = RabbitMQConnection(server.url)
+        fanout = Fanout("lines")
+        declare(connection, fanout)
+        sink = RabbitMQSink(connection, "lines", "", "tester", is_persistent=True)
+        results: list[Produced] = []
+        load = Trace(np.linspace(0.0, 6.0, 3000))
+        sender = threading.Thread(target=lambda: results.append(produce(load, NoPayload(), sink)))
+        sender.start()
+        _wait(lambda: connection.check_queue("lines.pipeline") > 200, "the first messages")
+        server.stop()
+        assert not any(psutil.pid_exists(pid) for pid in pids)
+        with pytest.raises(AdaptorError, match="cannot be reached"):
+            connection.check()
+        server.start()
+        sender.join(90)
+        assert results, "the producer has ended"
+        sink.close()
+        assert (results[0].sent, results[0].unconfirmed) == (3000, 0)
+        arrived = _sequences(connection, "lines.pipeline")
+        assert set(arrived) == set(range(3000)), "every number arrived"
+        assert len(arrived) <= 3000 + results[0].delivery.resent
+        mark = warden.mark
+    left = [p.pid for p in psutil.process_iter() if _environment(p).get(MARK) == mark]
+    assert left == []
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ() if process.pid != os.getpid() else {}
+    except (psutil.Error, OSError):
+        return {}
