@@ -69,7 +69,7 @@ class Foreseen:
 
     plan: PipelinePlan
     rate: float
-    """Arrivals per second over the shortest window."""
+    """Arrivals per second over the busiest window."""
     estimate: WorkloadEstimate | None
 
 
@@ -102,8 +102,8 @@ def foresee(question: Question) -> Foreseen:
         latency = PipelineLatency(pipeline, renewals, model=options.queues, errors=options.errors)
     levels = {name: Levels.within(limits, options.costs) for name, limits in question.limits.items()}
     plan = options.planner.plan_pipeline(question.at, latency, question.current, levels)
-    shortest = question.iats[-max(1, int(question.iats.size * min(question.parts))) :]
-    return Foreseen(plan, shortest.size / float(shortest.sum()), estimate)
+    windows = [question.iats[-max(1, int(question.iats.size * part)) :] for part in question.parts]
+    return Foreseen(plan, max(window.size / float(window.sum()) for window in windows), estimate)
 
 
 def windows_of(estimate: WorkloadEstimate, arrivals: FloatArray) -> list[Window]:

@@ -27,6 +27,8 @@ from penstock.records import Allocation, Decision, Limits, Objective, Observatio
 
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
+_MORE = 1.1
+"""Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
 _BATCHES_BETWEEN_PROBES = 5
 """Batches that are looked at on one level before the next one down is tried."""
 
@@ -123,6 +125,8 @@ class PipelineMead:
             foresee, period_seconds=options.planner.every_seconds, worker=worker
         )
         self._why_none = "the first plan is under way"
+        self._arriving: float | None = None
+        """Arrivals per second at the source, as last seen."""
 
     def policy(self, operator: str) -> MeadOfOperator:
         """One operator's part of the policy, for its cycle."""
@@ -136,6 +140,7 @@ class PipelineMead:
         known.watch(telemetry, observation)
         if not known.place.inputs:
             self._take_arrivals(telemetry, arrivals)
+            self._arriving = observation.arrival_rate_rows_per_second
         if operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all have been seen
         reports = self._beside.tick(telemetry.at, lambda: self._question(telemetry.at))
@@ -150,9 +155,13 @@ class PipelineMead:
         if analysis.at > known.handed_at:
             known.handed_at = analysis.at
             made = next(d for d in analysis.answer.plan.decisions if d.operator == request.operator)
-            known.planned = made.target
             evidence = {**made.evidence, **self._evidence(known, analysis.answer, analysis.age_seconds(request.at))}
             decision = replace(made, at=request.at, current=request.current, evidence=evidence)
+            overtaken = self._overtaken(decision, analysis.answer)
+            if overtaken is None:
+                known.planned = made.target
+            else:
+                decision = replace(decision, target=request.current, reason=overtaken)
         planned = known.planned or request.current
         why = self._rescued(request.operator)
         if why is not None:
@@ -230,6 +239,13 @@ class PipelineMead:
             waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
         bounds = dict.fromkeys(self._paths(), self._bound)
         return self.options.rescue.operators(bounds, waiting).get(operator)
+
+    def _overtaken(self, decision: Decision, foreseen: Foreseen) -> str | None:
+        """Why a plan that takes something away comes too late; None: it does not."""
+        now = self._arriving
+        if decision.target.capacity >= decision.current.capacity or now is None or now <= _MORE * foreseen.rate:
+            return None
+        return f"no less now: planned for {foreseen.rate:.4g} arrivals a second, and {now:.4g} come"
 
     def _paths(self) -> list[tuple[str, ...]]:
         readers: dict[str, list[str]] = {name: [] for name in self._known}

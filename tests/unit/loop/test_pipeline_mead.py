@@ -66,6 +66,7 @@ class Query:
     batches: int = 0
     utilisation: float | None = 0.3
     latency: float | None = None
+    arriving: float | None = None
     arrivals: RisingArrivals = field(init=False)
     done: int = 0
 
@@ -90,6 +91,7 @@ class Query:
         seen = Observation(
             "log", self.at, 15.0, Quality.GOOD, ClusterState(None, None, self.has),
             backlog_records=backlog, utilisation=self.utilisation, batch_seconds=seconds, latency=latency,
+            arrival_rate_rows_per_second=self.arriving,
         )  # fmt: skip
         return Telemetry("log", self.at, (batch,)), seen
 
@@ -189,6 +191,18 @@ def test_a_busy_operator_is_not_probed_and_a_late_one_gets_everything() -> None:
     policy.close()
     assert late.target == TOP
     assert "beyond 50% of its bound" in late.reason
+
+
+def test_a_plan_to_scale_down_is_dropped_when_more_arrives_by_now() -> None:
+    """A plan is some seconds old: what it would take away stays while arrivals are above what it was made for."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=900.0)
+    policy = mead(query)
+    decisions = []
+    while query.at < 100.0:
+        decisions.append(step(policy, query))
+    policy.close()
+    assert not any(d.is_change for d in decisions)
+    assert any("and 900 come" in d.reason for d in decisions)
 
 
 def test_batches_during_a_change_are_not_learnt_from() -> None:
