@@ -31,7 +31,7 @@ from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand, check_allocation
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
-from penstock.performance.queueing.micro_batch import MicroBatch, solve_micro_batch
+from penstock.performance.queueing.micro_batch import MicroBatchSolver
 from penstock.performance.queueing.response import Response, check_probability
 from penstock.performance.queueing.single_server import ManyAnswers, solve_many
 from penstock.records import Allocation, Bounded, Limits, Prediction
@@ -219,7 +219,7 @@ def _solve_general(stream: MAP, service: PH, model: str) -> Response:
 
 
 def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
-    """One queue for each distinct process and server: several allocations may make the same server.
+    """One solver for each process: several allocations may make the same server, and all share what is the process's.
 
     With the demand moved, only the processes at the edges are solved again, those that are the best (the worst) in
     any statistic with the demand as told: they set the bounds as long as the order of the processes stays.
@@ -227,7 +227,7 @@ def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
     answers, allocations, streams = question.unanswered(), question.allocations, list(question.workload)
     if question.model == "m/g/1":
         streams = [MAP.poisson(process.rate) for process in streams]
-    known: dict[tuple[int, MicroBatch], Response] = {}
+    solvers = [MicroBatchSolver(stream) for stream in streams]
     cells = list(np.ndindex(len(question.moves), len(streams), len(allocations)))
     for done, (variant, i, j) in enumerate(cells, start=1):
         move = question.moves[variant]
@@ -235,10 +235,7 @@ def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
             answers.repeat(variant, i, j)
             continue
         moved = demand.moved(move, streams[i].rate, allocations[j]) if move else demand
-        server = moved.at(allocations[j])
-        if (i, server) not in known:
-            known[i, server] = solve_micro_batch(streams[i], server)
-        answers.put((variant, i, j), known[i, server], question.percentiles)
+        answers.put((variant, i, j), solvers[i].solve(moved.at(allocations[j])), question.percentiles)
         question.progress(done / len(cells))
     return answers
 

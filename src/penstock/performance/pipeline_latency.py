@@ -36,7 +36,7 @@ from penstock.performance.latency import MODELS, Model
 from penstock.performance.path_sum import Laws, sum_percentiles
 from penstock.performance.pipeline_model import Path, PipelineModel
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
-from penstock.performance.queueing.micro_batch import solve_micro_batch
+from penstock.performance.queueing.micro_batch import MicroBatchSolver
 from penstock.performance.queueing.onward import onward_process
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
@@ -126,6 +126,7 @@ class PipelineLatency:
         self._labels, self._processes = tuple(workload), tuple(workload.values())
         self._known: dict[Row, _Answer] = {}
         self._leaving: dict[tuple[Row, int], MAP] = {}
+        self._solvers: dict[MAP, MicroBatchSolver] = {}
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -266,14 +267,15 @@ class PipelineLatency:
         the bound, how much later does not matter, and the micro-batch queue is the dearer to solve the fuller it is.
         """
         server = demand.at(allocation)
+        solver = self._solvers.setdefault(stream, MicroBatchSolver(stream))
         if server.utilisation(stream.rate) >= 1.0:
-            return solve_micro_batch(stream, server)
+            return solver.solve(server)
         least = solve_map_ph_1(stream, single_records(demand, allocation))
         for path in self.paths:
             if name in path:
                 p, limit = self.pipeline.probability(path), _HOPELESS * self.pipeline.bound(path)
                 if (least.mean if p is None else least.percentile(p)) <= limit:
-                    return solve_micro_batch(stream, server)
+                    return solver.solve(server)
         return least
 
 

@@ -19,6 +19,7 @@ from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
+from penstock.performance.queueing.micro_batch_counts import is_uneven
 from penstock.performance.queueing.micro_batch_fluid import Rates, backlog_after, drain_seconds
 from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
 from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
@@ -27,7 +28,15 @@ from penstock.performance.queueing.micro_batch_spectra import Spectra
 from penstock.performance.queueing.micro_batch_times import FINE
 from penstock.performance.queueing.response import Saturated, check_probability
 
-__all__ = ["MicroBatch", "MicroBatchAnswer", "Rates", "backlog_after", "drain_seconds", "solve_micro_batch"]
+__all__ = [
+    "MicroBatch",
+    "MicroBatchAnswer",
+    "MicroBatchSolver",
+    "Rates",
+    "backlog_after",
+    "drain_seconds",
+    "solve_micro_batch",
+]
 
 EXACT, GRADED = "exact counts", "graded counts"
 
@@ -40,7 +49,10 @@ _ACCEPTED_TAIL = 1e-4
 _SELDOM = 1e-5
 """Share of batches that outlast the trigger below which all are taken to start at a trigger."""
 
-_ACCEPTED_IMBALANCE = 2e-3
+_ACCEPTED_MOVE = 0.025
+"""Largest share by which counts may be moved to have the right means; more, and they are sampled more finely."""
+
+_ACCEPTED_IMBALANCE = 0.01
 """Largest relative difference of records arrived and served in a cycle, times the share of capacity that is left.
 
 More, and counts are sampled more finely: close to saturation a few records too many make long queues.
@@ -72,7 +84,7 @@ _EXACT_STATES = 320
 """Phases times numbers of records up to which every number is a state of its own, and no grid is needed."""
 
 _FREQUENCIES, _MOST_FREQUENCIES = 64, 8192
-"""Fewest, and most times the phases."""
+"""Fewest samples of counts, and most times the phases."""
 
 _OFFSETS = 7
 _MOST_ROUNDS = 24
@@ -92,6 +104,14 @@ class MicroBatchAnswer:
         Share of batch starts that fell beyond the largest number of records considered, and were counted there.
     imbalance
         Records served over records arrived in a cycle, minus 1: zero in exact arithmetic on an exact grid.
+    mean_coarse
+        The mean on the grid before the last.
+    server
+        What was solved for.
+    nodes, by_node
+        Numbers of records that the chain stands on, and the share of batch starts that find each waiting.
+    cycle, law
+        Means of a cycle, and the distribution of latency.
     """
 
     utilisation: float
@@ -99,8 +119,11 @@ class MicroBatchAnswer:
     left_out: float
     imbalance: float
     mean_coarse: float
-    chain: Chain = field(repr=False)
+    server: MicroBatch = field(repr=False)
+    nodes: FloatArray = field(repr=False)
+    by_node: FloatArray = field(repr=False)
     cycle: Cycle = field(repr=False)
+    law: LatencyLaw = field(repr=False)
 
     @property
     def is_stable(self) -> bool:
@@ -126,19 +149,19 @@ class MicroBatchAnswer:
     @property
     def variance(self) -> float:
         """Variance of a record's latency."""
-        return self._law.variance
+        return self.law.variance
 
     def percentile(self, p: float) -> float:
         """The latency that a share `p` of the records stays within, 0 < p < 1."""
-        return float(self._law.percentiles([check_probability(p)])[0])
+        return float(self.law.percentiles([check_probability(p)])[0])
 
     def percentiles(self, ps: Sequence[float]) -> FloatArray:
         """Several percentiles at once."""
-        return self._law.percentiles([check_probability(p) for p in ps])
+        return self.law.percentiles([check_probability(p) for p in ps])
 
     def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
         """Share of the records done within each of some times."""
-        return self._law.cdf(np.asarray(times, dtype=float))
+        return self.law.cdf(np.asarray(times, dtype=float))
 
     @property
     def batch_size_mean(self) -> float:
@@ -158,21 +181,16 @@ class MicroBatchAnswer:
     @property
     def backlog_mean(self) -> float:
         """Mean number of records waiting when a batch starts, those of the batch included."""
-        return float(self.chain.by_node @ self.chain.nodes)
+        return float(self.by_node @ self.nodes)
 
     def backlog_tail(self, records: Sequence[float] | FloatArray) -> FloatArray:
         """Share of batch starts that find more than each of some numbers of records waiting."""
-        by_node = self.chain.by_node
-        return np.array([float(by_node[self.chain.nodes > r].sum()) for r in np.asarray(records, dtype=float)])
+        return np.array([float(self.by_node[self.nodes > r].sum()) for r in np.asarray(records, dtype=float)])
 
     @property
     def law_mean(self) -> float:
         """Mean of the distribution of latency, which is found apart from `mean` and differs slightly from it."""
-        return self._law.mean
-
-    @cached_property
-    def _law(self) -> LatencyLaw:
-        return latency_law(self.chain, self.cycle)
+        return self.law.mean
 
 
 def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | Saturated:
@@ -201,34 +219,71 @@ def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | S
     >>> solve_micro_batch(MAP.poisson(1200.0), MicroBatch(fixed=0.3, per_record=0.001)).is_stable
     False
     """
-    utilisation = server.utilisation(arrivals.rate)
-    if utilisation >= 1:
-        return Saturated(utilisation)
-    _require_solvable(arrivals, server)
-    coarse, chain = _Search(Spectra(arrivals), server, utilisation).solve()
-    cycle = cycle_means(chain)
-    if abs(cycle.imbalance) > _WORST_IMBALANCE:
-        raise ConvergenceError(
-            "records served and arrived do not balance: the process is too uneven for this grid",
-            iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
-        )  # fmt: skip
-    is_exact = bool(np.all(np.diff(chain.nodes) == 1) and np.all(chain.moves.counts.exact))
-    answer = MicroBatchAnswer(
-        utilisation=utilisation,
-        method=EXACT if is_exact and not server.varies else GRADED,
-        left_out=chain.left_out,
-        imbalance=cycle.imbalance,
-        mean_coarse=cycle_means(coarse).latency,
-        chain=chain,
-        cycle=cycle,
-    )
-    fault = _fault(answer)
-    if fault is not None:
-        raise ConvergenceError(
-            f"the solution makes no sense ({fault}), so none is given: the queue is too near saturation or too uneven",
-            iterations=_MOST_ROUNDS, residual=answer.error_estimate,
-        )  # fmt: skip
-    return answer
+    return MicroBatchSolver(arrivals).solve(server)
+
+
+class MicroBatchSolver:
+    """Solves queues of one arrival process: what depends on the arrivals alone is found once.
+
+    Parameters
+    ----------
+    arrivals
+        The records, rates per second.
+
+    Examples
+    --------
+    >>> solver = MicroBatchSolver(MAP.poisson(500.0))
+    >>> [round(solver.solve(MicroBatch(fixed, 0.001)).mean, 1) for fixed in (0.3, 0.6)]
+    [0.9, 1.8]
+    """
+
+    def __init__(self, arrivals: MAP) -> None:
+        self.arrivals = arrivals
+        self._known: dict[MicroBatch, MicroBatchAnswer | Saturated] = {}
+
+    @cached_property
+    def _spectra(self) -> Spectra:
+        return Spectra(self.arrivals)
+
+    def solve(self, server: MicroBatch) -> MicroBatchAnswer | Saturated:
+        """Solve the queue for its record latency; see `solve_micro_batch`."""
+        if server not in self._known:
+            self._known[server] = self._solve(server)
+        return self._known[server]
+
+    def _solve(self, server: MicroBatch) -> MicroBatchAnswer | Saturated:
+        utilisation = server.utilisation(self.arrivals.rate)
+        if utilisation >= 1:
+            return Saturated(utilisation)
+        _require_solvable(self.arrivals, server)
+        coarse, chain = _Search(self._spectra, server, utilisation).solve()
+        cycle = cycle_means(chain)
+        if abs(cycle.imbalance) > _WORST_IMBALANCE:
+            raise ConvergenceError(
+                "records served and arrived do not balance: the process is too uneven for this grid",
+                iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
+            )  # fmt: skip
+        is_exact = bool(np.all(np.diff(chain.nodes) == 1) and np.all(chain.moves.counts.exact))
+        # The answer keeps nothing of the chain's matrices: many are kept at a time.
+        answer = MicroBatchAnswer(
+            utilisation=utilisation,
+            method=EXACT if is_exact and not server.varies else GRADED,
+            left_out=chain.left_out,
+            imbalance=cycle.imbalance,
+            mean_coarse=cycle_means(coarse).latency,
+            server=server,
+            nodes=chain.nodes,
+            by_node=chain.by_node,
+            cycle=cycle,
+            law=latency_law(chain, cycle),
+        )
+        fault = _fault(answer)
+        if fault is not None:
+            raise ConvergenceError(
+                f"the solution makes no sense ({fault}), so none is given: the queue is too near saturation or too "
+                "uneven", iterations=_MOST_ROUNDS, residual=answer.error_estimate,
+            )  # fmt: skip
+        return answer
 
 
 def _require_solvable(arrivals: MAP, server: MicroBatch) -> None:
@@ -253,7 +308,7 @@ def _require_solvable(arrivals: MAP, server: MicroBatch) -> None:
 
 def _fault(answer: MicroBatchAnswer) -> str | None:
     """Say what is impossible about an answer, if anything is."""
-    server, size = answer.chain.server, answer.batch_size_mean
+    server, size = answer.server, answer.batch_size_mean
     latency = answer.percentiles(_CHECKED_SHARES)
     if not np.all(np.isfinite([answer.mean, answer.variance, answer.error_estimate, *latency])):
         return "not all of it is a number"
@@ -280,7 +335,8 @@ class _Search:
     def __init__(self, spectra: Spectra, server: MicroBatch, utilisation: float) -> None:
         self._spectra, self._server = spectra, server
         self._top = first_reach(spectra.arrivals, server, _TAIL)
-        self._frequencies = _FREQUENCIES
+        gap = server.usual_size(spectra.rate) / spectra.rate
+        self._frequencies = _FREQUENCIES * (2 if is_uneven(spectra, gap, _FREQUENCIES, _TAIL) else 1)
         self._most = max(4 * _FREQUENCIES, _MOST_FREQUENCIES // spectra.arrivals.order)
         self._accepted = _ACCEPTED_IMBALANCE * (1.0 - utilisation)
 
@@ -320,12 +376,11 @@ class _Search:
         return solve_chain(self._spectra, self._server, nodes, self._frequencies, offsets)
 
     def _finer_counts(self, chain: Chain) -> bool:
-        """Sample counts more finely if records served and arrived do not balance: whether that was so."""
-        off = abs(cycle_means(chain).imbalance) / self._accepted
+        """Sample counts more finely if they had to be moved far, or do not balance: whether that was so."""
+        off = max(chain.moved / _ACCEPTED_MOVE, abs(cycle_means(chain).imbalance) / self._accepted)
         if off <= 1.0 or self._frequencies >= self._most:
             return False
-        # What is out of balance falls with the square of the samples, and faster in the end.
-        self._frequencies = min(self._frequencies * (4 if off > 8.0 else 2), self._most)
+        self._frequencies *= 2
         return True
 
     @staticmethod

@@ -52,6 +52,12 @@ class Chain:
         """Share of the batch starts that find each number of records."""
         return np.asarray(self.stationary.sum(axis=(0, 2)))
 
+    @property
+    def moved(self) -> float:
+        """By what share counts had to be moved to have the right means: how coarsely they are sampled."""
+        often = np.abs(self.flow).sum(axis=1)
+        return float(often @ self.moves.counts.moved[self.moves.time_of] / often.sum())
+
 
 def solve_chain(
     spectra: Spectra, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray | None = None

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from penstock.markov.conditions import FloatArray, IntArray
 from penstock.performance.queueing.micro_batch_spectra import ComplexArray, Spectra, exponentials
 
-_EDGE = 0.03
+_EDGE = 1e-8
 """What is left of the transform at the highest frequency used: small enough that the density does not ring."""
 
 _NESTED_EDGE = 1e-8
@@ -39,7 +39,7 @@ _NESTED_EDGE = 1e-8
 _FADE = 11.5
 """Counts beyond a nested window are taken in with e^(-11.5) = 1e-5."""
 
-_CLOSE = 8.0
+_CLOSE = 16.0
 """Steps within which the fewest records expected must not lie from the window's start, else windows are nested."""
 
 
@@ -54,7 +54,7 @@ class Counts:
     mass: FloatArray
     none: FloatArray
     exact: npt.NDArray[np.bool_]
-    added_variance: FloatArray
+    moved: FloatArray
     expected: FloatArray
     area: FloatArray
 
@@ -73,9 +73,8 @@ def count_matrices(spectra: Spectra, times: FloatArray, frequencies: int, outsid
     """Give the distribution of N(t) with the phases, for all `times`, on `frequencies` samples a window."""
     K, M = len(times), frequencies
     low, high = windows(spectra, times, outside)
-    level = np.maximum(0, np.ceil(np.log2((high - low) / M))).astype(int)
     expected, area = expected_counts(spectra, times)
-    several = (level > 0) & (expected.min(axis=1) - low < _CLOSE * 2.0**level)
+    level, several = _levels(low, high, expected, M)
     none = _exponentials_of(spectra.D0, times)
     parts = {}
     if not several.all():
@@ -84,46 +83,82 @@ def count_matrices(spectra: Spectra, times: FloatArray, frequencies: int, outsid
     if several.any():
         parts[True] = _nested_windows(spectra, times[several], M, high=high[several], none=none[several])
     if len(parts) == 1:
-        ((at, mass, added),) = parts.values()
+        ((at, mass),) = parts.values()
     else:
         samples = max(part[0].shape[1] for part in parts.values())
-        at, mass, added = np.ones((K, samples)), np.zeros((K, samples, *none.shape[1:])), np.zeros(K)
+        at, mass = np.ones((K, samples)), np.zeros((K, samples, *none.shape[1:]))
         for which, part in parts.items():
             chosen, count = np.flatnonzero(several == which), part[0].shape[1]
-            at[chosen, :count], mass[chosen, :count], added[chosen] = part
-    # What phase follows is known exactly: the counts are made to add up to it.
-    some = _exponentials_of(spectra.Q, times) - none
-    found = mass.sum(axis=1)
+            at[chosen, :count], mass[chosen, :count] = part
+    at = np.where(level[:, None] > 0, np.maximum(at, 1.0), at)
+    moved = _correct(at, mass, _exponentials_of(spectra.Q, times) - none, expected, level > 0)
+    return Counts(at, mass, none, level == 0, moved, expected, area)
+
+
+def _correct(
+    at: FloatArray, mass: FloatArray, some: FloatArray, expected: FloatArray, coarse: npt.NDArray[np.bool_]
+) -> FloatArray:
+    """Make masses add up to what is known exactly, and say by what share of the mean count that moved them.
+
+    The phase that follows: masses from i to j are multiplied by one factor. The mean count from every phase, where it
+    was sampled coarsely: a mass at n from i to j is multiplied by 1 + b_i (n - mean_ij), which leaves the phases.
+    """
+    K, M, m, _ = mass.shape
+    # Powers of counts in units of the largest.
+    unit = at.max(axis=1)
+    n = at / unit[:, None]
+    powers = np.stack([np.ones_like(n), n, n**2], axis=1)
+    found, first, second = np.moveaxis(np.matmul(powers, mass.reshape(K, M, m * m)).reshape(K, 3, m, m), 1, 0)
     near = (found > 1e-9) & (np.abs(some - found) < 0.5 * found)
-    mass *= np.where(near, some / np.where(near, found, 1.0), 1.0)[:, None]
-    return Counts(at, mass, none, level == 0, added, expected, area)
+    factor = np.where(near, some / np.where(near, found, 1.0), 1.0)
+    found, first, second = found * factor, first * factor, second * factor
+    usable = (found > 1e-12) & coarse[:, None, None]
+    mean = np.where(usable, first / np.where(usable, found, 1.0), 0.0)
+    spread = np.where(usable, np.maximum(second - mean * first, 0.0), 0.0).sum(axis=2)
+    lacking = expected / unit[:, None] - first.sum(axis=2)
+    tilt = np.where(spread > 0, lacking / np.where(spread > 0, spread, 1.0), 0.0)[:, :, None] * usable * factor
+    level = factor - tilt * mean
+    for k in range(K):  # one time's masses fit a cache
+        mass[k] *= n[k, :, None, None] * tilt[k] + level[k] if coarse[k] else factor[k]
+    return np.where(coarse, np.abs(lacking * unit[:, None] / expected).max(axis=1), 0.0)
+
+
+def is_uneven(spectra: Spectra, time: float, frequencies: int, outside: float) -> bool:
+    """Whether counts of that time are few mostly and very many at times, so that windows are nested."""
+    times = np.array([time])
+    return bool(_levels(*windows(spectra, times, outside), expected_counts(spectra, times)[0], frequencies)[1][0])
+
+
+def _levels(low: FloatArray, high: FloatArray, expected: FloatArray, M: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Give how often a window's step is doubled, and whether windows must be nested."""
+    level = np.maximum(0, np.ceil(np.log2((high - low) / M))).astype(int)
+    return level, (level > 0) & (expected.min(axis=1) - low < _CLOSE * 2.0**level)
 
 
 def _one_window(
     spectra: Spectra, times: FloatArray, M: int, *, low: FloatArray, level: IntArray, none: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Invert over one window for each time, sampled at steps of 2^level: counts, masses, variance added."""
+) -> tuple[FloatArray, FloatArray]:
+    """Invert over one window for each time, sampled at steps of 2^level: counts and masses."""
     half = M // 2 + 1
     mass = np.empty((len(times), M, *none.shape[1:]))
-    added = np.zeros(len(times))
     for each in np.unique(level).tolist():
         chosen = np.flatnonzero(level == each)
         theta = 2 * np.pi * np.arange(half) / (M * 2.0**each)
         transform = spectra.on_circle(half, M << each, times[chosen])
         transform -= none[chosen]
         if each > 0:
-            added[chosen] = _damping(transform[-1], theta[-1], _EDGE)
+            transform *= _damping(transform[-1], theta, _EDGE)[:, :, None, None]
         # numpy's forward transform has e^(-i...): the density is the inverse of the conjugate.
-        factor = np.exp(1j * theta[:, None] * low[chosen] - added[chosen] * theta[:, None] ** 2 / 2)
+        factor = np.exp(1j * theta[:, None] * low[chosen])
         np.conjugate(transform, out=transform)
         transform *= factor[:, :, None, None]
         mass[chosen] = np.fft.irfft(transform, n=M, axis=0).swapaxes(0, 1)
-    return low[:, None] + 2.0 ** level[:, None] * np.arange(M), mass, added
+    return low[:, None] + 2.0 ** level[:, None] * np.arange(M), mass
 
 
 def _nested_windows(
     spectra: Spectra, times: FloatArray, M: int, *, high: FloatArray, none: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray]:
     """Invert over windows of M, 4 M, 16 M ... counts, all from 0, each used where the one before ends.
 
     For processes that bring few records mostly and very many at times. A window shorter than the counts is kept free
@@ -132,34 +167,26 @@ def _nested_windows(
     """
     half = M // 2 + 1
     levels = int(np.ceil(np.log2(float(high.max()) / (0.85 * M)) / 2)) + 1
-    ats, masses, shares = [], [], []
-    added = np.zeros((levels, len(times)))
     counts = np.arange(float(M))
-    for each in range(levels):
-        step = 4.0**each
+    shares = [_window_share(4.0**each * counts, 4.0**each, M, is_last=each == levels - 1) for each in range(levels)]
+    used = [np.flatnonzero(share) for share in shares]
+    edges = np.cumsum([0, *(places.size for places in used)])
+    at = np.empty(edges[-1])
+    whole = np.empty((len(times), edges[-1], *none.shape[1:]))
+    for each, (share, places) in enumerate(zip(shares, used, strict=True)):
+        step, part = 4.0**each, slice(edges[each], edges[each + 1])
         theta = 2 * np.pi * np.arange(half) / (M * step)
         fade = 0.0 if each == levels - 1 else _FADE / (M * step)
-        transform = np.conj(spectra.inside(half, M * step, fade, times) - none)
+        transform = spectra.inside(half, M * step, fade, times)
+        transform -= none
+        np.conjugate(transform, out=transform)
         if each > 0:
-            added[each] = _damping(transform[-1], theta[-1], _NESTED_EDGE)
-            transform *= np.exp(-added[each] * theta[:, None] ** 2 / 2)[:, :, None, None]
-        share = _window_share(step * counts, step, M, is_last=each == levels - 1)
-        used = np.flatnonzero(share)
-        mass = np.fft.irfft(transform, n=M, axis=0)[used]
-        mass *= (share * np.exp(fade * step * counts))[used, None, None, None]
-        ats.append(step * used)
-        masses.append(mass)
-        shares.append(step)
-    at = np.concatenate(ats)
-    # A Gaussian of variance v takes a share w(n) to w + v w'' / 2: what the shares then add up to is divided out.
-    total = np.ones((len(at), len(times)))
-    for each, step in enumerate(shares):
-        width = step / 4
-        around = [_window_share(at + shift, step, M, is_last=each == levels - 1) for shift in (-width, 0.0, width)]
-        total += np.multiply.outer(around[0] - 2 * around[1] + around[2], added[each] / 2) / width**2
-    whole = np.concatenate(masses)
-    whole /= total[:, :, None, None]
-    return np.broadcast_to(at, (len(times), len(at))), whole.swapaxes(0, 1), added[-1]
+            transform *= _damping(transform[-1], theta, _NESTED_EDGE)[:, :, None, None]
+        at[part] = step * places
+        factor = (share * np.exp(fade * step * counts))[places]
+        mass = np.fft.irfft(transform, n=M, axis=0)
+        np.multiply(mass[places].swapaxes(0, 1), factor[:, None, None], out=whole[:, part])
+    return np.broadcast_to(at, (len(times), len(at))), whole
 
 
 def _window_share(n: FloatArray, step: float, M: int, *, is_last: bool) -> FloatArray:
@@ -183,10 +210,13 @@ def _rise(x: FloatArray) -> FloatArray:
     return np.asarray(y**4 * (35 - 84 * y + 70 * y**2 - 20 * y**3))
 
 
-def _damping(edge: ComplexArray, highest: float, left: float) -> FloatArray:
-    """Give the variance of a Gaussian that leaves no more than `left` of the transform at the highest frequency."""
+def _damping(edge: ComplexArray, theta: FloatArray, left: float) -> FloatArray:
+    """Give factors `[frequency, time]` that leave no more than `left` of the transform at the highest frequency.
+
+    They fall as e^(-a theta^4), so that moments up to the third stay as they are.
+    """
     size = np.abs(edge).sum(axis=-1).max(axis=-1)
-    return np.asarray(2 * np.log(np.maximum(size / left, 1.0)) / highest**2)
+    return np.exp(-np.log(np.maximum(size / left, 1.0)) * (theta[:, None] / theta[-1]) ** 4)
 
 
 def _exponentials_of(matrix: FloatArray, times: FloatArray) -> FloatArray:

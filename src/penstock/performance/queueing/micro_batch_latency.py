@@ -31,6 +31,9 @@ _POINTS = 2048
 _CLASSES, _GAP_POINTS = 72, 160
 """Classes of time after the next start, and points of the wait before it, that varied batch times are gathered by."""
 
+_MOST_RUNS = 16
+"""Runs of batches that the records of one gap are divided into at most."""
+
 _FEW = 20_000
 """Pieces, times points of a batch's time, that need not be gathered."""
 
@@ -238,14 +241,21 @@ def _pieces(
     zero = np.zeros(len(tau))
     if server.cap is None:
         return mass * arrived, zero, total, zero, tau, tilt
-    cap = float(server.cap)
+    cap, full = float(server.cap), server.full_cycle().mean
     before, after = np.floor(shift / cap), np.ceil(total / cap)
-    copies = np.maximum(after - before, 1).astype(int)
+    batches = np.maximum(after - before, 1.0)
+    # Records of very many batches are taken in runs of batches, the last one alone: latency is linear over a run.
+    copies = np.minimum(batches, _MOST_RUNS).astype(int)
     index = np.repeat(np.arange(len(tau)), copies)
-    j = before[index] + np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
+    run = np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
+    length = ((batches - 1) / np.maximum(copies - 1, 1))[index]
+    j = before[index] + np.round(run * length)
+    is_last = run == copies[index] - 1
+    end_j = np.where(is_last, j + 1, before[index] + np.round((run + 1) * length))
     start = np.clip((j * cap - shift[index]) / arrived[index], 0.0, 1.0)
-    end = np.clip(((j + 1) * cap - shift[index]) / arrived[index], 0.0, 1.0)
+    end = np.clip((end_j * cap - shift[index]) / arrived[index], 0.0, 1.0)
     own = np.clip(total[index] - j * cap + coming[index] * j, 1.0, cap)
     inner = np.where((start <= 0) & (end >= 1), tilt[index], 0.0)
-    lows, highs = (1 - end) * tau[index], (1 - start) * tau[index]
-    return mass[index] * arrived[index] * (end - start), j, own, lows, highs, inner
+    first, final = (1 - start) * tau[index], (1 - end) * tau[index] + (end_j - 1 - j) * full
+    weight = mass[index] * arrived[index] * (end - start)
+    return weight, j, own, np.minimum(first, final), np.maximum(first, final), inner

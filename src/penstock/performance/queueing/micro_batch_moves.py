@@ -31,9 +31,6 @@ from penstock.performance.queueing.micro_batch_times import COARSE, FINE, ROUGH
 _OUTSIDE = 1e-10
 """Chernoff's bound on the mass of counts outside the window that is inverted, each side."""
 
-_TO_THE_DOUBLE = 6
-"""Times between one and its double, where exponentials are dear."""
-
 
 @dataclass(frozen=True, eq=False)
 class Moves:
@@ -58,7 +55,7 @@ def build_moves(
     spectra: Spectra, server: MicroBatch, nodes: FloatArray, frequencies: int, offsets: FloatArray
 ) -> Moves:
     """Give the moves of a queue on `nodes` and `offsets`."""
-    ways = _Ways(server, nodes, offsets, doubling=spectra.is_dear)
+    ways = _Ways(server, nodes, offsets)
     mixture, used = ways.mixture()
     time_of, shift = ways.time_of[used], ways.shift[used]
     kept, time_of = np.unique(time_of, return_inverse=True)
@@ -75,12 +72,12 @@ class _Ways:
     behind, its full batch's times and the deadlines.
     """
 
-    def __init__(self, server: MicroBatch, nodes: FloatArray, offsets: FloatArray, *, doubling: bool) -> None:
+    def __init__(self, server: MicroBatch, nodes: FloatArray, offsets: FloatArray) -> None:
         self._server, self._nodes, self._offsets = server, nodes, offsets
         leftover = nodes - server.served(nodes)
         self._alone, self._behind = np.flatnonzero(leftover == 0), np.flatnonzero(leftover > 0)
         self._batch, self._q = batch_time_nodes(server, nodes[self._alone])
-        grid, self._scale = _time_grid(self._batch, self._q, doubling=doubling)
+        grid, self._scale = _time_grid(self._batch)
         full = _full_times(server) if self._behind.size else np.empty(0)
         self._full_scale = _Scale(full)
         self._deadlines = np.empty(0)
@@ -220,21 +217,8 @@ def _full_times(server: MicroBatch) -> FloatArray:
     return np.unique(np.concatenate([times, [ends.min(), ends.max()]]))
 
 
-def _time_grid(batch: FloatArray, q: FloatArray, *, doubling: bool) -> tuple[FloatArray, _Scale]:
-    """Give times to invert at that can stand for batch times `[node, q]`.
-
-    With `doubling`, times are a few and their doubles, for processes whose exponentials are dear.
-    """
-    mean = (batch * q).sum(axis=1)
-    # The shortest of varied times are of no account beside their mean; they are taken as a tenth of it.
-    low = max(float(batch[batch > 0].min()), 0.1 * float(mean[mean > 0].min()))
-    if doubling and batch.max() > 2 * low:
-        octaves = int(np.ceil(np.log2(batch.max() / low))) + 1
-        times = np.sort(
-            np.outer(2.0 ** np.arange(octaves), low * (1 + np.arange(_TO_THE_DOUBLE) / _TO_THE_DOUBLE)), axis=None
-        )
-        times = times[: int(np.searchsorted(times, batch.max())) + 1]
-        return times, _Scale(times)
+def _time_grid(batch: FloatArray) -> tuple[FloatArray, _Scale]:
+    """Give times to invert at that can stand for batch times `[node, q]`."""
     if batch.shape[1] == 1:
         times = _distinct(batch[:, 0])
         return times, _Scale(times, merges=True)
@@ -272,7 +256,7 @@ def _blocks(
     for i in range(m):
         blocks[i] = (carry @ np.ascontiguousarray(mass[:, i])).reshape(count, G, m)
     over = points > nodes[-1]
-    beyond = np.matmul(over[:, None, :].astype(float), counts.mass.sum(axis=3)[time_of])[:, 0]
+    beyond = np.matmul(over[:, None, :].astype(float), (counts.mass @ np.ones(m))[time_of])[:, 0]
     to_first = np.eye(m) if server.trigger is not None else spectra.arrivals.P
     fresh = np.flatnonzero(shift == 0)
     blocks[:, fresh, 0] += (counts.none[time_of[fresh]] @ to_first).transpose(1, 0, 2)

@@ -2,10 +2,11 @@
 """Exponentials of D(z) = D0 + z D1 for many z and times: what depends on the arrivals alone is found once and kept.
 
 Where D(z) has a well-conditioned basis of eigenvectors, exp(D(z) t) is a sum over them for any t. Processes with equal
-stages in a row have none. Their phases are made to go faster or slower by at most a hundred-thousandth each, all by
-different shares, and a basis is there again: every matrix is that close to one that has one (Davies, "Approximate
+stages in a row have none. Their phases are made to go faster or slower by at most a thousandth each, all by different
+shares, and a basis is there again: every matrix is that close to one that has one (Davies, "Approximate
 diagonalization", SIAM Journal on Matrix Analysis and Applications 29, 2007). What is solved then is a MAP still, of the
-same rate. Should even that not do, exponentials are summed.
+same rate. Where even that does not do, exponentials are summed at times that double every eight, each from the one of
+half its time, and at others interpolated between the nearest four.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from penstock.markov.conditions import FloatArray, IntArray
 
 ComplexArray = npt.NDArray[np.complex128]
 
-_NORM = 0.35
-"""Largest norm the series of the exponential is used for; its 9th-order remainder is then below 1e-9."""
+_NORM = 0.1
+"""Largest norm the series of the exponential is used for: its 9th-order remainder is then about what rounding is."""
 
-_WORST_CONDITION = 1e7
-"""Condition of eigenvectors beyond which exponentials are summed instead: 1e-9 is then their error."""
+_WORST_CONDITION = 1e8
+"""Largest entry of |V| |V^-1|, V the eigenvectors, beyond which they are not used: it times 1e-16 is what rounding
+makes of exponentials, whatever the vectors' lengths."""
 
-_PARTED = 1e-5
-"""By how much phases are made faster or slower where equal ones leave no basis of eigenvectors."""
+_PARTINGS = (1e-5, 1e-4, 1e-3)
+"""By how much phases are made faster or slower where equal ones leave no basis of eigenvectors: the least that does."""
 
 _PROBES = np.exp(1j * np.geomspace(0.003, 3.0, 7))
-"""Where eigenvectors are tried first: angles that no process has a reason to be special at."""
+"""Where that is tried: angles that no process has a reason to be special at."""
+
+_OCTAVE = 8
+"""Times from one to its double for which exponentials are summed."""
 
 _LARGEST_SUMMED = 24
 """States up to which all times of a frequency are one product; more, and its factors no longer fit a cache."""
@@ -65,25 +70,23 @@ class Spectra:
 
     Attributes
     ----------
+    arrivals, rate
+        The process, and its records per second.
     D0, D1
         As used: those of the process, or with phases parted.
-    is_dear
-        Whether exponentials must be summed all the same.
     """
 
     def __init__(self, arrivals: MAP) -> None:
-        self.arrivals = arrivals
+        self.arrivals, self.rate = arrivals, arrivals.rate
         self.D0, self.D1 = arrivals.D0, arrivals.D1
-        self.is_dear = False
-        if not _Eigen(self.D0, self.D1, _PROBES).good.all():
-            parted = _parted(arrivals)
-            self.is_dear = not _Eigen(parted.D0, parted.D1, _PROBES).good.all()
-            if not self.is_dear:
-                self.D0, self.D1 = parted.D0, parted.D1
+        if not _Eigen(arrivals, _PROBES).good.all():
+            tried = (_parted(arrivals, most) for most in _PARTINGS)
+            sound = next((one for one in tried if _Eigen(one, _PROBES).good.all()), arrivals)
+            self.D0, self.D1 = sound.D0, sound.D1
         self.rates = self.D1.sum(axis=1)
         self.Q = self.D0 + self.D1
-        self._circle: dict[tuple[int, int], int] = {}
-        self._on_circle: _Eigen | None = None
+        self._circle: dict[tuple[int, int], tuple[int, int]] = {}
+        self._parts: list[_Eigen] = []
         self._inside: dict[tuple[int, float], _Eigen] = {}
         self._growth = np.empty((0, 3))
 
@@ -92,13 +95,17 @@ class Spectra:
         keys = [(q // gcd(q, parts), parts // gcd(q, parts)) for q in range(half)]
         new = [key for key in keys if key not in self._circle]
         if new:
-            for key in new:
-                self._circle[key] = len(self._circle)
+            for number, key in enumerate(new):
+                self._circle[key] = (len(self._parts), number)
             angle = 2 * np.pi * np.array([q / of for q, of in new])
-            found = _Eigen(self.D0, self.D1, np.exp(1j * angle))
-            self._on_circle = found if self._on_circle is None else self._on_circle.joined(found)
-        assert self._on_circle is not None
-        return self._on_circle.exponentials(np.array([self._circle[key] for key in keys]), times)
+            self._parts.append(_Eigen(self, np.exp(1j * angle)))
+        part, place = np.array([self._circle[key] for key in keys]).T
+        if np.all(part == part[0]):
+            return self._parts[part[0]].exponentials(place, times)
+        result = np.empty((half, len(times), *self.D0.shape), dtype=complex)
+        for each in np.unique(part).tolist():
+            result[part == each] = self._parts[each].exponentials(place[part == each], times)
+        return result
 
     def inside(self, half: int, parts: float, fade: float, times: FloatArray) -> ComplexArray:
         """Give the same on a smaller circle, log |z| = -fade."""
@@ -106,7 +113,7 @@ class Spectra:
         if fade == 0.0:
             return self.on_circle(half, int(parts), times)
         if key not in self._inside:
-            self._inside[key] = _Eigen(self.D0, self.D1, np.exp(2j * np.pi * np.arange(half) / parts - fade))
+            self._inside[key] = _Eigen(self, np.exp(2j * np.pi * np.arange(half) / parts - fade))
         return self._inside[key].exponentials(np.arange(half), times)
 
     def growth(self, least: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -129,65 +136,85 @@ class Spectra:
         return s, chi, spread
 
 
-def _parted(arrivals: MAP) -> MAP:
+def _parted(arrivals: MAP, most: float) -> MAP:
     """Make every phase faster or slower by a share of its own, the whole as fast as before."""
     # Multiples of the golden ratio, modulo 1, are apart from each other however many there are.
     share = np.mod(np.arange(1, arrivals.order + 1) * (np.sqrt(5.0) - 1.0) / 2.0, 1.0)
-    faster = (1.0 + _PARTED * (2.0 * share - 1.0))[:, None]
+    faster = (1.0 + most * (2.0 * share - 1.0))[:, None]
     return MAP(arrivals.D0 * faster, arrivals.D1 * faster).with_rate(arrivals.rate)
 
 
 class _Eigen:
-    """D(z) at some z, by eigenvectors where they are well conditioned, else as they are."""
+    """D(z) at some z, by eigenvectors where they are well conditioned, else by sums that are kept."""
 
-    def __init__(self, D0: FloatArray, D1: FloatArray, z: ComplexArray) -> None:
-        self.D = D0 + z[:, None, None] * D1
-        self.values, self.vectors = np.linalg.eig(self.D)
+    def __init__(self, process: MAP | Spectra, z: ComplexArray) -> None:
+        # In units of the time between records, so that nothing depends on the unit of time.
+        self._rate = process.rate
+        self._D = (process.D0 + z[:, None, None] * process.D1) / self._rate
+        self._values, self._vectors = np.linalg.eig(self._D)
+        self._summed: dict[tuple[int, int], ComplexArray] = {}
         try:
-            self.inverse = np.linalg.inv(self.vectors)
+            self._inverse = np.linalg.inv(self._vectors)
         except np.linalg.LinAlgError:
             # One of them has no inverse at all: all are summed, which is slower and always right.
-            self.inverse, self.good = self.vectors, np.zeros(len(z), dtype=bool)
-            return
-        size = np.linalg.norm(self.vectors, axis=(1, 2)) * np.linalg.norm(self.inverse, axis=(1, 2))
-        self.good = size < _WORST_CONDITION * len(D0)
-
-    def joined(self, other: _Eigen) -> _Eigen:
-        """Give both, this one's first."""
-        both = object.__new__(_Eigen)
-        for name in ("D", "values", "vectors", "inverse", "good"):
-            setattr(both, name, np.concatenate([getattr(self, name), getattr(other, name)]))
-        return both
+            self.good = np.zeros(len(z), dtype=bool)
+        else:
+            size = (np.abs(self._vectors) @ np.abs(self._inverse)).max(axis=(1, 2))
+            self.good = size < _WORST_CONDITION
+        self._bad = np.flatnonzero(~self.good)
 
     def exponentials(self, places: IntArray, times: FloatArray) -> ComplexArray:
         """Give `[z, time, i, j]` for the z numbered `places`."""
-        good = np.flatnonzero(self.good[places])
-        bad = np.flatnonzero(~self.good[places])
-        m = self.D.shape[-1]
-        result = np.empty((len(places), len(times), m, m), dtype=complex)
-        if good.size:
-            here = places[good]
-            found = self._by_vectors(here, np.exp(self.values[here][:, None] * times[:, None]))
-            if not bad.size:
-                return found
-            result[good] = found
-        summed: dict[float, npt.NDArray[np.inexact]] = {}
-        for time in np.sort(times).tolist():
-            # Twice a time that is there already costs one product.
-            known = summed.get(time / 2)
-            if known is None:
-                summed[time] = exponentials(self.D[places[bad]], np.full(bad.size, time))
-            else:
-                summed[time] = known @ known
-        for k, time in enumerate(times.tolist()):
-            result[bad, k] = summed[time]
+        times = times * self._rate
+        is_good = self.good[places]
+        if is_good.all():
+            return self._by_vectors(places, times)
+        result = np.empty((len(places), len(times), *self._D.shape[1:]), dtype=complex)
+        if is_good.any():
+            result[is_good] = self._by_vectors(places[is_good], times)
+        rows = np.searchsorted(self._bad, places[~is_good])
+        which, weight = _between(times)
+        for k in range(len(times)):
+            parts = [self._sum(*divmod(number, _OCTAVE)) for number in which[k].tolist()]
+            result[~is_good, k] = np.tensordot(weight[k], np.stack(parts)[:, rows], axes=1)
         return result
 
-    def _by_vectors(self, here: IntArray, powers: ComplexArray) -> ComplexArray:
-        m = self.D.shape[-1]
+    def _by_vectors(self, here: IntArray, times: FloatArray) -> ComplexArray:
+        m = self._D.shape[-1]
+        powers = np.exp(self._values[here][:, None] * times[:, None])
         if m > _LARGEST_SUMMED:
-            return np.asarray((self.vectors[here][:, None] * powers[:, :, None, :]) @ self.inverse[here][:, None])
+            return np.asarray((self._vectors[here][:, None] * powers[:, :, None, :]) @ self._inverse[here][:, None])
         # exp(D t) = sum over a of e^(value_a t) times a matrix of rank one: one product for all times.
-        ranks = self.vectors[here].transpose(0, 2, 1)[:, :, :, None] * self.inverse[here][:, :, None, :]
+        ranks = self._vectors[here].transpose(0, 2, 1)[:, :, :, None] * self._inverse[here][:, :, None, :]
         whole = powers @ ranks.reshape(len(here), m, m * m)
-        return np.asarray(whole.reshape(len(here), powers.shape[1], m, m))
+        return np.asarray(whole.reshape(len(here), len(times), m, m))
+
+    def _sum(self, octave: int, part: int) -> ComplexArray:
+        """Give the exponentials at the time 2^octave (1 + part / 8), of all z that have no good eigenvectors."""
+        if (octave, part) not in self._summed:
+            half = self._summed.get((octave - 1, part))
+            if half is not None:
+                self._summed[octave, part] = half @ half
+            else:
+                step = exponentials(self._D[self._bad], np.full(self._bad.size, 2.0**octave / _OCTAVE))
+                power = step
+                for _ in range(int(np.log2(_OCTAVE))):
+                    power = power @ power
+                for each in range(_OCTAVE):
+                    self._summed[octave, each] = np.asarray(power, dtype=complex)
+                    power = power @ step
+        return self._summed[octave, part]
+
+
+def _between(times: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Give, for each time, four of the times that exponentials are summed at, by number, and Lagrange's weights."""
+    octave = np.floor(np.log2(times))
+    first = (octave * _OCTAVE + np.floor((times / 2.0**octave - 1.0) * _OCTAVE)).astype(np.int64) - 1
+    which = first[:, None] + np.arange(4)
+    at = 2.0 ** (which // _OCTAVE) * (1.0 + (which % _OCTAVE) / _OCTAVE)
+    weight = np.ones(which.shape)
+    for a in range(4):
+        for b in range(4):
+            if a != b:
+                weight[:, a] *= (times - at[:, b]) / (at[:, a] - at[:, b])
+    return which, weight
