@@ -97,7 +97,12 @@ def main() -> int:
                             print(
                                 f"{name:<10}{rate:>10,}{row['records_sent']:>10,}{late['mean']:>10.2f}"
                                 f"{late['p99']:>10.2f}{late['max']:>10.1f}  {row['load_average']:.1f}"
-                                + ("" if row["lateness"]["p99_seconds"] <= BAR_SECONDS else "  above 5 ms"),
+                                + ("" if row["lateness"]["p99_seconds"] <= BAR_SECONDS else "  above 5 ms")
+                                + (
+                                    f"  {row['records_unconfirmed']:,} unconfirmed"
+                                    if row["records_unconfirmed"]
+                                    else ""
+                                ),
                                 flush=True,
                             )
             except ConfigurationError as fault:
