@@ -9,8 +9,9 @@ whatever this one ends by: its pipe breaks.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing import get_context
@@ -23,6 +24,9 @@ from penstock.errors import ConfigurationError, NotReadyError, PenstockError
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 Worker = Literal["process", "thread", "here"]
+_NICE = 5
+"""A third of the processor time that others get, where there is none to spare."""
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class AnalysisEnd(StrEnum):
@@ -133,7 +137,8 @@ class Beside(Generic[Question, Answer]):
             try:
                 question = ask()
             except NotReadyError as fault:
-                # Asked again at the next tick: what is missing may come any moment.
+                # Asked again at the next tick: what is missing may come any moment. The grid begins with the first.
+                self._due_at = None
                 return (*reports, self._report(now, AnalysisEnd.NOT_READY, None, str(fault)))
             self._worker = self._worker or _Worker(self._analyse, self._kind == "process")
             self._running = (now, self._worker.submit(question))
@@ -206,7 +211,8 @@ class _Worker(Generic[Question, Answer]):
             context = get_context("spawn")
             self._pipe, far = context.Pipe()
             self._process = context.Process(target=_serve, args=(far, analyse), name="penstock-analysis", daemon=True)
-            self._process.start()
+            with _one_thread_each():
+                self._process.start()
             far.close()  # so that the pipe breaks with the process
 
     def submit(self, question: Question) -> Future[tuple[Answer, float]]:
@@ -231,9 +237,24 @@ class _Worker(Generic[Question, Answer]):
         return answer, elapsed()
 
 
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let processes started meanwhile calculate in one thread: more would wait for each other on a busy machine."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def _serve(pipe: Connection, analyse: Callable[[Question], Answer]) -> None:
     """Answer questions until the pipe breaks: its other end is closed, or the process that held it is gone."""
-    os.nice(10)
+    os.nice(_NICE)
     try:
         while True:
             question = pipe.recv()

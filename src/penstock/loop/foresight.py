@@ -7,16 +7,18 @@ A pure function from a `Question` to a `Foreseen`, so that it can run beside the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.performance.screening import worst_processes
 from penstock.plan.levels import Levels
 from penstock.plan.mead import PipelinePlan
 from penstock.plan.mead_options import MeadOptions
@@ -121,7 +123,12 @@ def windows_of(estimate: WorkloadEstimate, arrivals: FloatArray) -> list[Window]
 def checked_latency(
     pipeline: PipelineModel, windows: Sequence[Window], *, believed: float | None, errors: float = 0.0
 ) -> PathLatency:
-    """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are."""
+    """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
+
+    Micro-batch queues take long to solve: of each window only the processes likely to be the worst are (`screening`).
+    """
+    if any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators):
+        windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
         return PipelineLatency(pipeline, every, errors=errors)
