@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests in three parts and sums them up: computed, on a real Spark, broker or kernel, and measured.
+"""Runs the tests in two parts and sums them up: computed, and on a real Spark, broker or kernel.
 
-What is only computed is spread over all cores. Tests with a real Spark, broker or kernel wait half of their time, and
-two at a time get in each other's way little. A test that asserts what it measured has the machine for itself.
-Arguments are pytest's, and go to every part.
+What is only computed is spread over all cores. A test with a real Spark, broker or kernel has the machine for itself:
+two at a time were seen to run each other into their time limits. Arguments are pytest's, and go to every part.
 """
 
 from __future__ import annotations
@@ -44,12 +43,11 @@ class Part:
 PARTS = (
     Part(
         "computed",
-        f"not ({REAL} or alone)",
+        f"not ({REAL})",
         ("--numprocesses=logical", "--dist=loadfile"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
-    Part("real", f"({REAL}) and not alone", ("--numprocesses=2", "--dist=loadfile"), REAL_FOLDERS),
-    Part("alone", "alone", folders=REAL_FOLDERS),
+    Part("real", REAL, folders=REAL_FOLDERS),
 )
 
 

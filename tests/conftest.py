@@ -17,7 +17,7 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 # Where scripts/run_tests.py looks for tests with these markers.
-REAL = {"spark", "cgroups", "e2e", "kafka", "rabbitmq", "alone"}
+REAL = {"spark", "cgroups", "e2e", "kafka", "rabbitmq"}
 REAL_FOLDERS = ("tests/integration/", "tests/e2e/")
 
 # These files look at all of Penstock's control groups on the machine, so only one of them may be under way.

@@ -32,9 +32,7 @@ def script() -> ModuleType:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project with a test that passes and one, on a real Spark, that fails."""
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  alone\n"
-    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n")
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\ndef test_fine(): pass\n\n@pytest.mark.spark\ndef test_broken(): assert False\n"
     )
@@ -49,7 +47,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
-    names = ("spark", "cgroups", "e2e", "kafka", "rabbitmq", "alone")
+    names = ("spark", "cgroups", "e2e", "kafka", "rabbitmq")
     for values in itertools.product([False, True], repeat=len(names)):
         marks = dict(zip(names, values, strict=True))
         assert [eval(part.marks, {}, marks) for part in script.PARTS].count(True) == 1, marks
@@ -82,7 +80,6 @@ def test_a_failure_in_a_later_part_fails_the_whole_and_is_named(project: Path) -
         ["computed:", "1", "passed"],
         ["real:", "1", "failed"],
         ["FAILED", "test_it.test_broken"],
-        ["alone:", "no", "tests", "selected"],
     ]
 
 

@@ -47,7 +47,6 @@ def settings(shape: str, *, rows_per_batch: int | None = None, **others: Any) ->
     }
 
 
-@pytest.mark.alone
 @pytest.mark.cgroups
 def test_load_rises_and_falls(tmp_path: Path) -> None:
     """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
