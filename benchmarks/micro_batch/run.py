@@ -24,54 +24,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
-from benchmarks.fit.traces import REAL, data_folder
+from benchmarks.micro_batch.cases import LOADS, RATE, bursty, processes, servers
 from benchmarks.micro_batch.simulate import simulate
 
-from penstock.markov import MAP, nearest_map2, superpose
-from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, solve_micro_batch
+from penstock.markov import MAP, superpose
+from penstock.performance.queueing.micro_batch import MicroBatchAnswer, MicroBatchSolver, solve_micro_batch
 
 MEAN_BAR, P95_BAR = 0.05, 0.10
-RATE = 1000.0
-LOADS = (0.3, 0.6, 0.8, 0.95)
-
-
-def bursty(scv: float, gamma: float) -> MAP:
-    """Give a MAP(2) of mean 1 with an SCV and a decay of its autocorrelation."""
-    return nearest_map2(1.0, 1.0 + scv, 2.4 * (1.0 + scv) ** 2, gamma).process
-
-
-def processes(real: bool) -> dict[str, MAP]:
-    """Give the arrival processes, at one record per second."""
-    found = {
-        "Poisson": MAP.poisson(1.0),
-        "SCV 2": bursty(2.0, 0.5),
-        "SCV 4": bursty(4.0, 0.95),
-        "SCV 20": bursty(20.0, 0.95),
-        "MMPP(2)": MAP.mmpp([[-0.01, 0.01], [0.05, -0.05]], [1.0, 10.0]),
-        "MAP(4)": superpose(bursty(4.0, 0.95), bursty(10.0, 0.9)),
-    }
-    folder = data_folder() if real else None
-    if folder is not None:
-        from penstock.workload import fit_maps
-
-        for name, load in REAL.items():
-            found[name] = fit_maps(load(folder)[:50_000], best=1).maps[0].map
-    return {name: process.with_rate(1.0) for name, process in found.items()}
-
-
-def servers(load: float, batch: float) -> dict[str, MicroBatch]:
-    """Give the kinds of server at a load, with `batch` records arriving in the fixed time of a batch."""
-    fixed, per = batch / RATE, load / RATE
-    # With a cap, 60 % of the load is per record and the rest is the fixed time over a full batch.
-    cap = max(1, round(batch / (0.4 * load)))
-    full = fixed + 0.6 * per * cap
-    return {
-        "plain": MicroBatch(fixed, per),
-        "cap": MicroBatch(fixed, 0.6 * per, cap=cap),
-        "trigger": MicroBatch(fixed, per, trigger=3 * fixed),
-        "cap, trigger": MicroBatch(fixed, 0.6 * per, cap=cap, trigger=0.8 * full),
-        "varied": MicroBatch(fixed, per, fixed_scv=0.3, per_record_scv=1.0),
-    }
 
 
 @dataclass(frozen=True)
@@ -146,6 +105,28 @@ def compare(
                     )  # fmt: skip
 
 
+def against(simulated: Path, only: str | None) -> Iterator[Comparison]:
+    """Solve every queue that `long_runs.py` simulated, and set the two side by side."""
+    known = processes(real=True)
+    solvers = {name: MicroBatchSolver(process.with_rate(RATE)) for name, process in known.items()}
+    for row in (json.loads(line) for line in simulated.read_text().splitlines()):
+        name = row["process"]
+        if name not in known or (only is not None and name != only):
+            continue
+        if abs(known[name].scv / row["scv"] - 1.0) > 1e-6:
+            print(f"{name}: fitted otherwise than it was simulated; simulate it again", file=sys.stderr)
+            continue
+        started = time.process_time()
+        answer = solvers[name].solve(servers(row["load"], row["batch"])[row["server"]])
+        p95, seconds = answer.percentile(0.95), time.process_time() - started
+        assert isinstance(answer, MicroBatchAnswer)
+        yield Comparison(
+            name, row["server"], row["load"], answer.batch_size_mean, answer.method, answer.mean, row["mean"],
+            row["mean_interval"], p95, row["p95"], row["p95_interval"], answer.error_estimate, answer.imbalance,
+            answer.left_out, seconds,
+        )  # fmt: skip
+
+
 def speed(repeats: int) -> Iterator[tuple[int, str, float]]:
     """Give (order, kind of server, median CPU seconds of mean and three percentiles)."""
     two, four = bursty(4.0, 0.9), superpose(bursty(4.0, 0.95), bursty(10.0, 0.9))
@@ -172,6 +153,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-simulation", action="store_true")
     parser.add_argument("--no-speed", action="store_true")
+    parser.add_argument("--against", type=Path, help="what long_runs.py wrote: no simulation now")
     parser.add_argument("--only", help="one process, by its name in the table")
     parser.add_argument("--no-real", action="store_true")
     options = parser.parse_args()
@@ -192,9 +174,12 @@ def main() -> None:
         )
     if not options.no_simulation:
         batches = tuple(float(value) for value in options.batches.split(","))
-        for row in compare(
-            int(options.records), batches, real=not options.no_real, seed=options.seed, only=options.only
-        ):
+        queues = (
+            compare(int(options.records), batches, real=not options.no_real, seed=options.seed, only=options.only)
+            if options.against is None
+            else against(options.against, options.only)
+        )
+        for row in queues:
             rows.append(row)
             if not options.json:
                 print(

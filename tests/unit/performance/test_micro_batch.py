@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH
 from penstock.performance.queueing import micro_batch
-from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, solve_micro_batch
+from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, MicroBatchSolver, solve_micro_batch
 from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
@@ -136,3 +136,23 @@ def test_processes_of_too_many_states_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"200 states.* 64 at most") as caught:
         solve_micro_batch(MAP.renewal(PH.erlang(200, mean=0.1)), MicroBatch(0.1, 0.01))
     assert caught.value.field == "arrivals"
+
+
+def test_a_solver_gives_what_single_calls_give() -> None:
+    """What a solver keeps from one server to the next changes no answer, and one asked for again is not solved."""
+    servers = [MicroBatch(0.1, 0.01), MicroBatch(0.2, 0.012), MicroBatch(0.1, 0.01, cap=40, trigger=0.5, fixed_scv=0.4)]
+    solver = MicroBatchSolver(BURSTY)
+    for server in servers:
+        shared, alone = solver.solve(server), solve_micro_batch(BURSTY, server)
+        assert shared.mean == pytest.approx(alone.mean, rel=1e-9)
+        assert shared.percentiles([0.5, 0.95]) == pytest.approx(alone.percentiles([0.5, 0.95]), rel=1e-9)
+        assert solver.solve(server) is shared
+
+
+def test_rare_huge_bursts_balance() -> None:
+    """Few records mostly and thousands at times: as many are served as arrive, and the mean holds on finer samples."""
+    uneven = MAP.mmpp([[-0.02, 0.02], [4.0, -4.0]], [20.0, 20_000.0])
+    answer = solved(uneven, MicroBatch(0.5, 0.8 / uneven.rate))
+    assert abs(answer.imbalance) < 1e-3
+    assert answer.error_estimate < 0.02
+    assert answer.law_mean == pytest.approx(answer.mean, rel=0.02)

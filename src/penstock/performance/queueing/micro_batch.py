@@ -52,7 +52,7 @@ _SELDOM = 1e-5
 _ACCEPTED_MOVE = 0.025
 """Largest share by which counts may be moved to have the right means; more, and they are sampled more finely."""
 
-_ACCEPTED_IMBALANCE = 0.01
+_ACCEPTED_IMBALANCE = 2e-3
 """Largest relative difference of records arrived and served in a cycle, times the share of capacity that is left.
 
 More, and counts are sampled more finely: close to saturation a few records too many make long queues.
@@ -74,8 +74,11 @@ _CHECKED_SHARES = (0.5, 0.95, 0.99)
 _SLACK, _WORST_LAW, _WORST_ERROR = 0.01, 0.1, 0.5
 """Relative errors beyond which an answer is not given: of bounds, of the distribution's mean, and as estimated."""
 
-_ACCEPTED_CHANGE = 5e-3
-"""Largest relative change of the mean from one grid to the next finer one; more, and a finer one yet is solved."""
+_ACCEPTED_CHANGE = 0.015
+"""Largest relative change of the mean from one grid to the next finer one; more, and a finer one yet is solved.
+
+That is about the error of the coarser one; the finer one's is some times less.
+"""
 
 _NODES = (24, 40, 72, 128)
 """About how many numbers of records grids have, from the first to the finest."""

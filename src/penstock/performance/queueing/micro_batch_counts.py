@@ -175,7 +175,7 @@ def _nested_windows(
     whole = np.empty((len(times), edges[-1], *none.shape[1:]))
     for each, (share, places) in enumerate(zip(shares, used, strict=True)):
         step, part = 4.0**each, slice(edges[each], edges[each + 1])
-        theta = 2 * np.pi * np.arange(half) / (M * step)
+        theta = np.asarray(2 * np.pi * np.arange(half) / (M * step), dtype=float)
         fade = 0.0 if each == levels - 1 else _FADE / (M * step)
         transform = spectra.inside(half, M * step, fade, times)
         transform -= none
@@ -216,7 +216,7 @@ def _damping(edge: ComplexArray, theta: FloatArray, left: float) -> FloatArray:
     They fall as e^(-a theta^4), so that moments up to the third stay as they are.
     """
     size = np.abs(edge).sum(axis=-1).max(axis=-1)
-    return np.exp(-np.log(np.maximum(size / left, 1.0)) * (theta[:, None] / theta[-1]) ** 4)
+    return np.asarray(np.exp(-np.log(np.maximum(size / left, 1.0)) * (theta[:, None] / theta[-1]) ** 4))
 
 
 def _exponentials_of(matrix: FloatArray, times: FloatArray) -> FloatArray:

@@ -22,14 +22,17 @@ from penstock.performance.queueing.micro_batch_times import FINE, MEDIUM, gamma_
 _LONG_TAIL = 1.2
 """SCV of what varies of a batch's time beyond which more points stand for it."""
 
-_NEGLIGIBLE = 1e-6
+_NEGLIGIBLE = 1e-5
 """Share of the records in pieces that may be left out, too small each to matter."""
 
 _POINTS = 2048
 """Points of the table of the distribution function."""
 
-_CLASSES, _GAP_POINTS = 72, 160
+_CLASSES, _GAP_POINTS = 96, 160
 """Classes of time after the next start, and points of the wait before it, that varied batch times are gathered by."""
+
+_COUNTS, _FEWER_COUNTS = 176, 96
+"""Counts of a gap that are told apart at most; fewer where batch times blur them."""
 
 _MOST_RUNS = 16
 """Runs of batches that the records of one gap are divided into at most."""
@@ -117,12 +120,10 @@ def _put(before: IntArray, part: FloatArray, value: FloatArray, count: int) -> F
 
 def latency_law(chain: Chain, cycle: Cycle) -> LatencyLaw:
     """Give the mixture of latencies over gaps, counts, places in the gap and batch times."""
-    server, moves = chain.server, chain.moves
-    counts = moves.counts
+    server = chain.server
     tilts = np.clip(6 * (0.5 - cycle.age), -1.0, 1.0)
     # Weights carried over between nodes may be negative; clipped, they would no longer keep the moments.
-    mass = _seen(chain, np.ones(len(chain.spectra.rates)))
-    size = np.maximum(counts.at, 1.0)[moves.time_of]
+    size, mass = _seen(chain, np.ones(len(chain.spectra.rates)))
     move, s = np.nonzero(np.abs(mass) * size > _NEGLIGIBLE * cycle.served / mass.size)
     coming = np.zeros(len(move)) if server.cap is None else _coming(chain, mass)[move, s]
     pieces = _pieces(chain, move, arrived=size[move, s], mass=mass[move, s], tilt=tilts[move], coming=coming)
@@ -189,10 +190,11 @@ class _After:
 
 def _gathered(events: _Events, weight: FloatArray, after: _After) -> tuple[_Events, _After]:
     """Gather the waits before the next start by how long what follows takes: in classes, on a grid."""
-    axis = _Axis(float(np.abs(weight) @ after.mean), float(after.mean.max()), _CLASSES)
+    size = np.abs(weight)
+    # The harmonic mean is where most records are, however long a few take.
+    axis = _Axis(float(size.sum() / (size / after.mean).sum()), float(after.mean.max()), _CLASSES)
     before, part = axis.places(after.mean)
     # What a class's time varies by, and its floor, are those of the pieces in it.
-    size = np.abs(weight)
     total = np.maximum(_put(before, part, size, _CLASSES), 1e-300)
     times = np.maximum(_put(before, part, size * after.mean, _CLASSES), 1e-300)
     met = total > 1e-200
@@ -216,18 +218,33 @@ def _gathered(events: _Events, weight: FloatArray, after: _After) -> tuple[_Even
     return found, _After(mean[which], variance[which], np.minimum(floor[which], mean[which]))
 
 
-def _seen(chain: Chain, value: FloatArray) -> FloatArray:
-    """Give, for every move and count, how often it is met, times a value of the phase that follows."""
+def _seen(chain: Chain, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give counts `[move, s]`, and how often each is met after each move, times a value of the phase that follows."""
     moves = chain.moves
+    at = np.maximum(moves.counts.at, 1.0)
     by_phase = moves.counts.mass @ value
-    return np.asarray(np.matmul(by_phase[moves.time_of], chain.flow[:, :, None])[:, :, 0])
+    most = _FEWER_COUNTS if chain.server.varies else _COUNTS
+    if at.shape[1] > most:
+        # More counts than latency needs: each is divided among the two around it of fewer.
+        axis = _Axis(chain.server.usual_size(chain.spectra.rate), float(at.max()), most)
+        before, part = axis.places(at)
+        gathered = np.empty((len(at), most, len(value)))
+        every = np.arange(at.shape[1])
+        for k in range(len(at)):
+            fewer = np.zeros((most, at.shape[1]))
+            fewer[before[k], every] = 1 - part[k]
+            fewer[before[k] + 1, every] += part[k]
+            gathered[k] = fewer @ by_phase[k]
+        by_phase, at = gathered, np.broadcast_to(np.maximum(axis.points, 1.0), (len(at), most))
+    mass = np.matmul(by_phase[moves.time_of], chain.flow[:, :, None])[:, :, 0]
+    return np.asarray(at[moves.time_of]), np.asarray(mass)
 
 
 def _coming(chain: Chain, mass: FloatArray) -> FloatArray:
     """Give how many records come during a full batch, given the move and count before it."""
     full = np.array([chain.server.full_cycle().mean])
     usable = np.abs(mass) > 1e-300
-    coming = _seen(chain, expected_counts(chain.spectra, full)[0][0])
+    _, coming = _seen(chain, expected_counts(chain.spectra, full)[0][0])
     return np.where(usable, np.maximum(coming / np.where(usable, mass, 1.0), 0.0), 0.0)
 
 

@@ -222,9 +222,13 @@ def _time_grid(batch: FloatArray) -> tuple[FloatArray, _Scale]:
     if batch.shape[1] == 1:
         times = _distinct(batch[:, 0])
         return times, _Scale(times, merges=True)
-    low, high = float(batch.min()), float(batch.max())
-    spread = np.quantile(batch, np.linspace(0, 1, 48))
-    even = np.geomspace(max(low, high * 1e-6), high, 17)
+    # An empty batch takes no time and is never late; the very shortest of others are of no account.
+    high = float(batch.max())
+    some = np.maximum(batch[batch > 0], 1e-4 * high)
+    low = float(some.min())
+    # About as many as there are numbers of records: a coarser grid has fewer.
+    spread = np.quantile(some, np.linspace(0, 1, min(len(batch) + 8, 48)))
+    even = np.geomspace(low, high, min(len(batch) // 3 + 5, 17))
     times = np.unique(np.concatenate([spread, even[1:-1], [low, high]]))
     keep = np.concatenate([[True], np.diff(times) > 1e-3 * times[1:]])
     keep[-1] = True
