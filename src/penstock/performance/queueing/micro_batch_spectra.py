@@ -101,7 +101,7 @@ class Spectra:
             self._parts.append(_Eigen(self, np.exp(1j * angle)))
         part, place = np.array([self._circle[key] for key in keys]).T
         if np.all(part == part[0]):
-            return self._parts[part[0]].exponentials(place, times)
+            return self._parts[int(part[0])].exponentials(place, times)
         result: ComplexArray = np.empty((half, len(times), *self.D0.shape), dtype=complex)
         for each in np.unique(part).tolist():
             result[part == each] = self._parts[each].exponentials(place[part == each], times)
