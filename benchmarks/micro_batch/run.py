@@ -159,7 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     times: list[tuple[int, str, float]] = []
     rows: list[Comparison] = []
-    if not options.json:
+    if not options.json and not options.no_speed:
         print("| order | server | CPU ms |\n|---:|---|---:|")
     for order, kind, seconds in () if options.no_speed else speed(options.repeats):
         times.append((order, kind, seconds))

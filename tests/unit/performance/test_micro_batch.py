@@ -156,3 +156,9 @@ def test_rare_huge_bursts_balance() -> None:
     assert abs(answer.imbalance) < 1e-3
     assert answer.error_estimate < 0.02
     assert answer.law_mean == pytest.approx(answer.mean, rel=0.02)
+
+
+def test_the_last_step_before_saturation_is_not_guessed() -> None:
+    """A queue that is stable by rounding alone ends in an error that says so, not in a number."""
+    with pytest.raises(ConvergenceError, match="too near saturation"):
+        solve_micro_batch(BURSTY, MicroBatch(0.1, (1 - 1e-15) / BURSTY.rate))

@@ -89,6 +89,9 @@ _EXACT_STATES = 320
 _FREQUENCIES, _MOST_FREQUENCIES = 64, 8192
 """Fewest samples of counts, and most times the phases."""
 
+_FARTHEST = 1e11
+"""Records waiting beyond which nothing is solved: rounding would decide."""
+
 _OFFSETS = 7
 _MOST_ROUNDS = 24
 
@@ -376,6 +379,11 @@ class _Search:
         return self._solve(nodes, coarse.moves.offsets if _offsets_matter(coarse) else None)
 
     def _solve(self, nodes: FloatArray, offsets: FloatArray | None) -> Chain:
+        if not self._top < _FARTHEST:
+            raise ConvergenceError(
+                "the backlog has no end within reach: the queue is too near saturation", iterations=0,
+                residual=self._accepted / _ACCEPTED_IMBALANCE,
+            )  # fmt: skip
         return solve_chain(self._spectra, self._server, nodes, self._frequencies, offsets)
 
     def _finer_counts(self, chain: Chain) -> bool:
