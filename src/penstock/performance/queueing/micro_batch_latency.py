@@ -31,8 +31,8 @@ _POINTS = 2048
 _CLASSES, _GAP_POINTS = 96, 160
 """Classes of time after the next start, and points of the wait before it, that varied batch times are gathered by."""
 
-_COUNTS, _FEWER_COUNTS = 176, 96
-"""Counts of a gap that are told apart at most; fewer where batch times blur them."""
+_APART, _APART_VARIED = 0.03, 0.05
+"""Relative steps of the counts of a gap that are told apart; wider where batch times blur them."""
 
 _MOST_RUNS = 16
 """Runs of batches that the records of one gap are divided into at most."""
@@ -223,10 +223,11 @@ def _seen(chain: Chain, value: FloatArray) -> tuple[FloatArray, FloatArray]:
     moves = chain.moves
     at = np.maximum(moves.counts.at, 1.0)
     by_phase = moves.counts.mass @ value
-    most = _FEWER_COUNTS if chain.server.varies else _COUNTS
+    usual, top = chain.server.usual_size(chain.spectra.rate), float(at.max())
+    most = math.ceil(math.asinh(top / usual) / (_APART_VARIED if chain.server.varies else _APART)) + 2
     if at.shape[1] > most:
         # More counts than latency needs: each is divided among the two around it of fewer.
-        axis = _Axis(chain.server.usual_size(chain.spectra.rate), float(at.max()), most)
+        axis = _Axis(usual, top, most)
         before, part = axis.places(at)
         gathered = np.empty((len(at), most, len(value)))
         every = np.arange(at.shape[1])

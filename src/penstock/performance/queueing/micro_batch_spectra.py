@@ -28,11 +28,18 @@ _WORST_CONDITION = 1e8
 """Largest entry of |V| |V^-1|, V the eigenvectors, beyond which they are not used: it times 1e-16 is what rounding
 makes of exponentials, whatever the vectors' lengths."""
 
+_WORST_TRIED = 1e12
+"""The same for a process whose exponentials were found right where they were tried: rounding is mostly kinder."""
+
+_ACCEPTED_ERROR = 1e-8
+"""Largest error of probabilities where they are tried, beside sums."""
+
 _PARTINGS = (1e-5, 1e-4, 1e-3)
 """By how much phases are made faster or slower where equal ones leave no basis of eigenvectors: the least that does."""
 
 _PROBES = np.exp(1j * np.geomspace(0.003, 3.0, 7))
-"""Where that is tried: angles that no process has a reason to be special at."""
+_PROBED_TIMES = np.array([20.0, 400.0])
+"""Where that is tried: angles that no process has a reason to be special at, times of so many records."""
 
 _OCTAVE = 8
 """Times from one to its double for which exponentials are summed."""
@@ -79,9 +86,10 @@ class Spectra:
     def __init__(self, arrivals: MAP) -> None:
         self.arrivals, self.rate = arrivals, arrivals.rate
         self.D0, self.D1 = arrivals.D0, arrivals.D1
-        if not _Eigen(arrivals, _PROBES).good.all():
-            tried = (_parted(arrivals, most) for most in _PARTINGS)
-            sound = next((one for one in tried if _Eigen(one, _PROBES).good.all()), arrivals)
+        tried = (_parted(arrivals, most) if most else arrivals for most in (0.0, *_PARTINGS))
+        sound = next((one for one in tried if _is_sound(one)), None)
+        self._worst = _WORST_CONDITION if sound is None else _WORST_TRIED
+        if sound is not None:
             self.D0, self.D1 = sound.D0, sound.D1
         self.rates = self.D1.sum(axis=1)
         self.Q = self.D0 + self.D1
@@ -98,7 +106,7 @@ class Spectra:
             for number, key in enumerate(new):
                 self._circle[key] = (len(self._parts), number)
             angle = 2 * np.pi * np.array([q / of for q, of in new])
-            self._parts.append(_Eigen(self, np.exp(1j * angle)))
+            self._parts.append(_Eigen(self, np.exp(1j * angle), self._worst))
         part, place = np.array([self._circle[key] for key in keys]).T
         if np.all(part == part[0]):
             return self._parts[int(part[0])].exponentials(place, times)
@@ -113,7 +121,7 @@ class Spectra:
         if fade == 0.0:
             return self.on_circle(half, int(parts), times)
         if key not in self._inside:
-            self._inside[key] = _Eigen(self, np.exp(2j * np.pi * np.arange(half) / parts - fade))
+            self._inside[key] = _Eigen(self, np.exp(2j * np.pi * np.arange(half) / parts - fade), self._worst)
         return self._inside[key].exponentials(np.arange(half), times)
 
     def growth(self, least: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -144,10 +152,16 @@ def _parted(arrivals: MAP, most: float) -> MAP:
     return MAP(arrivals.D0 * faster, arrivals.D1 * faster).with_rate(arrivals.rate)
 
 
+def _is_sound(arrivals: MAP) -> bool:
+    """Whether exponentials by eigenvectors are right, where they are tried."""
+    tried = _Eigen(arrivals, _PROBES, _WORST_TRIED)
+    return bool(tried.good.all()) and tried.error(_PROBED_TIMES / arrivals.rate) < _ACCEPTED_ERROR
+
+
 class _Eigen:
     """D(z) at some z, by eigenvectors where they are well conditioned, else by sums that are kept."""
 
-    def __init__(self, process: MAP | Spectra, z: ComplexArray) -> None:
+    def __init__(self, process: MAP | Spectra, z: ComplexArray, worst: float) -> None:
         # In units of the time between records, so that nothing depends on the unit of time.
         self._rate = process.rate
         self._D = (process.D0 + z[:, None, None] * process.D1) / self._rate
@@ -160,7 +174,7 @@ class _Eigen:
             self.good = np.zeros(len(z), dtype=bool)
         else:
             size = (np.abs(self._vectors) @ np.abs(self._inverse)).max(axis=(1, 2))
-            self.good = size < _WORST_CONDITION
+            self.good = size < worst
         self._bad = np.flatnonzero(~self.good)
 
     def exponentials(self, places: IntArray, times: FloatArray) -> ComplexArray:
@@ -174,6 +188,12 @@ class _Eigen:
             result[is_good] = self._by_vectors(places[is_good], times)
         result[~is_good] = self._by_sums(np.searchsorted(self._bad, places[~is_good]), times)
         return result
+
+    def error(self, times: FloatArray) -> float:
+        """Give the largest difference of exponentials by eigenvectors from sums."""
+        every = np.arange(len(self._D))
+        known = exponentials(np.repeat(self._D, len(times), axis=0), np.tile(times * self._rate, len(every)))
+        return float(np.abs(self.exponentials(every, times).reshape(known.shape) - known).max())
 
     def _by_sums(self, rows: IntArray, times: FloatArray) -> ComplexArray:
         """Give them for some of the z without good eigenvectors: between the times that are summed at."""
