@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,9 +17,10 @@ from penstock.adaptors.kafka.distribution import fetch_kafka
 from penstock.adaptors.loopback import reserve_port
 from penstock.adaptors.process.children import Child, LoggedProcess, Warden
 from penstock.adaptors.spark.java import find_java
-from penstock.errors import ClusterError
+from penstock.errors import ClusterError, ConfigurationError
 
 _ATTEMPTS = 3
+_PORT_SECONDS = 20.0
 _PORT_IS_TAKEN = ("BindException", "Address already in use", "Address in use")
 
 
@@ -146,9 +148,11 @@ class KafkaBroker:
         self.stop()
         with ExitStack() as held:
             for number in self._ports:
-                held.enter_context(reserve_port(self._home.host, number, "kafka.port"))
-            yield
-            self.start()
+                held.enter_context(reserve_again(self._home.host, number, "kafka.port"))
+            try:
+                yield
+            finally:
+                self.start()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -163,13 +167,28 @@ class KafkaBroker:
         wanted = self._ports or (self._fixed_port or 0, 0)
         # The reservations keep others from the ports until the broker listens; Linux lets a second socket bind a
         # port whose holder does not listen, when both allow reuse, as Java's do.
-        with reserve_port(host, wanted[0], "kafka.port") as first, reserve_port(host, wanted[1], "kafka.port") as other:
+        with (
+            reserve_again(host, wanted[0], "kafka.port") as first,
+            reserve_again(host, wanted[1], "kafka.port") as other,
+        ):
             self._ports = (first.getsockname()[1], other.getsockname()[1])
             self._home.prepare(*self._ports)
             self._process = self._warden.start(
                 "Kafka broker", self._home.command(), log=self._home.log, cwd=self._home.folder
             )
             wait_until_ready(self.connection, self._process, self._timeout_seconds)
+
+
+def reserve_again(host: str, port: int, field: str) -> socket.socket:
+    """Reserve a port that a broker had a moment ago: the connections of a killed one hold it a little longer."""
+    deadline = time.monotonic() + _PORT_SECONDS
+    while True:
+        try:
+            return reserve_port(host, port, field)
+        except ConfigurationError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def wait_until_ready(connection: KafkaConnection, process: LoggedProcess, timeout_seconds: float) -> None:

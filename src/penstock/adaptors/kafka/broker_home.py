@@ -160,7 +160,9 @@ class BrokerHome:
             "auto.create.topics.enable": "false",
             "num.network.threads": "2",
             "num.io.threads": "2",
-            "controlled.shutdown.enable": "false",
+            # A broker that was killed is let in again only when its former self has timed out (9 s by default).
+            "broker.heartbeat.interval.ms": "500",
+            "broker.session.timeout.ms": "3000",
         }
         if self.users is not None:
             name, password = next(iter(self.users.items()))

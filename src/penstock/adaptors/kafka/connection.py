@@ -160,7 +160,8 @@ class ClientFaults:
 
     def add(self, fault: KafkaError) -> None:
         """Take in one error; called by the client's `poll`."""
-        self.last = fault.str()
+        if self.last is None or fault.name() != "_ALL_BROKERS_DOWN":  # that they are down says less than why
+            self.last = fault.str()
         if fault.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"):
             self.refused = self.last
 

@@ -117,7 +117,7 @@ def connector_settings(
 
 
 def stand_in_for(scala: str, version: str) -> KafkaConnector | None:
-    """A connector of another version that was seen to read, write and run in real-time mode on this Spark.
+    """A connector of another version that was seen to read and write on this Spark.
 
     Examples
     --------

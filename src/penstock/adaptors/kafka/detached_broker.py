@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adaptors.kafka.broker import wait_until_ready
+from penstock.adaptors.kafka.broker import reserve_again, wait_until_ready
 from penstock.adaptors.kafka.broker_home import BrokerHome
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.distribution import fetch_kafka
@@ -118,7 +118,9 @@ class DetachedBroker:
 
     def _bring_up(self, home: BrokerHome, port: int | None, before: tuple[int, int] | None) -> None:
         wanted = port or (before[0] if before is not None else 0)
-        with reserve_port(_HOST, wanted, "--port") as first, reserve_port(_HOST, 0, "--port") as other:
+        had_it = before is not None and wanted == before[0]
+        reserve = reserve_again if had_it else reserve_port
+        with reserve(_HOST, wanted, "--port") as first, reserve_port(_HOST, 0, "--port") as other:
             ports = (first.getsockname()[1], other.getsockname()[1])
             home.prepare(*ports)
             self._ports_file.write_text(json.dumps(ports), encoding="utf-8")

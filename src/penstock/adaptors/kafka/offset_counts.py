@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.adaptors.kafka.ends import PartitionEnds
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import MetricSourceError
 
@@ -29,6 +30,7 @@ class OffsetCounts:
         found = Topics(connection).check(topics)
         self._partitions = [(topic.name, n) for topic in found for n in range(topic.partitions)]
         self._consumer: Consumer = connection.consumer({"group.id": "penstock-counts"})
+        self._ends = PartitionEnds(connection, timeout_seconds=_ASK_SECONDS)
         self._servers = connection.bootstrap_servers
 
     def count_by(self, at: float) -> int:
@@ -50,12 +52,8 @@ class OffsetCounts:
                     raise KafkaException(place.error)
                 offset = place.offset
                 if offset == _END:
-                    ends = self._consumer.get_watermark_offsets(
-                        TopicPartition(place.topic, place.partition), timeout=_ASK_SECONDS
-                    )
-                    if ends is None:
-                        raise self._silent()
-                    offset = ends[1]
+                    at_end = (place.topic, place.partition)
+                    offset = self._ends.next([at_end])[at_end]
                 total += int(offset)
         except KafkaException as fault:
             raise MetricSourceError(
@@ -74,6 +72,3 @@ class OffsetCounts:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _silent(self) -> MetricSourceError:
-        return MetricSourceError(f"Kafka: no answer from {self._servers}", target="Kafka", retryable=True)

@@ -128,12 +128,13 @@ class RecordTimes:
         return self._start + int(np.searchsorted(self._offsets[self._start : self._stop], offset))
 
     def _interpolate(self, offsets: NDArray[np.int64]) -> FloatArray | None:
-        known = slice(self._start, self._stop)
-        around = self._offsets[known]
+        around, times = self._offsets[self._start : self._stop], self._times_ms[self._start : self._stop]
+        if self._since is not None and not self._has_forgotten:  # nothing came before the watch began
+            around, times = np.append(self.first - 1, around), np.append(round(self._since * 1e3), times)
         if not around.size or offsets[-1] > around[-1] or offsets[0] < around[0]:
             return None  # no neighbour on one side: not read yet, or forgotten
-        times: FloatArray = np.interp(offsets, around, self._times_ms[known]) / 1e3
-        return times
+        seconds: FloatArray = np.interp(offsets, around, times) / 1e3
+        return seconds
 
     def _append(self, offsets: NDArray[np.int64], times: NDArray[np.int64], seen: int) -> None:
         start = max(self._start, self._stop + offsets.size - self._capacity)

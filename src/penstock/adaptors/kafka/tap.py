@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
+from penstock.adaptors.kafka.ends import PartitionEnds
 from penstock.adaptors.kafka.offsets import Partition
 from penstock.adaptors.kafka.record_times import RangeTimes, RecordTimes
 from penstock.adaptors.kafka.topics import Topics
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
-_ASK_SECONDS = 2.0
 _CLIENT: Mapping[str, str | int | float | bool] = {
     "group.id": "penstock-tap",
     # A little at a time: what is fetched is held once, for as long as it takes to read two numbers of it.
@@ -64,7 +64,7 @@ class TopicTap:
     ------
     ConfigurationError
         A topic is missing, the broker refuses the credentials, or a value is wrong.
-    ClusterError
+    AdaptorError
         No broker answers.
     """
 
@@ -92,21 +92,17 @@ class TopicTap:
         self._on_times = on_times
         self._on_gap = on_gap
         self._faults = ClientFaults()
-        self._consumer: Consumer = connection.consumer(_CLIENT, self._faults)
+        self._ends = PartitionEnds(connection)
         self._changed = threading.Condition()
         partitions = [(topic.name, n) for topic in found for n in range(topic.partitions)]
         capacity = max(1000, max_records // len(partitions))
         self._times: dict[Partition, RecordTimes] = {}
-        try:
-            for partition in partitions:
-                low, high = self._ask_ends(partition)
-                from_end = begin == "end"
-                # What retention took before came before: then the beginning is one of the same kind as the end.
-                since = time.time() if from_end or low > 0 else None
-                self._times[partition] = RecordTimes(high if from_end else low, capacity, since)
-        except MetricSourceError:
-            self._consumer.close()
-            raise
+        places = self._ends.next(partitions) if begin == "end" else self._ends.first(partitions)
+        for partition, place in places.items():
+            # What retention took before came before: then the beginning is one of the same kind as the end.
+            since = time.time() if place > 0 or begin == "end" else None
+            self._times[partition] = RecordTimes(place, capacity, since)
+        self._consumer: Consumer = connection.consumer(_CLIENT, self._faults)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-kafka-tap", daemon=True)
         self._died: str | None = None
@@ -117,9 +113,7 @@ class TopicTap:
 
     def start(self) -> Self:
         """Begin to read, in a thread of its own."""
-        from confluent_kafka import TopicPartition
-
-        self._consumer.assign([TopicPartition(t, n, known.position) for (t, n), known in self._times.items()])
+        self._assign()
         self._thread.start()
         return self
 
@@ -177,9 +171,10 @@ class TopicTap:
             if newest is not None and newest > at:
                 return known.count_by(at)
         try:
-            _, high = self._ask_ends(partition)
+            high = self._ends.next([partition])[partition]
         except MetricSourceError:
             return None
+        self._faults.last = None  # it answers
         with self._changed:
             if not self._changed.wait_for(lambda: known.position >= high, wait_seconds):
                 return None
@@ -188,29 +183,14 @@ class TopicTap:
 
     def low_offsets(self) -> dict[Partition, int]:
         """The oldest offset that each partition still has."""
-        return {partition: self._ask_ends(partition)[0] for partition in self._times}
+        return self._ends.first(self.partitions)
 
     # --- how ---------------------------------------------------------------------------------------------------
 
-    def _ask_ends(self, partition: Partition) -> tuple[int, int]:
-        from confluent_kafka import KafkaException, TopicPartition
+    def _assign(self) -> None:
+        from confluent_kafka import TopicPartition
 
-        try:
-            ends = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_ASK_SECONDS)
-        except (KafkaException, RuntimeError) as fault:  # RuntimeError: the tap is closed
-            raise MetricSourceError(
-                f"Kafka: the offsets of {partition[0]} partition {partition[1]} cannot be read: {fault}",
-                target=partition[0],
-                retryable=True,
-            ) from fault
-        if ends is None:
-            raise MetricSourceError(
-                f"Kafka: no answer from {self.connection.bootstrap_servers} within {_ASK_SECONDS:g} s",
-                target=partition[0],
-                retryable=True,
-            )
-        self._faults.last = None  # it answers
-        return int(ends[0]), int(ends[1])
+        self._consumer.assign([TopicPartition(t, n, known.position) for (t, n), known in self._times.items()])
 
     def _run(self) -> None:
         second, read = time.monotonic(), 0
@@ -261,23 +241,22 @@ class TopicTap:
 
     def _pass_over(self, until: float) -> None:
         """Read nothing until then, and go on with what comes after."""
-        from confluent_kafka import TopicPartition
-
-        places: list[Any] = [TopicPartition(t, n) for t, n in self._times]
-        self._consumer.pause(places)
+        # Given back and taken again: paused partitions go on after a pause where they were, whatever was sought.
+        self._consumer.unassign()
         self._stop.wait(max(0.0, until - time.monotonic()))
         skipped = 0
-        for (topic, number), known in self._times.items():
-            try:
-                _, high = self._ask_ends((topic, number))
-            except MetricSourceError:
-                continue  # away: go on where we were, later
-            if high > known.position:
-                with self._changed:
-                    skipped += high - known.position
-                    known.skip_to(high)
-                self._consumer.seek(TopicPartition(topic, number, high))
-        self._consumer.resume(places)
+        try:
+            ends = self._ends.next(self.partitions)
+        except MetricSourceError:
+            ends = {}  # away: go on where we were, later
+        with self._changed:
+            for partition, high in ends.items():
+                known = self._times[partition]
+                newest = high - 1  # read, so that what was passed over has a neighbour behind it
+                if newest > known.position:
+                    skipped += newest - known.position
+                    known.skip_to(newest)
+        self._assign()
         self.records_skipped += skipped
         if skipped and self._on_gap is not None:
             self._on_gap()

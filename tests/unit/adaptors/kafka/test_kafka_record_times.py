@@ -123,3 +123,14 @@ def test_counts_among_the_forgotten_are_not_known() -> None:
     known.add([0, 1, 2, 3], [0, 1000, 2000, 3000])
     assert known.count_by(1.5) is None
     assert known.count_by(2.5) == 3
+
+
+def test_a_stretch_passed_over_at_the_very_beginning_lies_after_the_watch_began() -> None:
+    """Records passed over before any was read lie between the beginning of the watch and the first that was."""
+    known = RecordTimes(10, 100, since=1.0)
+    known.skip_to(13)
+    known.add([13], [5000])
+    found = known.between(10, 14)
+    assert found is not None
+    assert not found.is_exact
+    assert found.seconds.tolist() == [2.0, 3.0, 4.0, 5.0]
