@@ -79,6 +79,16 @@ class ArrivalTimes(Protocol):
         ...
 
 
+@runtime_checkable
+class SampledArrivalTimes(ArrivalTimes, Protocol):
+    """Arrival times of which some may have been interpolated between a sample of them."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every time given so far was that of its record."""
+        ...
+
+
 class BatchLineage(Protocol):
     """Which batches of the operator above a batch took its records from."""
 
@@ -257,5 +267,6 @@ __all__ = [
     "PathLatency",
     "PathPrediction",
     "Policy",
+    "SampledArrivalTimes",
     "WatchingPolicy",
 ]

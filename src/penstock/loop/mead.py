@@ -61,6 +61,7 @@ class _Known:
     demand: LearntDemand | None = None
     why_not: str = "no batch was seen yet"
     planned: Allocation | None = None
+    planned_because: str = ""
     handed_at: float = -math.inf
     """When the question of the plan was asked that was last handed on."""
 
@@ -159,7 +160,7 @@ class PipelineMead:
             decision = replace(made, at=request.at, current=request.current, evidence=evidence)
             overtaken = self._overtaken(decision, analysis.answer)
             if overtaken is None:
-                known.planned = made.target
+                known.planned, known.planned_because = made.target, made.reason
             else:
                 decision = replace(decision, target=request.current, reason=overtaken)
         planned = known.planned or request.current
@@ -169,7 +170,8 @@ class PipelineMead:
         if decision is not None:
             return decision
         if planned != request.current:
-            return self._decision(request, known, planned, "as planned: nothing waits too long any more")
+            # After a rescue, or where a guard did not allow it before.
+            return self._decision(request, known, planned, f"as planned: {known.planned_because}")
         return self._decision(request, known, request.current, "as planned; the next plan is not due yet")
 
     def close(self) -> None:

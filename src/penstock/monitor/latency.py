@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.ports import ArrivalTimes, FloatArray
+from penstock.ports import ArrivalTimes, FloatArray, SampledArrivalTimes
 from penstock.records import BatchProgress, LatencySummary
 
 _BINS_PER_OCTAVE = 1024
@@ -127,6 +127,8 @@ class LatencyTracker:
         if self._arrival_times is not None:
             known = [times for s in batch.sources if (times := self._arrival_times.of(s)) is not None]
             if known:
+                if isinstance(self._arrival_times, SampledArrivalTimes):
+                    self.is_exact = self.is_exact and self._arrival_times.is_exact
                 return np.concatenate(known)
         if batch.rows == 0:
             return None

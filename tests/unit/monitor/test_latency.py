@@ -101,3 +101,17 @@ def test_taking_out_what_was_put_in_leaves_nothing() -> None:
     histogram.add(part, sign=-1)
     assert histogram.records == 0
     assert histogram.summary() is None
+
+
+def test_latency_from_sampled_arrivals_is_not_called_exact() -> None:
+    """Where the source says that some of its times were interpolated, the latency made of them says so too."""
+
+    class SampledFakeArrivals(FakeArrivals):
+        is_exact = False
+
+    tracker = LatencyTracker(SampledFakeArrivals(), 10.0)
+    tracker.add(a_batch(0, 0, 10, 1.0, 2.0))
+    told = tracker.whole()
+    assert told is not None
+    assert told.mean_seconds == pytest.approx(1.55)
+    assert not told.is_exact
