@@ -10,6 +10,7 @@ own; the plan that comes back some seconds later is handed to the operators' cyc
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,8 @@ from penstock.records import Allocation, Decision, Limits, Objective, Observatio
 
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
+_RISE, _RISE_SECONDS = 1.25, 20.0
+"""Arrivals rise when they are so many times the least within so many seconds: a plan for what was is too small then."""
 _MORE = 1.1
 """Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
 _BATCHES_BETWEEN_PROBES = 5
@@ -128,6 +131,9 @@ class PipelineMead:
         self._why_none = "the first plan is under way"
         self._arriving: float | None = None
         """Arrivals per second at the source, as last seen."""
+        self._rates: deque[tuple[float, float]] = deque()
+        self._rising: str | None = None
+        """How arrivals rise; None: they do not."""
 
     def policy(self, operator: str) -> MeadOfOperator:
         """One operator's part of the policy, for its cycle."""
@@ -141,14 +147,20 @@ class PipelineMead:
         known.watch(telemetry, observation)
         if not known.place.inputs:
             self._take_arrivals(telemetry, arrivals)
-            self._arriving = observation.arrival_rate_rows_per_second
+            self._watch_rate(telemetry.at, observation.arrival_rate_rows_per_second)
         if operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all have been seen
         reports = self._beside.tick(telemetry.at, lambda: self._question(telemetry.at))
         return tuple(note for report in reports if (note := self._note(report)) is not None)
 
     def plan(self, request: PlanRequest) -> Decision:
-        """What the operator should have."""
+        """What the operator should have; nothing is taken away while arrivals rise."""
+        decision = self._chosen(request)
+        if decision.target.capacity < request.current.capacity and self._rising is not None:
+            return replace(decision, target=request.current, reason=f"no less now: {self._rising}")
+        return decision
+
+    def _chosen(self, request: PlanRequest) -> Decision:
         known, analysis = self._known[request.operator], self._beside.latest
         if analysis is None:
             return self._probe(request, known)
@@ -188,6 +200,17 @@ class PipelineMead:
                     self._windows.interrupt()
                 else:
                     self._windows.add_times(times)
+
+    def _watch_rate(self, at: float, rate: float | None) -> None:
+        self._arriving, self._rising = rate, None
+        while self._rates and self._rates[0][0] < at - _RISE_SECONDS:
+            self._rates.popleft()
+        if rate is None:
+            return
+        least = min((before for _, before in self._rates), default=rate)
+        if rate > _RISE * least:
+            self._rising = f"arrivals rise, from {least:.4g} to {rate:.4g} a second within {_RISE_SECONDS:g} s"
+        self._rates.append((at, rate))
 
     def _question(self, at: float) -> Question:
         snapshot = self._windows.snapshot()

@@ -205,6 +205,28 @@ def test_a_plan_to_scale_down_is_dropped_when_more_arrives_by_now() -> None:
     assert any("and 900 come" in d.reason for d in decisions)
 
 
+def test_nothing_is_taken_away_while_arrivals_rise() -> None:
+    """A rate a quarter above the least of the last 20 s holds what there is; when it has settled the plan is done."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=100.0)
+    policy = mead(query)
+    reasons = []
+    while query.at < 60.0:
+        query.arriving = 50.0 * 1.02**query.at  # by half within 20 s
+        decision = step(policy, query)
+        if query.at > 15.0:
+            assert not decision.is_change
+            reasons.append(decision.reason)
+    assert any("no less now: arrivals rise" in reason for reason in reasons)
+    query.arriving = 120.0
+    changes = []
+    while query.at < 100.0:
+        decision = step(policy, query)
+        changes += [decision] if decision.is_change else []
+    policy.close()
+    assert changes
+    assert changes[0].target.capacity < TOP.capacity
+
+
 def test_batches_during_a_change_are_not_learnt_from() -> None:
     """A batch that began before the allocation was seen tells nothing of it."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(100) / 7.0))
