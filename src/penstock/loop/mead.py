@@ -2,7 +2,8 @@
 """MEAD on a running pipeline: it learns arrivals and demands from what the loop sees, and plans beside it.
 
 Every T_A the newest inter-arrival times and the demands learnt so far go to `foresight.foresee`, in a process of its
-own; the plan that comes back some seconds later is handed to the operators' cycles. In between the backlog is watched
+own; the plan that comes back some seconds later is handed to the operators' cycles. While arrivals rise it is made for
+what they will be by then, along a straight line, and nothing is taken away. In between the backlog is watched
 (`plan.rescue`). As long as batches are too much alike to learn from, an operator is probed downwards, safely
 (`plan.probing`).
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
-from penstock.monitor.iat_windows import IatWindows
+from penstock.monitor.iat_windows import IatSnapshot, IatWindows
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.plan.levels import Levels
@@ -30,6 +31,12 @@ _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
 _RISE, _RISE_SECONDS = 1.25, 20.0
 """Arrivals rise when they are so many times the least within so many seconds: a plan for what was is too small then."""
+_IN_FORCE_SECONDS = 5.0
+"""From a question to the plan in force: the analysis, and an executor that starts."""
+_MOST_GROWTH = 3.0
+_HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
+_ENOUGH = 0.8
+"""Utilisation up to which executors with all their CPU work a backlog off."""
 _MORE = 1.1
 """Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
 _BATCHES_BETWEEN_PROBES = 5
@@ -121,7 +128,16 @@ class PipelineMead:
         self.options = options
         self._objective, self._bound = objective, objective.seconds
         self._known = {
-            place.name: _Known(place, BatchDemandLearner(cap=place.cap, trigger_seconds=place.trigger_seconds))
+            place.name: _Known(
+                place,
+                # The first minute of a JVM says little of the next: it is skipped, and forgotten within some minutes.
+                BatchDemandLearner(
+                    half_life_batches=_HALF_LIFE_BATCHES,
+                    skip_first=_WARM_UP_BATCHES,
+                    cap=place.cap,
+                    trigger_seconds=place.trigger_seconds,
+                ),
+            )
             for place in places
         }
         self._windows = IatWindows(options.window, options.parts)
@@ -130,7 +146,8 @@ class PipelineMead:
         )
         self._why_none = "the first plan is under way"
         self._arriving: float | None = None
-        """Arrivals per second at the source, as last seen."""
+        """Arrivals per second at the source, as last seen, over so many seconds."""
+        self._window_seconds = 0.0
         self._rates: deque[tuple[float, float]] = deque()
         self._rising: str | None = None
         """How arrivals rise; None: they do not."""
@@ -147,7 +164,7 @@ class PipelineMead:
         known.watch(telemetry, observation)
         if not known.place.inputs:
             self._take_arrivals(telemetry, arrivals)
-            self._watch_rate(telemetry.at, observation.arrival_rate_rows_per_second)
+            self._watch_rate(telemetry.at, observation.arrival_rate_rows_per_second, observation.window_seconds)
         if operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all have been seen
         reports = self._beside.tick(telemetry.at, lambda: self._question(telemetry.at))
@@ -178,7 +195,7 @@ class PipelineMead:
         planned = known.planned or request.current
         why = self._rescued(request.operator)
         if why is not None:
-            return self._decision(request, known, request.limits.top, why)
+            return self._decision(request, known, self._raised(request, known), why)
         if decision is not None:
             return decision
         if planned != request.current:
@@ -201,8 +218,8 @@ class PipelineMead:
                 else:
                     self._windows.add_times(times)
 
-    def _watch_rate(self, at: float, rate: float | None) -> None:
-        self._arriving, self._rising = rate, None
+    def _watch_rate(self, at: float, rate: float | None, window_seconds: float) -> None:
+        self._arriving, self._rising, self._window_seconds = rate, None, window_seconds
         while self._rates and self._rates[0][0] < at - _RISE_SECONDS:
             self._rates.popleft()
         if rate is None:
@@ -211,6 +228,21 @@ class PipelineMead:
         if rate > _RISE * least:
             self._rising = f"arrivals rise, from {least:.4g} to {rate:.4g} a second within {_RISE_SECONDS:g} s"
         self._rates.append((at, rate))
+
+    def _growth(self, at: float, snapshot: IatSnapshot) -> float:
+        """By what the window's arrivals will have grown when the plan is in force, if they rise as they do now.
+
+        Along a straight line through the rates now and up to 20 s ago, each the mean over the monitor's window and so
+        half a window old, to the middle of the plan's time.
+        """
+        if self._rising is None or self._arriving is None or len(self._rates) < 2:
+            return 1.0
+        before_at, before = self._rates[0]
+        slope = (self._arriving - before) / max(at - before_at, 1e-9)
+        newest = snapshot.iats[-max(1, int(snapshot.iats.size * min(snapshot.shares))) :]
+        ahead = 0.5 * self._window_seconds + 0.5 * self.options.planner.every_seconds + _IN_FORCE_SECONDS
+        expected = (self._arriving + slope * ahead) * float(newest.mean())
+        return min(max(expected, 1.0), _MOST_GROWTH)
 
     def _question(self, at: float) -> Question:
         snapshot = self._windows.snapshot()
@@ -223,7 +255,7 @@ class PipelineMead:
         latest = self._beside.latest
         return Question(
             at=at,
-            iats=snapshot.iats,
+            iats=snapshot.iats / self._growth(at, snapshot),
             parts=snapshot.shares,
             operators=tuple(self._operator(known) for known in self._known.values()),
             objective=self._objective,
@@ -264,6 +296,17 @@ class PipelineMead:
             waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
         bounds = dict.fromkeys(self._paths(), self._bound)
         return self.options.rescue.operators(bounds, waiting).get(operator)
+
+    def _raised(self, request: PlanRequest, known: _Known) -> Allocation:
+        """All the CPU of the executors there are; more executors, which take long to come, only where that is short.
+
+        A larger share is in force at the next batch; a new executor was seen to hold the query up while it starts.
+        """
+        full = Allocation(request.current.executors, request.limits.cpu_shares[-1])
+        if known.demand is None or self._arriving is None or full == request.current:
+            return request.limits.top
+        is_enough = self._arriving * known.demand.demand.per_record_seconds / full.capacity < _ENOUGH
+        return full if is_enough else request.limits.top
 
     def _overtaken(self, decision: Decision, foreseen: Foreseen) -> str | None:
         """Why a plan that takes something away comes too late; None: it does not."""

@@ -23,7 +23,7 @@ def test_without_options_the_built_in_demo() -> None:
     assert operator.cpu_shares == (0.4, 0.55, 0.7, 0.85, 1.0)
     assert settings.objective == {"p95": 6.0}
     assert settings.policy.name == "mead"
-    assert settings.policy.options["every_seconds"] == "15s"
+    assert settings.policy.options["every_seconds"] == "5s"
     assert "duration=4m" in str(settings.arrivals.shape)
     assert settings.arrivals.options["payload"] == "log"
 

@@ -227,11 +227,31 @@ def test_nothing_is_taken_away_while_arrivals_rise() -> None:
     assert changes[0].target.capacity < TOP.capacity
 
 
+def test_a_rise_is_planned_for_as_it_will_be() -> None:
+    """While arrivals grow, the plan rests on more of them than came: on the line through the last 20 s."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=150.0)
+    policy = mead(query)
+    told = None
+    while query.at < 75.0:
+        query.arriving = 150.0 if query.at < 50.0 else 150.0 + 4.0 * (query.at - 50.0)
+        decision = step(policy, query)
+        if query.at > 60.0 and "binding_seconds" in decision.evidence:
+            told = decision
+    policy.close()
+    assert told is not None
+    rate, age = told.evidence["arrivals_per_second"], told.evidence["plan_age_seconds"]
+    assert isinstance(rate, float)
+    assert isinstance(age, float)
+    risen = 4.0 * (told.at - age - 50.0)
+    # Half of the monitor's 15 s, half of the 30 s between plans, and 5 s ahead, at the mean slope of the last 20 s.
+    assert rate == pytest.approx(150.0 + risen + risen / 20.0 * 27.5, rel=0.1)
+
+
 def test_batches_during_a_change_are_not_learnt_from() -> None:
     """A batch that began before the allocation was seen tells nothing of it."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(100) / 7.0))
     policy = mead(query)
-    for _ in range(20):
+    for _ in range(30):
         telemetry, seen = query.look()
         policy.watch("log", telemetry, seen, query.arrivals)
     known = policy._known["log"]
