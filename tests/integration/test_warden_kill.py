@@ -28,6 +28,7 @@ import json, os, signal, sys, time
 from pathlib import Path
 from penstock.adaptors.process.children import Warden
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
 folder = Path(sys.argv[1])
 warden = Warden(grace_seconds=0.5)
 removed = warden.temporary_folder(folder)
