@@ -38,8 +38,8 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-# Whole files go to a worker, so that a module's fixture is made once (tests/conftest.py knows the exceptions). Linear
-# algebra gets one thread in each worker: as many workers as cores with as many threads each would fight for them.
+# Whole files go to a worker, so that a module's fixture is made once. Linear algebra gets one thread in each worker: as
+# many workers as cores with as many threads each would fight for them.
 PARTS = (
     Part(
         "computed",

@@ -29,12 +29,13 @@ from penstock.loop import CycleReport
 from penstock.loop.account import RunSummary
 from penstock.loop.mead import PipelineMead, Place
 from penstock.markov import MAP
+from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner
-from penstock.plan.guards import default_guards
+from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options
 from penstock.records import Allocation, LatencySummary, Quality
-from penstock.settings import GuardSettings, RunSettings, parse_settings
+from penstock.settings import RunSettings, parse_settings
 from penstock.simulator import MicroBatch, Operator, Pipeline
 
 NAME = "log-analysis"
@@ -45,11 +46,9 @@ MEAD = {"window": 50_000, "every_seconds": "15s", "rescue_every": "2s"}
 class Watched:
     """What is kept of a run while it goes by."""
 
-    seconds: float
     batches: list[tuple[int, float, Allocation]] = field(default_factory=list)
     """Rows, time and allocation of batches that ran wholly under one."""
-    _has: Allocation | None = None
-    _since: float = 0.0
+    _steady: SteadyBatches = field(default_factory=SteadyBatches)
 
     def phase(self, text: str, fraction: float | None = None) -> None:
         """Say what is done now."""
@@ -59,12 +58,9 @@ class Watched:
     def report(self, report: CycleReport) -> None:
         """Keep batches, and tell changes."""
         seen = report.observation
-        if seen.cluster.observed != self._has:
-            self._has, self._since = seen.cluster.observed, seen.at
-        if self._has is not None and seen.quality is Quality.GOOD:
-            self.batches += [
-                (b.rows, b.duration_seconds, self._has) for b in report.batches if b.started_at >= self._since
-            ]
+        steady = self._steady.take(seen.at, seen.cluster.observed, report.batches)
+        if seen.quality is Quality.GOOD:
+            self.batches += [(batch.rows, batch.duration_seconds, had) for batch, had in steady]
         if report.decision is not None and report.decision.is_change:
             print(
                 f"    {report.decision.current} -> {report.decision.target}: {report.decision.reason}", file=sys.stderr
@@ -90,7 +86,7 @@ def main() -> int:
         batches: list[tuple[int, float, Allocation]] = []
         for policy in chosen.policies.split(","):
             print(f"{policy}:", file=sys.stderr)
-            watched = Watched(60.0 * chosen.minutes)
+            watched = Watched()
             runs[policy] = run_pipeline(
                 settings(policy, folder, chosen), folder / policy, listener=watched, stop=threading.Event()
             )
@@ -167,20 +163,13 @@ def simulated_mead(run: RunSettings, demand: BatchDemand) -> Any:
     options = make_pipeline_options("mead", **run.policy.options)
     assert options is not None
     mead = PipelineMead([Place(NAME, operator.limits())], run.objective_record(), options, worker="here")
-    guards = GuardSettings()
     return simulate(
         times,
         Pipeline.of_one(Operator(NAME, server, limits=operator.limits())),
         mead.policy(NAME),
         run.objective_record(),
         seed=1,
-        guards=default_guards(
-            up_seconds=guards.cooldown_up,
-            down_seconds=guards.cooldown_down,
-            opposite_seconds=guards.opposite,
-            settle_seconds=guards.settle,
-            backlog_seconds=guards.drain,
-        ),
+        guards=guards_as_set(run.guards),
         interval_seconds=run.interval,
     )
 

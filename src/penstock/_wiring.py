@@ -13,7 +13,7 @@ from penstock.execute import Reconciler
 from penstock.loop import Cycle
 from penstock.loop.mead import PipelineMead, Place
 from penstock.monitor import Monitor
-from penstock.plan.guards import default_guards
+from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options, make_policy
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
 from penstock.records import ExecutorState, Limits, Mode, Objective
@@ -69,7 +69,6 @@ def make_cycle(
     store: KnowledgeStore,
 ) -> Cycle:
     """Wire one operator's cycle."""
-    guards = settings.guards
     return Cycle(
         source=source,
         monitor=Monitor(
@@ -79,13 +78,7 @@ def make_cycle(
             warm_up_seconds=settings.warm_up_seconds,
         ),
         policy=policy,
-        guards=default_guards(
-            up_seconds=guards.cooldown_up,
-            down_seconds=guards.cooldown_down,
-            opposite_seconds=guards.opposite,
-            settle_seconds=guards.settle,
-            backlog_seconds=guards.drain,
-        ),
+        guards=guards_as_set(settings.guards),
         reconciler=Reconciler(operator, actuator, settings.limits, cores_per_executor=settings.cores_per_executor),
         store=store,
         limits=settings.limits,

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.demand_settings import BatchDemand, ServiceDemand, StrictPart
-from penstock.plan.guards import default_guards
+from penstock.plan.guards import guards_as_set
 from penstock.ports import Guard
 from penstock.records import Limits, Objective
 from penstock.settings import GuardSettings, Name, Seconds, make_objective, read_settings
@@ -171,7 +171,11 @@ def parse_pipeline(data: object, where: str = "pipeline", *, folder: Path | None
         raise ConfigurationError.of_all(where, faults)
     streams = tuple(Stream(s.source, s.target, s.selectivity) for s in settings.streams)
     pipeline = Pipeline(tuple(operators), streams, settings.name)
-    return PipelineSpec(pipeline, _objectives(settings, pipeline, where), _guards(settings.guards))
+    return PipelineSpec(
+        pipeline,
+        _objectives(settings, pipeline, where),
+        () if settings.guards is None else guards_as_set(settings.guards),
+    )
 
 
 def _operator(operator: PipelineOperator, levels: tuple[float, ...], folder: Path) -> Operator:
@@ -198,15 +202,6 @@ def _objectives(settings: PipelineSettings, pipeline: Pipeline, where: str) -> d
     if faults:
         raise ConfigurationError.of_all(where, faults)
     return found
-
-
-def _guards(settings: GuardSettings | None) -> tuple[Guard, ...]:
-    if settings is None:
-        return ()
-    return default_guards(
-        up_seconds=settings.cooldown_up, down_seconds=settings.cooldown_down, opposite_seconds=settings.opposite,
-        settle_seconds=settings.settle, backlog_seconds=settings.drain,
-    )  # fmt: skip
 
 
 def _graph_faults(data: object) -> list[str]:

@@ -19,8 +19,9 @@ from penstock.errors import ConfigurationError, NotReadyError
 from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
+from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
-from penstock.performance.pipeline_model import OperatorModel
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.plan.levels import Levels
 from penstock.plan.mead_options import MeadOptions
 from penstock.plan.probing import safe_step_down
@@ -34,7 +35,9 @@ _RISE, _RISE_SECONDS = 1.25, 20.0
 _IN_FORCE_SECONDS = 5.0
 """From a question to the plan in force: the analysis, and an executor that starts."""
 _MOST_GROWTH = 3.0
+"""No rise is planned for beyond so many times what came: a straight line through a burst leads anywhere."""
 _HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
+"""Batches after which one counts half, and first ones that do not count: a JVM's first minutes are not its next."""
 _ENOUGH = 0.8
 """Utilisation up to which executors with all their CPU work a backlog off."""
 _MORE = 1.1
@@ -61,32 +64,25 @@ class _Known:
 
     place: Place
     learner: BatchDemandLearner
-    current: Allocation | None = None
-    same_since: float | None = None
-    """Since when it is seen to have what it has."""
-    batches_since: int = 0
-    """Batches that ran wholly under it."""
+    steady: SteadyBatches = field(default_factory=SteadyBatches)
     rows: int = 0
     backlog: int | None = None
     demand: LearntDemand | None = None
     why_not: str = "no batch was seen yet"
+    meant: Allocation | None = None
+    """What it was meant to have when it was last asked about."""
     planned: Allocation | None = None
     planned_because: str = ""
+    is_raised: bool = False
+    """Whether a backlog gave it more than was planned."""
     handed_at: float = -math.inf
     """When the question of the plan was asked that was last handed on."""
 
     def watch(self, telemetry: Telemetry, observation: Observation) -> None:
-        observed = observation.cluster.observed
-        if observed is None or observed != self.current:
-            self.current, self.same_since = observed, telemetry.at if observed is not None else None
-            self.batches_since = 0
         self.backlog = observation.backlog_records
-        for batch in telemetry.batches:
-            self.rows += batch.rows
-            # A batch during which CPU or executors changed tells nothing of either size.
-            if observed is not None and self.same_since is not None and batch.started_at >= self.same_since:
-                self.learner.observe(batch.rows, batch.duration_seconds, observed)
-                self.batches_since += 1
+        self.rows += sum(batch.rows for batch in telemetry.batches)
+        for batch, had in self.steady.take(telemetry.at, observation.cluster.observed, telemetry.batches):
+            self.learner.observe(batch.rows, batch.duration_seconds, had)
         try:
             self.demand = self.learner.learnt()
         except NotReadyError as fault:
@@ -130,7 +126,6 @@ class PipelineMead:
         self._known = {
             place.name: _Known(
                 place,
-                # The first minute of a JVM says little of the next: it is skipped, and forgotten within some minutes.
                 BatchDemandLearner(
                     half_life_batches=_HALF_LIFE_BATCHES,
                     skip_first=_WARM_UP_BATCHES,
@@ -179,6 +174,9 @@ class PipelineMead:
 
     def _chosen(self, request: PlanRequest) -> Decision:
         known, analysis = self._known[request.operator], self._beside.latest
+        known.meant = request.current
+        if known.planned is not None and request.current.capacity <= known.planned.capacity:
+            known.is_raised = False
         if analysis is None:
             return self._probe(request, known)
         decision: Decision | None = None
@@ -195,6 +193,7 @@ class PipelineMead:
         planned = known.planned or request.current
         why = self._rescued(request.operator)
         if why is not None:
+            known.is_raised = True
             return self._decision(request, known, self._raised(request, known), why)
         if decision is not None:
             return decision
@@ -275,12 +274,14 @@ class PipelineMead:
         return OperatorModel(place.name, known.demand.demand, place.inputs, selectivity)
 
     def _base(self, known: _Known) -> Allocation:
-        """What a plan starts from: the last plan, not what a rescue has made of it."""
-        if known.planned is not None:
-            return known.planned
-        if known.current is None:
+        """What a plan starts from: what the operator is meant to have or, while a backlog has raised it, the last plan.
+
+        Not always the last plan: one that a guard held back would be gone on from, and two levels be lost at once.
+        """
+        base = known.planned if known.is_raised else known.meant or known.steady.allocation
+        if base is None:
             raise NotReadyError(f"what {known.place.name} has is not known yet")
-        return known.current
+        return base
 
     # --- what comes out --------------------------------------------------------------------------------------
 
@@ -290,22 +291,26 @@ class PipelineMead:
             return None
         waiting: dict[str, float] = {}
         for name, known in self._known.items():
-            has = known.planned or known.current
+            has = known.planned or known.meant
             if known.demand is None or known.backlog is None or has is None:
                 return None
             waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
-        bounds = dict.fromkeys(self._paths(), self._bound)
+        pipeline = PipelineModel([self._operator(known) for known in self._known.values()], self._objective)
+        bounds = dict.fromkeys(pipeline.paths, self._bound)
         return self.options.rescue.operators(bounds, waiting).get(operator)
 
     def _raised(self, request: PlanRequest, known: _Known) -> Allocation:
         """All the CPU of the executors there are; more executors, which take long to come, only where that is short.
 
-        A larger share is in force at the next batch; a new executor was seen to hold the query up while it starts.
+        A larger share is in force at the next batch; a new executor was seen to hold the query up while it starts. But
+        if the bound is broken already, what is believed to be enough is not.
         """
         full = Allocation(request.current.executors, request.limits.cpu_shares[-1])
-        if known.demand is None or self._arriving is None or full == request.current:
+        arriving = request.observation.arrival_rate_rows_per_second
+        is_broken = self._objective.is_met_by(request.observation.latency) is False
+        if known.demand is None or arriving is None or is_broken:
             return request.limits.top
-        is_enough = self._arriving * known.demand.demand.per_record_seconds / full.capacity < _ENOUGH
+        is_enough = arriving * known.demand.demand.per_record_seconds / full.capacity < _ENOUGH
         return full if is_enough else request.limits.top
 
     def _overtaken(self, decision: Decision, foreseen: Foreseen) -> str | None:
@@ -314,18 +319,6 @@ class PipelineMead:
         if decision.target.capacity >= decision.current.capacity or now is None or now <= _MORE * foreseen.rate:
             return None
         return f"no less now: planned for {foreseen.rate:.4g} arrivals a second, and {now:.4g} come"
-
-    def _paths(self) -> list[tuple[str, ...]]:
-        readers: dict[str, list[str]] = {name: [] for name in self._known}
-        for name, known in self._known.items():
-            for above in known.place.inputs:
-                readers[above].append(name)
-
-        def onward(path: tuple[str, ...]) -> list[tuple[str, ...]]:
-            below = readers[path[-1]]
-            return [path] if not below else [long for name in below for long in onward((*path, name))]
-
-        return [path for name, known in self._known.items() if not known.place.inputs for path in onward((name,))]
 
     def _probe(self, request: PlanRequest, known: _Known) -> Decision:
         """What can be decided without a plan: all there is for records that are late, one level less for batches alike.
@@ -343,7 +336,7 @@ class PipelineMead:
         is_unclear = known.demand is None and known.learner.has_enough_batches
         if (
             is_unclear
-            and known.batches_since >= _BATCHES_BETWEEN_PROBES
+            and known.steady.batches_since >= _BATCHES_BETWEEN_PROBES
             and seen.batch_seconds is not None
             and seen.utilisation is not None
         ):
@@ -384,12 +377,16 @@ class MeadOfOperator:
 
     pipeline: PipelineMead
     operator: str
-    name: str = field(init=False)
-    every_seconds: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.pipeline.options.name)
-        object.__setattr__(self, "every_seconds", self.pipeline.options.every_seconds)
+    @property
+    def name(self) -> str:
+        """The pipeline policy's."""
+        return self.pipeline.options.name
+
+    @property
+    def every_seconds(self) -> float:
+        """The pipeline policy's."""
+        return self.pipeline.options.every_seconds
 
     def watch(self, telemetry: Telemetry, observation: Observation, arrivals: ArrivalTimes | None) -> tuple[str, ...]:
         """Learn from one look."""

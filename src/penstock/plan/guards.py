@@ -16,6 +16,7 @@ from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, nearest
 from penstock.ports import Guard
 from penstock.records import Decision, Observation, PlanRequest, Quality
+from penstock.settings import GuardSettings
 from penstock.units import format_count, format_seconds
 
 
@@ -48,6 +49,17 @@ def default_guards(
         Cooldown(up_seconds, down_seconds),
         NoOppositeWithin(opposite_seconds),
         WithinLimits(),
+    )
+
+
+def guards_as_set(settings: GuardSettings) -> tuple[Guard, ...]:
+    """Give the default guards with the times of the settings."""
+    return default_guards(
+        up_seconds=settings.cooldown_up,
+        down_seconds=settings.cooldown_down,
+        opposite_seconds=settings.opposite,
+        settle_seconds=settings.settle,
+        backlog_seconds=settings.drain,
     )
 
 

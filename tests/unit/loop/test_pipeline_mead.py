@@ -138,6 +138,17 @@ def test_it_learns_and_goes_down_level_by_level_to_the_cheapest_that_keeps_the_b
     assert any("40% CPU" in str(rejected.allocation) for rejected in last.rejected)
 
 
+def test_a_plan_that_a_guard_holds_back_is_not_gone_on_from() -> None:
+    """Plans start from what the operator is meant to have: held back for a time, it still loses one level alone."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(400) / 7.0))
+    policy = mead(query)
+    while query.at < 200.0:  # several plans, none of them carried out
+        decision = step(policy, query)
+        query.has = TOP
+    policy.close()
+    assert decision.target == Allocation(2, 0.7)
+
+
 def test_a_backlog_brings_the_highest_level_at_once_and_afterwards_the_plan_again() -> None:
     """Between plans, records that would wait too long raise the operator; when they are done it is as planned."""
     rates = 150.0 + 60.0 * np.sin(np.arange(900) / 7.0)

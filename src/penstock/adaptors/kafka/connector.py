@@ -7,6 +7,7 @@ once and gives them as ``spark.jars``: no start waits for the network.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from penstock.adaptors.kafka.cache import cache_folder
 from penstock.adaptors.kafka.maven import Coordinate, NotFetchedError, fetch_jars
 from penstock.adaptors.spark.installation import SparkInstallation
 from penstock.errors import ConfigurationError
+
+_LOG = logging.getLogger(__name__)
 
 VARIABLE = "PENSTOCK_KAFKA_CONNECTOR"
 _CORE = re.compile(r"^spark-core_([\d.]+)-(.+)\.jar$")
@@ -93,7 +96,7 @@ def connector_settings(
     """Spark settings that bring the connector of the installed Spark.
 
     Where the repository has not got that version (a new Spark's come a little later than its Python package), the
-    connector seen to work with it stands in, and `tell` is told so.
+    connector seen to work with it stands in; that is logged, and `tell` is told.
 
     Raises
     ------
@@ -111,8 +114,10 @@ def connector_settings(
             if not fault.missing:
                 raise
     # It is not asked for again at every start: the stand-in's folder in the cache tells that it was missing.
+    told = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} stands in for it"
+    _LOG.warning("%s", told)
     if tell is not None:
-        tell(f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} stands in for it")
+        tell(told)
     return stand_in.settings(tell, environment)
 
 

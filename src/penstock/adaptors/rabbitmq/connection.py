@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -101,6 +101,18 @@ class RabbitMQConnection:
                 return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
         finally:
             close_quietly(connection)
+
+    def consuming(
+        self, consume: Callable[[BlockingConnection], BlockingChannel]
+    ) -> tuple[BlockingConnection, BlockingChannel]:
+        """Connect and begin to consume; nothing is left open where that cannot be done."""
+        link = self.open()
+        try:
+            with self.explained():
+                return link, consume(link)
+        except BaseException:
+            close_quietly(link)
+            raise
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +71,7 @@ class SpoolingConsumer:
 
     def start(self, number: int) -> None:
         """Connect, and take messages under numbers from `number` on; raises where that cannot be done."""
-        link = self._connection.open()
-        try:
-            with self._connection.explained():
-                channel = self._consume(link)
-        except BaseException:
-            close_quietly(link)
-            raise
+        link, channel = self._connection.consuming(self._consume)
         with self._guard:
             self._spool.begin(number)
             self._done = self._acknowledged = number
@@ -272,4 +266,5 @@ class SpoolingConsumer:
             self._fault = fault
 
 
-_nothing: Callable[[], None] = lambda: None  # noqa: E731 - wakes the connection's thread, which then looks around
+def _nothing() -> None:
+    """Wakes the connection's thread, which then looks around."""

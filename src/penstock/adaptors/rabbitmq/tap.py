@@ -96,13 +96,7 @@ class QueueTap:
 
     def start(self) -> None:
         """Connect and watch; raises AdaptorError where that cannot be done."""
-        link = self._connection.open()
-        try:
-            with self._connection.explained():
-                channel = self._consume(link)
-        except BaseException:
-            close_quietly(link)
-            raise
+        link, channel = self._connection.consuming(self._consume)
         self._thread = threading.Thread(
             target=self._run, args=(link, channel), name="penstock-rabbitmq-tap", daemon=True
         )
