@@ -9,11 +9,14 @@
 As one query it is `log_analysis`. As three operators, each a Spark application of its own, the parser's stream
 goes to a folder of Parquet files which counter and matcher read as a file stream with ``stream_schema("parser")``.
 
+`match_lines` is the matcher without a state: one row for each find, line by line, also in Spark's real-time mode.
+
 The lines come from the replay source, which makes them up or reads real ones (its option ``payload=file:PATH``;
 the operator's option ``format`` then names the file's format).
 """
 
 from penstock.apps.log_analysis.counts import Counts, read_counts
+from penstock.apps.log_analysis.matches import MATCHES_SCHEMA, check_match_options, match_lines
 from penstock.apps.log_analysis.operators import (
     counter,
     log_analysis,
@@ -23,10 +26,13 @@ from penstock.apps.log_analysis.operators import (
 from penstock.apps.log_analysis.options import check_options, stream_schema
 
 __all__ = [
+    "MATCHES_SCHEMA",
     "Counts",
+    "check_match_options",
     "check_options",
     "counter",
     "log_analysis",
+    "match_lines",
     "matcher",
     "parser",
     "read_counts",

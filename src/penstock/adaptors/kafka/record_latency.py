@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record latency seen from outside: a query's output topic, each record with its first arrival in a header.
+
+What a micro-batch query tells of its batches, a query in Spark's real-time mode does not tell: a batch there is as long
+as its trigger says, and its records went through one by one meanwhile. So its output is read, beside whoever uses it:
+the latency of a record is its timestamp less the arrival in its header (`record_rows.ARRIVAL_HEADER`). A topic stamped
+by the broker (``Topics.create(..., stamped_by_broker=True)``) says when the broker had the record; otherwise the
+timestamp is that of the writing task, a little earlier. Kafka's timestamps have milliseconds.
+
+Only what is written has a latency: a record that gives no row is not seen, one that gives three counts three times, and
+so does one that is written again after a restart. A query that cannot keep up shows the waiting of what it wrote, not
+yet of what still waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, cast
+
+import numpy as np
+
+from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
+from penstock.adaptors.kafka.ends import PartitionEnds
+from penstock.adaptors.kafka.record_rows import ARRIVAL_HEADER
+from penstock.adaptors.kafka.topics import Topics
+from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
+from penstock.records import LatencySummary
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+_READ_AT_ONCE = 2000
+_POLL_SECONDS = 0.1
+
+
+class LatencyCount(Protocol):
+    """Counts latencies over a window and over the run; `penstock.monitor.latency.LatencyTracker` is one."""
+
+    def count(self, ended_at: float, arrivals: FloatArray) -> None:
+        """Count records that arrived at `arrivals` and were done at `ended_at`."""
+        ...
+
+    def window(self, now: float) -> LatencySummary | None:
+        """Latency of the records done lately."""
+        ...
+
+    def whole(self) -> LatencySummary | None:
+        """Latency of all records."""
+        ...
+
+
+class RecordLatency:
+    """Watches an output topic. Use as a context manager; reading begins at `start`.
+
+    Parameters
+    ----------
+    connection, topic
+        What is watched; every record written to it from the making of this object on is read.
+    latencies
+        Counts them. Asked through this object only, it may be one that knows nothing of threads.
+
+    Raises
+    ------
+    ConfigurationError
+        The topic is missing, or the broker refuses the credentials.
+    AdaptorError
+        No broker answers.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, latencies: LatencyCount) -> None:
+        (found,) = Topics(connection).check([topic])
+        self.topic = topic
+        self._latencies = latencies
+        self._faults = ClientFaults()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._died: str | None = None
+        self._places = PartitionEnds(connection).next([(topic, number) for number in range(found.partitions)])
+        self._consumer: Consumer = connection.consumer(
+            {"group.id": "penstock-latency", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}, self._faults
+        )
+        self._thread = threading.Thread(target=self._run, name="penstock-record-latency", daemon=True)
+        self.records = 0
+        """Read so far, with an arrival or without."""
+        self.without_arrival = 0
+        """Read so far that carry no arrival; they have no latency."""
+
+    # --- its life ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begin to read, in a thread of its own."""
+        from confluent_kafka import TopicPartition
+
+        self._consumer.assign([TopicPartition(*at, offset) for at, offset in self._places.items()])
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop reading. May be called twice; what was counted stays."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what it knows -----------------------------------------------------------------------------------------
+
+    @property
+    def fault(self) -> str | None:
+        """Why it cannot read now, in the client's words; None: it can."""
+        return self._died or self._faults.last
+
+    def window(self, now: float | None = None) -> LatencySummary | None:
+        """Latency of the records written lately; None where there are none."""
+        with self._lock:
+            return self._latencies.window(time.time() if now is None else now)
+
+    def whole(self) -> LatencySummary | None:
+        """Latency of all records written since it began; None where there are none."""
+        with self._lock:
+            return self._latencies.whole()
+
+    # --- how ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._read_some()
+        except Exception as fault:
+            # A defect must not look like a query without output: it is told by `fault`.
+            self._died = f"watching {self.topic} failed: {fault}"
+            raise
+
+    def _read_some(self) -> None:
+        ended: list[float] = []
+        arrivals: list[float] = []
+        read = 0
+        for message in self._consumer.consume(_READ_AT_ONCE, timeout=_POLL_SECONDS):
+            error = message.error()
+            if error is not None:
+                self._faults.add(error)
+                continue
+            read += 1
+            arrival = arrival_of(message)
+            if arrival is not None:
+                ended.append(message.timestamp()[1] / 1e3)
+                arrivals.append(arrival)
+        if not read:
+            return
+        self._faults.last = None  # it reads again
+        with self._lock:
+            self.records += read
+            self.without_arrival += read - len(ended)
+            if ended:
+                # Counted with the newest of them, each with its own latency.
+                newest = max(ended)
+                self._latencies.count(newest, np.array(arrivals) + (newest - np.array(ended)))
+
+
+def arrival_of(message: Message) -> float | None:
+    """When a record's cause came, in seconds since 1970; None where the record does not say.
+
+    Raises
+    ------
+    ConfigurationError
+        The header is there and is no number: somebody else writes it.
+    """
+    # What a client has read is a list of pairs, though the declared type also knows what it may be given to send.
+    for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []):
+        if name == ARRIVAL_HEADER and value is not None:
+            text = value.decode(errors="replace")
+            if not text.isdecimal():
+                raise ConfigurationError(
+                    f"{ARRIVAL_HEADER}: {text!r} is no count of microseconds; records of this topic are not written by "
+                    "records_of_rows",
+                    field=ARRIVAL_HEADER,
+                )
+            return int(text) / 1e6
+    return None
