@@ -32,6 +32,8 @@ def settings_page() -> str:
         ("operators (a list)", settings.OperatorSettings),
         ("policy", settings.PolicySettings),
         ("guards", settings.GuardSettings),
+        ("objectives (a list)", settings.PathBound),
+        ("restarts", settings.RestartSettings),
         ("cluster", settings.ClusterSettings),
     ]
     for title, model in sections:

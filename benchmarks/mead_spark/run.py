@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock._run import run_pipeline
 from penstock.adaptors.spark.replay_options import replay_arrivals
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
@@ -35,6 +34,7 @@ from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options
 from penstock.records import Allocation, LatencySummary, Quality
+from penstock.running.run import run_pipeline
 from penstock.settings import RunSettings, parse_settings
 from penstock.simulator import MicroBatch, Operator, Pipeline
 
@@ -162,12 +162,12 @@ def simulated_mead(run: RunSettings, demand: BatchDemand) -> Any:
     )
     options = make_pipeline_options("mead", **run.policy.options)
     assert options is not None
-    mead = PipelineMead([Place(NAME, operator.limits())], run.objective_record(), options, worker="here")
+    mead = PipelineMead([Place(NAME, operator.limits())], run.objective_of(NAME), options, worker="here")
     return simulate(
         times,
         Pipeline.of_one(Operator(NAME, server, limits=operator.limits())),
         mead.policy(NAME),
-        run.objective_record(),
+        run.objective_of(NAME),
         seed=1,
         guards=guards_as_set(run.guards),
         interval_seconds=run.interval,
@@ -200,8 +200,8 @@ def compared(run: RunSummary, simulated: LatencySummary | None, cpu: float) -> d
     assert run.latency is not None
     assert simulated is not None
     return {
-        "bound": run.objective.seconds,
-        "is_met": bool(run.objective.is_met_by(run.latency)),
+        "bound": run.worst.objective.seconds,
+        "is_met": bool(run.is_met),
         "p95": run.latency.p95_seconds,
         "mean": run.latency.mean_seconds,
         "simulated_mean": simulated.mean_seconds,

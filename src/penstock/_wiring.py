@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from penstock.execute import Reconciler
 from penstock.loop import Cycle
 from penstock.loop.mead import PipelineMead, Place
 from penstock.monitor import Monitor
+from penstock.paths import Path
 from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options, make_policy
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
@@ -43,7 +44,11 @@ class LoopSettings:
 
 
 def policies_of(
-    settings: PolicySettings, places: Sequence[Place], objective: Objective, *, knows_arrivals: bool
+    settings: PolicySettings,
+    places: Sequence[Place],
+    objectives: Objective | Mapping[Path, Objective],
+    *,
+    knows_arrivals: bool,
 ) -> dict[str, Policy]:
     """The policy of each operator, as set; ConfigurationError for an unknown name or option."""
     options = make_pipeline_options(settings.name, **settings.options)
@@ -54,7 +59,7 @@ def policies_of(
             f"arrivals: {options.name} needs to know when records arrive; give `arrivals`, or use threshold",
             field="arrivals",
         )
-    together = PipelineMead(places, objective, options)
+    together = PipelineMead(places, objectives, options)
     return {place.name: together.policy(place.name) for place in places}
 
 

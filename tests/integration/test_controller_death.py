@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock._operator import OperatorJob
 from penstock.adaptors.process.children import Child, Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.errors import AdaptorError
 from penstock.records import Action, Allocation, Limits, Mode, encode
+from penstock.running.operator import JobInput, OperatorJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill]
 
@@ -65,7 +65,7 @@ def operator(standalone_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[tu
             "spark.driver.memory": "600m", "spark.driver.host": "127.0.0.1", "spark.ui.port": "0",
             "spark.sql.shuffle.partitions": "1",
         },
-        replay={"shape": "constant:rate=50,duration=1h", "payload": "log", "partitions": "1"},
+        reads=JobInput(replay={"shape": "constant:rate=50,duration=1h", "payload": "log", "partitions": "1"}),
         lease_seconds=3.0,
     )  # fmt: skip
     path = tmp_path / "job.json"
@@ -73,7 +73,7 @@ def operator(standalone_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[tu
     with Warden() as warden:
         child = warden.start(
             "survivor",
-            [sys.executable, "-m", "penstock._operator", str(path)],
+            [sys.executable, "-m", "penstock.running.operator", str(path)],
             log=tmp_path / "survivor.log",
             env={**os.environ, **standalone_cluster.spark_environment()},
             cwd=tmp_path,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock._run_checks import check_run, load_checked
 from penstock.errors import ConfigurationError
+from penstock.running.checks import check_run, load_checked
 
 
 def test_mistakes_of_every_layer_show_at_once(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigurationError
+from penstock.records import Objective
 from penstock.settings import load_settings, make_objective, mode_of, parse_settings
 
 
@@ -26,7 +27,7 @@ def test_the_smallest_settings_have_sane_defaults() -> None:
     assert settings.mode == "act"
     assert settings.cluster.master == "embedded"
     assert settings.operators[0].limits().top.executors == 1
-    assert settings.objective_record().statistic is None
+    assert settings.objective_of(settings.operators[0].name).statistic is None
 
 
 def test_durations_and_options_are_read_as_people_write_them() -> None:
@@ -34,7 +35,7 @@ def test_durations_and_options_are_read_as_people_write_them() -> None:
     data = plain() | {"objective": {"p95": "2s"}, "interval": "500ms"}
     data["operators"][0]["options"] = {"repeat": 3}
     settings = parse_settings(data)
-    assert settings.objective_record().seconds == 2.0
+    assert settings.objective_of(settings.operators[0].name).seconds == 2.0
     assert settings.interval == 0.5
     assert settings.operators[0].options == {"repeat": "3"}
 
@@ -102,6 +103,43 @@ def test_objectives_and_modes_by_name() -> None:
         make_objective({"p42": "1s"})
     with pytest.raises(ConfigurationError, match="recommend"):
         mode_of("watch")
+
+
+def three_operators() -> dict[str, Any]:
+    """A parser and two that read from it."""
+    operators = [
+        {"name": "parser", "app": "penstock.apps.log_analysis:parser"},
+        {"name": "counter", "app": "penstock.apps.log_analysis:counter", "input": "parser"},
+        {"name": "matcher", "app": "penstock.apps.log_analysis:matcher", "input": "parser"},
+    ]
+    return plain() | {"operators": operators, "objective": {"p95": "8s"}}
+
+
+def test_a_path_may_have_an_objective_of_its_own() -> None:
+    """The bound of a single path goes before that of all, and an operator is held to the tightest through it."""
+    data = three_operators() | {"objectives": [{"path": "parser->matcher", "objective": {"mean": "3s"}}]}
+    settings = parse_settings(data)
+    assert settings.path_objectives() == {
+        ("parser", "counter"): Objective("p95", 8.0),
+        ("parser", "matcher"): Objective("mean", 3.0),
+    }
+    assert settings.objective_of("counter") == Objective("p95", 8.0)
+    assert settings.objective_of("parser") == Objective("mean", 3.0)
+
+
+def test_an_objective_of_no_path_names_the_paths() -> None:
+    """A path that is none is refused with those that are."""
+    data = three_operators() | {"objectives": [{"path": "counter -> matcher", "objective": {"p95": "3s"}}]}
+    with pytest.raises(ConfigurationError, match=r"objectives\.0\.path.*parser -> counter, parser -> matcher"):
+        parse_settings(data)
+
+
+def test_operators_that_read_from_each_other_are_told_of_the_circle() -> None:
+    """An input that stands below is not called unknown."""
+    data = three_operators()
+    data["operators"][0]["input"] = "matcher"
+    with pytest.raises(ConfigurationError, match=r"operators\.0\.input: 'matcher' does not stand above it.*circle"):
+        parse_settings(data)
 
 
 def test_files_are_handed_on_by_absolute_path() -> None:

@@ -65,7 +65,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     chosen = " (the newest)" if found.was_chosen else ""
     kind = "decisions" if with_holds else "changes"
     console.print(
-        f"{found.folder}{chosen}: {history.name}, objective {history.objective}", markup=False, soft_wrap=True
+        f"{found.folder}{chosen}: {history.name}, objective {history.objective_text}", markup=False, soft_wrap=True
     )
     console.print(
         f"{len(shown)} of {len(wanted)} {kind}; {len(history.decisions)} decisions in all"
@@ -87,7 +87,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
             {
                 "run": str(found.folder),
                 "name": history.name,
-                "objective": str(history.objective),
+                "objective": history.objective_text,
                 "is_ended": history.is_ended,
                 "decisions": [as_plain(history, decision) for decision in shown],
             }

@@ -70,9 +70,9 @@ def run(
     (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
-    from penstock._run_checks import load_checked
     from penstock.cli.output import print_json
     from penstock.errors import ConfigurationError
+    from penstock.running.checks import load_checked
 
     try:
         settings = load_checked(settings_file)
@@ -99,14 +99,14 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
 
 def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
-    from penstock._run import run_pipeline
-    from penstock._run_checks import check_run
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import make_run_folder
     from penstock.cli.signals import stopping_on_signals
     from penstock.cli.summary import summary_panel
     from penstock.cli.view import make_view
     from penstock.errors import PenstockError
+    from penstock.running.checks import check_run
+    from penstock.running.run import run_pipeline
 
     check_run(settings)
     run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)
@@ -174,9 +174,10 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     """Look through the settings and say what would run; nothing is started."""
     from rich.table import Table
 
-    from penstock._run_checks import check_run
     from penstock.cli.output import print_json, words_console
     from penstock.evaluation.report import clock
+    from penstock.running.checks import check_run
+    from penstock.settings import objectives_text
 
     check_run(settings)
     console = words_console(as_json)
@@ -192,7 +193,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
         each = f"{operator.executor_cores} cores and {operator.executor_memory}"
         size = f"{low} to {high} executors of {each}; CPU shares {shares}"
         table.add_row(f"operator {operator.name}", f"{operator.app} on {operator.input}\n{size}")
-    table.add_row("objective", str(settings.objective_record()))
+    table.add_row("objective", objectives_text(settings.path_objectives()))
     table.add_row("policy", f"{settings.policy.name} {settings.policy.options or ''}".strip())
     table.add_row("mode", settings.mode)
     table.add_row("cluster", settings.cluster.master)

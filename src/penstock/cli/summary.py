@@ -40,6 +40,9 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         ("latency", _latency(s.get("latency"))),
         ("objective", _objective(s)),
     ]  # fmt: skip
+    paths = s.get("paths") or {}
+    if len(paths) > 1:
+        rows += [(f"  {path}", _path(told)) for path, told in paths.items()]
     share = s.get("cpu_share_mean")
     cost = f"{s.get('executor_seconds', 0.0):,.0f} executor-seconds"
     rows.append(("capacity", Text(cost + ("" if share is None else f" at {share:.0%} mean CPU share"))))
@@ -62,6 +65,13 @@ def _latency(latency: Mapping[str, Any] | None) -> Text:
         return Text("not known over the whole run", style="dim")
     text = ", ".join(f"{name} {format_seconds(latency.get(name))}" for name in STATISTICS)
     return Text(text if latency.get("is_exact", True) else f"{text} (interpolated)")
+
+
+def _path(told: Mapping[str, Any]) -> Text:
+    latency, objective = told.get("latency"), told.get("objective") or {}
+    statistic = objective.get("statistic") or "p95"
+    measured = "not known" if latency is None else f"{statistic} {format_seconds(latency.get(statistic))}"
+    return Text(f"{measured}, ").append_text(_objective(told))
 
 
 def _objective(s: Mapping[str, Any]) -> Text:

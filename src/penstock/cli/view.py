@@ -22,8 +22,7 @@ from penstock.cli.panels import OperatorView
 from penstock.cli.sparkline import ASCII, BLOCKS
 from penstock.evaluation.report import clock
 from penstock.loop.cycle import CycleReport
-from penstock.records import Objective
-from penstock.settings import RunSettings
+from penstock.settings import RunSettings, objectives_text
 
 STOPPING = "stopping in good order: executors, cgroups and the cluster are being put away"
 ALREADY_STOPPING = "already stopping; this takes some seconds (to end at once, use kill -9: nothing stays behind)"
@@ -88,8 +87,8 @@ class LiveView:
     ) -> None:
         self._title = f"penstock: {settings.name}"
         self._subtitle = f"mode {settings.mode}, policy {settings.policy.name}"
-        self._objective = settings.objective_record()
-        self._operators = {o.name: OperatorView(o.name, self._objective) for o in settings.operators}
+        self._objective = objectives_text(settings.path_objectives())
+        self._operators = {o.name: OperatorView(o.name, settings.objective_of(o.name)) for o in settings.operators}
         self._console = console
         self._load_seconds = load_seconds
         self._now, self._monotonic = clock_now, monotonic
@@ -125,7 +124,7 @@ class LiveView:
         """Take in one cycle of one operator."""
         with self._lock:
             name = report.observation.operator
-            self._operators.setdefault(name, OperatorView(name, self._objective)).take(report)
+            self._operators[name].take(report)
             self._saw_report = True
 
     def fault(self, operator: str, text: str) -> None:
@@ -200,8 +199,7 @@ class PlainView:
         every_seconds: float = 10.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._objective: Objective = settings.objective_record()
-        self._operators: dict[str, OperatorView] = {}
+        self._operators = {o.name: OperatorView(o.name, settings.objective_of(o.name)) for o in settings.operators}
         self._console = console
         self._every = every_seconds
         self._monotonic = monotonic
@@ -228,7 +226,7 @@ class PlainView:
     def report(self, report: CycleReport) -> None:
         """Say what changed at once, how things are now and then."""
         name, now = report.observation.operator, self._monotonic()
-        view = self._operators.setdefault(name, OperatorView(name, self._objective))
+        view = self._operators[name]
         view.take(report)
         if report.decision is not None and report.decision.is_change:
             decision = report.decision

@@ -14,11 +14,13 @@ from functools import cached_property
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.loop.account import OperatorAccount, RunSummary
+from penstock.loop.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.loop.cycle import CycleReport
+from penstock.paths import Path as OperatorPath
+from penstock.paths import paths_through
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
-from penstock.settings import make_objective
+from penstock.settings import ARRIVALS, PathBound, objectives_of, objectives_text, tightest
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _RECORDS_READ = 200_000
@@ -79,9 +81,24 @@ class RunHistory:
         return list(dict.fromkeys([*(n for n in named if n in seen), *seen]))
 
     @cached_property
-    def objective(self) -> Objective:
-        """What was wanted."""
-        return make_objective((self.settings or {}).get("objective") or {})
+    def objectives(self) -> dict[OperatorPath, Objective]:
+        """What was wanted of every path."""
+        settings = self.settings or {}
+        reads = {str(o["name"]): o.get("input", ARRIVALS) for o in settings.get("operators", []) if "name" in o}
+        inputs = {name: () if above == ARRIVALS else (above,) for name, above in reads.items()}
+        paths = paths_through(inputs or dict.fromkeys(self.operators, ()))
+        bounds = [PathBound.model_validate(bound) for bound in settings.get("objectives") or ()]
+        known = objectives_of(paths, settings.get("objective") or {}, bounds)
+        return {path: known.get(path, Objective()) for path in paths}
+
+    def objective_of(self, operator: str) -> Objective:
+        """What an operator alone is held against."""
+        return tightest(self.objectives, operator)
+
+    @property
+    def objective_text(self) -> str:
+        """What was wanted, for people."""
+        return objectives_text(self.objectives)
 
     @cached_property
     def started_at(self) -> float | None:
@@ -123,8 +140,9 @@ class RunHistory:
     def time_above_objective(self, operator: str) -> float | None:
         """The share of the time with a known latency in which it was above the objective; None: cannot be told."""
         above = known = 0.0
+        objective = self.objective_of(operator)
         for previous, seen in itertools.pairwise(self.observations.get(operator, ())):
-            is_met = self.objective.is_met_by(seen.latency)
+            is_met = objective.is_met_by(seen.latency)
             if is_met is not None:
                 known += seen.at - previous.at
                 above += 0.0 if is_met else seen.at - previous.at
@@ -184,10 +202,10 @@ class RunHistory:
         newest = first[-1] if first else None
         return RunSummary(
             name=self.name, folder="", mode=str((self.settings or {}).get("mode", "act")),
-            started_at=self.started_at or 0.0, ended_at=self.ended_at or 0.0, objective=self.objective,
+            started_at=self.started_at or 0.0, ended_at=self.ended_at or 0.0,
+            paths=tuple(PathOutcome(path, objective, None) for path, objective in self.objectives.items()),
             records_due=None if newest is None else newest.records_arrived, records_read=None,
-            records_done=None if newest is None else newest.records_done, latency=None,
-            cpu_share_mean=share / executor if executor > 0 else None,
+            records_done=None if newest is None else newest.records_done,
             executor_seconds=executor, capacity_seconds=share, static_capacity_seconds=top,
             decisions=tuple(self.changes),
         )  # fmt: skip

@@ -165,7 +165,7 @@ class _Column:
         self._finish(axes, "Records per second", format_count)
 
     def _draw_latency(self, axes: Axes) -> None:
-        objective = self._history.objective
+        objective = self._history.objective_of(self._operator)
         names = list(dict.fromkeys(["p50", objective.statistic or "p95"]))
         highest = 0.0
         for name, colour in zip(names, (GREEN, BLUE), strict=False):
@@ -189,8 +189,9 @@ class _Column:
         """The spans, in seconds since the start, in which the latency was above the objective."""
         start: float | None = None
         last = 0.0
+        objective = self._history.objective_of(self._operator)
         for time, (_, seen) in zip(self._times.tolist(), self._seen, strict=True):
-            is_above = seen is not None and self._history.objective.is_met_by(seen.latency) is False
+            is_above = seen is not None and objective.is_met_by(seen.latency) is False
             if is_above and start is None:
                 start = time
             elif not is_above and start is not None:

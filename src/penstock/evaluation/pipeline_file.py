@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,44 +24,26 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.demand_settings import BatchDemand, ServiceDemand, StrictPart
+from penstock.paths import Path as PipelinePath
 from penstock.plan.guards import guards_as_set
 from penstock.ports import Guard
 from penstock.records import Limits, Objective
-from penstock.settings import GuardSettings, Name, Seconds, make_objective, read_settings
-from penstock.simulator import MicroBatch, Operator, Pipeline, Service, Stream, path_text
-from penstock.simulator.pipeline import Path as PipelinePath
+from penstock.settings import (
+    Bound,
+    CpuShares,
+    Executors,
+    GuardSettings,
+    Name,
+    PathBound,
+    Seconds,
+    objectives_of,
+    read_settings,
+)
+from penstock.simulator import MicroBatch, Operator, Pipeline, Service, Stream
 from penstock.simulator.pipeline import graph_faults
 
 DEFAULT_LEVELS = (0.4, 0.55, 0.7, 0.85, 1.0)
 _ARROW = "->"
-
-
-def _levels(value: tuple[float, ...]) -> tuple[float, ...]:
-    _said_of("cpu_shares", lambda: Limits(cpu_shares=value))
-    return value
-
-
-def _executors(value: tuple[int, int]) -> tuple[int, int]:
-    _said_of("executors", lambda: Limits(*value))
-    return value
-
-
-def _bound(value: dict[str, float]) -> dict[str, float]:
-    _said_of("objective", lambda: make_objective(value))
-    return value
-
-
-def _said_of(field: str, check: Callable[[], object]) -> None:
-    """Leave the field's name out of what is wrong with it: the file's path to it says that already."""
-    try:
-        check()
-    except ConfigurationError as fault:
-        raise ValueError(str(fault).removeprefix(f"{field}: ")) from None
-
-
-Levels = Annotated[tuple[float, ...], AfterValidator(_levels)]
-Executors = Annotated[tuple[int, int], AfterValidator(_executors)]
-Bound = Annotated[dict[str, Seconds], AfterValidator(_bound)]
 
 
 class PipelineOperator(StrictPart):
@@ -71,7 +53,7 @@ class PipelineOperator(StrictPart):
     service: ServiceDemand | None = Field(default=None, description="records one by one: the work of each")
     micro_batch: BatchDemand | None = Field(default=None, description="records in micro-batches: their work")
     selectivity: float = Field(default=1.0, gt=0, description="records that go on for each that is done")
-    levels: Levels | None = Field(default=None, description="CPU shares, rising; default: the pipeline's")
+    levels: CpuShares | None = Field(default=None, description="CPU shares, rising; default: the pipeline's")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
     start_up: Seconds = Field(default=0.0, description="how long a new executor takes to come")
 
@@ -105,13 +87,6 @@ def _some_streams(value: tuple[PipelineStream, ...]) -> tuple[PipelineStream, ..
     return value
 
 
-class PathBound(StrictPart):
-    """The objective of one path."""
-
-    path: str = Field(description="its operators, such as `parser -> matcher`")
-    objective: Bound = Field(description="latency bound, such as `p95: 500ms`")
-
-
 Streams = Annotated[tuple[Annotated[PipelineStream, BeforeValidator(_stream)], ...], AfterValidator(_some_streams)]
 
 
@@ -121,7 +96,7 @@ class PipelineSettings(StrictPart):
     name: Name = Field(default="pipeline", description="name of the pipeline")
     operators: tuple[PipelineOperator, ...] = Field(min_length=1, description="the pipeline's operators")
     streams: Streams = Field(description="what joins them: `a -> b`, or `{from: a, to: b, selectivity: 0.5}`")
-    levels: Levels = Field(default=DEFAULT_LEVELS, description="CPU shares of every operator, rising")
+    levels: CpuShares = Field(default=DEFAULT_LEVELS, description="CPU shares of every operator, rising")
     objective: Bound = Field(default_factory=dict, description="latency bound of every path: mean, p50, p95 or p99")
     objectives: tuple[PathBound, ...] = Field(default=(), description="bounds of single paths, before `objective`")
     guards: GuardSettings | None = Field(
@@ -173,7 +148,7 @@ def parse_pipeline(data: object, where: str = "pipeline", *, folder: Path | None
     pipeline = Pipeline(tuple(operators), streams, settings.name)
     return PipelineSpec(
         pipeline,
-        _objectives(settings, pipeline, where),
+        objectives_of(pipeline.paths, settings.objective, settings.objectives, where),
         () if settings.guards is None else guards_as_set(settings.guards),
     )
 
@@ -187,21 +162,6 @@ def _operator(operator: PipelineOperator, levels: tuple[float, ...], folder: Pat
         server = operator.service.service(folder)
     limits = Limits(operator.executors[0], operator.executors[1], operator.levels or levels)
     return Operator(operator.name, server, operator.selectivity, limits, operator.start_up)
-
-
-def _objectives(settings: PipelineSettings, pipeline: Pipeline, where: str) -> dict[PipelinePath, Objective]:
-    known = {path_text(path): path for path in pipeline.paths}
-    found = {path: make_objective(settings.objective) for path in pipeline.paths} if settings.objective else {}
-    faults: list[str] = []
-    for i, bound in enumerate(settings.objectives):
-        path = known.get(path_text(tuple(end.strip() for end in bound.path.split(_ARROW))))
-        if path is None:
-            faults.append(f"objectives.{i}.path: {bound.path!r} is no path; the paths are {', '.join(known)}")
-        else:
-            found[path] = make_objective(bound.objective)
-    if faults:
-        raise ConfigurationError.of_all(where, faults)
-    return found
 
 
 def _graph_faults(data: object) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.loop.cycle import CycleReport
+from penstock.paths import Path, path_text
 from penstock.records import Decision, LatencySummary, Objective
 
 _DECISIONS_KEPT = 10_000
@@ -49,20 +50,48 @@ class OperatorAccount:
 
 
 @dataclass(frozen=True, slots=True)
+class PathOutcome:
+    """What became of a path: its latency, from first arrival to its last operator's end, and what was wanted."""
+
+    path: Path
+    objective: Objective
+    latency: LatencySummary | None
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the objective was met; None where that cannot be told."""
+        return self.objective.is_met_by(self.latency)
+
+    @property
+    def strain(self) -> float:
+        """How near the latency is to its bound, or, without one, how long: to find the worst of several paths."""
+        if self.latency is None:
+            return -1.0
+        measured, bound = self.objective.measured(self.latency), self.objective.seconds
+        return self.latency.p95_seconds if measured is None or bound is None else measured / bound
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "objective": {"statistic": self.objective.statistic, "seconds": self.objective.seconds,
+                          "met": self.is_met},
+            "latency": _latency_json(self.latency),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
-    """How a run went. `latency` is that of the slowest path, from first arrival to the last operator's end."""
+    """How a run went."""
 
     name: str
     folder: str
     mode: str
     started_at: float
     ended_at: float
-    objective: Objective
+    paths: tuple[PathOutcome, ...]
     records_due: int | None
     records_read: int | None
     records_done: int | None
-    latency: LatencySummary | None
-    cpu_share_mean: float | None
     executor_seconds: float
     capacity_seconds: float
     """Integral of executors x CPU share: what was paid for."""
@@ -72,9 +101,31 @@ class RunSummary:
     faults: int = 0
     operators: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def worst(self) -> PathOutcome:
+        """The path that is nearest to its bound, or furthest beyond."""
+        # A store that nothing was written to has no operators, and so no paths.
+        return max(self.paths, key=lambda path: path.strain, default=PathOutcome((), Objective(), None))
+
+    @property
+    def latency(self) -> LatencySummary | None:
+        """That of the worst path."""
+        return self.worst.latency
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether every path's objective was met; None where one cannot be told and none is broken."""
+        met = [path.is_met for path in self.paths if path.objective.seconds is not None]
+        return False if False in met else None if None in met or not met else True
+
+    @property
+    def cpu_share_mean(self) -> float | None:
+        """Mean CPU share of an executor while it was there."""
+        return self.capacity_seconds / self.executor_seconds if self.executor_seconds > 0 else None
+
     def to_json(self) -> dict[str, Any]:
-        """The object a command prints with `--json`."""
-        latency = self.latency
+        """The object a command prints with `--json`; `objective` and `latency` are those of the worst path."""
+        worst = self.worst.objective
         return {
             "name": self.name,
             "folder": self.folder,
@@ -83,13 +134,9 @@ class RunSummary:
             "records_due": self.records_due,
             "records_read": self.records_read,
             "records_done": self.records_done,
-            "objective": {"statistic": self.objective.statistic, "seconds": self.objective.seconds,
-                          "met": self.objective.is_met_by(latency)},
-            "latency": None if latency is None else {
-                "mean": latency.mean_seconds, "p50": latency.p50_seconds, "p95": latency.p95_seconds,
-                "p99": latency.p99_seconds, "max": latency.max_seconds, "records": latency.records,
-                "is_exact": latency.is_exact,
-            },
+            "objective": {"statistic": worst.statistic, "seconds": worst.seconds, "met": self.is_met},
+            "latency": _latency_json(self.latency),
+            "paths": {path_text(path.path): path.to_json() for path in self.paths},
             "cpu_share_mean": self.cpu_share_mean,
             "executor_seconds": self.executor_seconds,
             "capacity_seconds": self.capacity_seconds,
@@ -104,3 +151,13 @@ class RunSummary:
             "faults": self.faults,
             "operators": dict(self.operators),
         }  # fmt: skip
+
+
+def _latency_json(latency: LatencySummary | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    return {
+        "mean": latency.mean_seconds, "p50": latency.p50_seconds, "p95": latency.p95_seconds,
+        "p99": latency.p99_seconds, "max": latency.max_seconds, "records": latency.records,
+        "is_exact": latency.is_exact,
+    }  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.paths import Path
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
@@ -44,8 +45,8 @@ class Question:
         The windows as parts of them.
     operators
         With their demands, as learnt.
-    objective
-        Of every path.
+    objectives
+        Of each path.
     current, limits
         What each operator is planned to have, and may have.
     options
@@ -58,7 +59,7 @@ class Question:
     iats: FloatArray
     parts: tuple[float, ...]
     operators: tuple[OperatorModel, ...]
-    objective: Objective
+    objectives: Mapping[Path, Objective]
     current: Mapping[str, Allocation]
     limits: Mapping[str, Limits]
     options: MeadOptions
@@ -86,7 +87,7 @@ class Window:
 
 def foresee(question: Question) -> Foreseen:
     """Answer a question; NotReadyError where there are too few arrivals."""
-    pipeline, options = PipelineModel(question.operators, question.objective), question.options
+    pipeline, options = PipelineModel(question.operators, question.objectives), question.options
     estimate: WorkloadEstimate | None = None
     latency: PathLatency
     if options.queues == "map":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import ConfigurationError, NotReadyError
@@ -20,8 +20,9 @@ from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
 from penstock.monitor.steady import SteadyBatches
+from penstock.paths import Path, path_text, paths_through
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
-from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.pipeline_model import OperatorModel
 from penstock.plan.levels import Levels
 from penstock.plan.mead_options import MeadOptions
 from penstock.plan.probing import safe_step_down
@@ -90,6 +91,20 @@ class _Known:
             self.why_not = str(fault)
 
 
+def bounds_of(objectives: Mapping[Path, Objective], policy: str) -> dict[Path, float]:
+    """The bound of every path; ConfigurationError with each path that has none, which `policy` could not plan for."""
+    bounds = {path: objective.seconds for path, objective in objectives.items() if objective.seconds is not None}
+    faults = [
+        f"objective: {policy} plans for a latency bound, and the path {path_text(path)} has none; give one, such as "
+        'p95: "2s", or use threshold, which needs none'
+        for path in objectives
+        if path not in bounds
+    ]
+    if faults:
+        raise ConfigurationError.of_all("objective", faults)
+    return bounds
+
+
 class PipelineMead:
     """The policy of all operators of a pipeline; `policy` gives each its part.
 
@@ -97,8 +112,8 @@ class PipelineMead:
     ----------
     places
         The operators, each after those it reads from.
-    objective
-        Of every path; a latency bound.
+    objectives
+        One for every path, or one for each; latency bounds.
     options
         The settings of the policy.
     worker
@@ -108,21 +123,19 @@ class PipelineMead:
     def __init__(
         self,
         places: Sequence[Place],
-        objective: Objective,
+        objectives: Objective | Mapping[Path, Objective],
         options: MeadOptions,
         *,
         worker: Worker = "process",
     ) -> None:
-        if objective.seconds is None:
-            raise ConfigurationError(
-                f'objective: {options.name} plans for a latency bound, such as p95: "2s"; to keep up is none, use '
-                "threshold for it",
-                field="objective",
-            )
+        paths = paths_through({place.name: place.inputs for place in places})
+        if isinstance(objectives, Objective):
+            objectives = dict.fromkeys(paths, objectives)
+        self._objectives = {path: objectives.get(path, Objective()) for path in paths}
+        self._bounds = bounds_of(self._objectives, options.name)
         for place in places:
             Levels.within(place.limits, options.costs)  # costs that do not fit are told before anything runs
         self.options = options
-        self._objective, self._bound = objective, objective.seconds
         self._known = {
             place.name: _Known(
                 place,
@@ -257,7 +270,7 @@ class PipelineMead:
             iats=snapshot.iats / self._growth(at, snapshot),
             parts=snapshot.shares,
             operators=tuple(self._operator(known) for known in self._known.values()),
-            objective=self._objective,
+            objectives=self._objectives,
             current={name: self._base(known) for name, known in self._known.items()},
             limits={name: known.place.limits for name, known in self._known.items()},
             options=self.options,
@@ -295,9 +308,7 @@ class PipelineMead:
             if known.demand is None or known.backlog is None or has is None:
                 return None
             waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
-        pipeline = PipelineModel([self._operator(known) for known in self._known.values()], self._objective)
-        bounds = dict.fromkeys(pipeline.paths, self._bound)
-        return self.options.rescue.operators(bounds, waiting).get(operator)
+        return self.options.rescue.operators(self._bounds, waiting).get(operator)
 
     def _raised(self, request: PlanRequest, known: _Known) -> Allocation:
         """All the CPU of the executors there are; more executors, which take long to come, only where that is short.
@@ -307,7 +318,7 @@ class PipelineMead:
         """
         full = Allocation(request.current.executors, request.limits.cpu_shares[-1])
         arriving = request.observation.arrival_rate_rows_per_second
-        is_broken = self._objective.is_met_by(request.observation.latency) is False
+        is_broken = request.objective.is_met_by(request.observation.latency) is False
         if known.demand is None or arriving is None or is_broken:
             return request.limits.top
         is_enough = arriving * known.demand.demand.per_record_seconds / full.capacity < _ENOUGH
@@ -325,13 +336,12 @@ class PipelineMead:
 
         Batches of one size do not tell what a record costs; on another level they do.
         """
-        seen, measured = request.observation, self._objective.measured(request.observation.latency)
+        seen, measured = request.observation, request.objective.measured(request.observation.latency)
         if self.options.rescue is not None and measured is not None:
             part = self.options.rescue.bound_part
-            if measured > part * self._bound:
-                why = (
-                    f"{self._objective.statistic} is {measured:.3g} s, beyond {part:.0%} of its bound, and no plan yet"
-                )
+            if measured > part * self._tightest(request.operator):
+                late = f"{request.objective.statistic} is {measured:.3g} s"
+                why = f"{late}, beyond {part:.0%} of its bound, and no plan yet"
                 return self._decision(request, known, request.limits.top, why)
         is_unclear = known.demand is None and known.learner.has_enough_batches
         if (
@@ -340,11 +350,16 @@ class PipelineMead:
             and seen.batch_seconds is not None
             and seen.utilisation is not None
         ):
-            below = safe_step_down(request.limits, request.current, seen.batch_seconds, seen.utilisation, self._bound)
+            bound = self._tightest(request.operator)
+            below = safe_step_down(request.limits, request.current, seen.batch_seconds, seen.utilisation, bound)
             if below is not None:
                 why = f"one level down, which cannot break the bound, to learn more: {known.why_not}"
                 return self._decision(request, known, below, why)
         return self._decision(request, known, request.current, f"holding: {self._why_none}")
+
+    def _tightest(self, operator: str) -> float:
+        """The least bound of the paths through an operator."""
+        return min(bound for path, bound in self._bounds.items() if operator in path)
 
     def _decision(self, request: PlanRequest, known: _Known, target: Allocation, reason: str) -> Decision:
         analysis = self._beside.latest

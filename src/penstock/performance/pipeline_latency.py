@@ -31,10 +31,11 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
+from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.latency import MODELS, Model
 from penstock.performance.path_sum import Laws, sum_percentiles
-from penstock.performance.pipeline_model import Path, PipelineModel
+from penstock.performance.pipeline_model import PipelineModel
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
 from penstock.performance.queueing.onward import onward_process

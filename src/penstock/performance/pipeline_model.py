@@ -10,11 +10,11 @@ from functools import cached_property
 from scipy.stats import gamma
 
 from penstock.errors import ConfigurationError
+from penstock.paths import Path, paths_through
 from penstock.performance.demand import BatchDemand, Demand
 from penstock.records import Allocation, Objective
 from penstock.units import format_seconds
 
-Path = tuple[str, ...]
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
@@ -116,13 +116,7 @@ class PipelineModel:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """Every way from the source to an operator that nobody reads from."""
-        readers = {name: [o.name for o in self.operators if name in o.inputs] for name in self.order}
-
-        def onward(path: Path) -> list[Path]:
-            below = readers[path[-1]]
-            return [path] if not below else [long for name in below for long in onward((*path, name))]
-
-        return tuple(path for name in self.order if not self._by_name[name].inputs for path in onward((name,)))
+        return paths_through({name: self._by_name[name].inputs for name in self.order})
 
     @cached_property
     def visits(self) -> dict[str, float]:

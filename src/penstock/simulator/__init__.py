@@ -3,7 +3,7 @@
 
 from penstock.simulator.engine import PathRecords, Simulation
 from penstock.simulator.micro_batch import MicroBatch
-from penstock.simulator.pipeline import ARRIVALS, Operator, Pipeline, Stream, path_text
+from penstock.simulator.pipeline import ARRIVALS, Operator, Pipeline, Stream
 from penstock.simulator.ports import OperatorPorts
 from penstock.simulator.service import (
     Deterministic,
@@ -35,5 +35,4 @@ __all__ = [
     "Stream",
     "erlang",
     "exponential",
-    "path_text",
 ]

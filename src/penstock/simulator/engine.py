@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.errors import ConfigurationError
+from penstock.paths import Path
 from penstock.ports import FloatArray
 from penstock.records import Allocation
 from penstock.simulator.block import Block, IntArray
 from penstock.simulator.draws import IndexedDraws, uniforms
 from penstock.simulator.operator_state import OperatorState
-from penstock.simulator.pipeline import ARRIVALS, Path, Pipeline, Stream
+from penstock.simulator.pipeline import ARRIVALS, Pipeline, Stream
 
 _AT_ONCE = 1 << 15
 """Records of the source taken in one step: the columns of a step then stay in the processor's cache."""

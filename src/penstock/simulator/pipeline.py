@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.errors import ConfigurationError
+from penstock.paths import Path
 from penstock.records import Limits
 from penstock.simulator.micro_batch import MicroBatch
 from penstock.simulator.service import Service
@@ -17,19 +18,6 @@ ARRIVALS = "arrivals"
 """What the streams call the pipeline's source."""
 
 MOST_WAYS = 1000
-
-Path = tuple[str, ...]
-
-
-def path_text(path: Path) -> str:
-    """Write a path for people and files.
-
-    Examples
-    --------
-    >>> path_text(("parser", "matcher"))
-    'parser -> matcher'
-    """
-    return " -> ".join(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.knowledge import SqliteStore
-from penstock.loop.account import RunSummary
+from penstock.loop.account import PathOutcome, RunSummary
 from penstock.records import LatencySummary, Objective
 from penstock.settings import RunSettings
 from penstock.testing.synthetic_run import START, fill_store, synthetic_reports
@@ -25,10 +25,10 @@ def a_summary(settings_name: str = "synthetic", folder: str = "") -> RunSummary:
     decisions = [r.decision for r in synthetic_reports() if r.decision is not None and r.decision.is_change]
     return RunSummary(
         name=settings_name, folder=folder, mode="act", started_at=START, ended_at=START + 240,
-        objective=Objective("p95", 3.0),
+        paths=(PathOutcome(("log-analysis",), Objective("p95", 3.0), LatencySummary(1000, 1.0, 0.9, 2.5, 4.0, 5.0)),),
         records_due=1000, records_read=1000, records_done=1000,
-        latency=LatencySummary(1000, 1.0, 0.9, 2.5, 4.0, 5.0), cpu_share_mean=0.7, executor_seconds=380.0,
-        capacity_seconds=260.0, static_capacity_seconds=480.0, decisions=tuple(decisions),
+        executor_seconds=380.0,
+        capacity_seconds=266.0, static_capacity_seconds=480.0, decisions=tuple(decisions),
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakePipeline:
-    """Stands where `penstock._run` does: plays synthetic reports to the listener, or raises what it is told to."""
+    """Stands for `penstock.running.run`: plays synthetic reports to the listener, or raises what it is told to."""
 
     def __init__(self) -> None:
         self.settings: RunSettings | None = None
@@ -106,10 +106,10 @@ class FakePipeline:
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     """No cluster: runs are played."""
-    import penstock._run
-    import penstock._run_checks
+    import penstock.running.checks
+    import penstock.running.run
 
     fake = FakePipeline()
-    monkeypatch.setattr(penstock._run_checks, "check_run", fake.check_run)
-    monkeypatch.setattr(penstock._run, "run_pipeline", fake.run_pipeline)
+    monkeypatch.setattr(penstock.running.checks, "check_run", fake.check_run)
+    monkeypatch.setattr(penstock.running.run, "run_pipeline", fake.run_pipeline)
     return fake

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -296,3 +296,24 @@ def test_without_a_bound_it_is_refused() -> None:
     """To keep up is no latency bound; it says what to give, or what to use instead."""
     with pytest.raises(ConfigurationError, match=r"latency bound.*use threshold"):
         PipelineMead([Place("log", LIMITS)], Objective(), mead_options())
+
+
+def test_every_path_needs_a_bound_and_may_have_its_own() -> None:
+    """A path without one is named; with one for each, an operator is held to the tightest through it."""
+    places = [Place("parser", LIMITS), Place("counter", LIMITS, ("parser",)), Place("matcher", LIMITS, ("parser",))]
+    slow, quick = ("parser", "counter"), ("parser", "matcher")
+    with pytest.raises(ConfigurationError, match="the path parser -> matcher has none"):
+        PipelineMead(places, {slow: Objective("p95", 8.0)}, mead_options())
+    objectives = {slow: Objective("p95", 8.0), quick: Objective("mean", 3.0)}
+    policy = PipelineMead(places, objectives, mead_options(), worker="here")
+    late = Observation(
+        "matcher", 9.0, 15.0, Quality.GOOD, ClusterState(None, None, Allocation(1, 1.0)),
+        latency=LatencySummary(9, 2.0, 2.0, 2.0, 2.0, 2.0),
+    )  # fmt: skip
+    matcher = PlanRequest("matcher", 9.0, late, Allocation(1, 1.0), LIMITS, objectives[quick])
+    counter = replace(
+        matcher, operator="counter", observation=replace(late, operator="counter"), objective=objectives[slow]
+    )
+    assert policy.plan(matcher).target == TOP  # 2 s is beyond half of its 3 s
+    assert policy.plan(counter).target == Allocation(1, 1.0)  # and not beyond half of 8 s
+    policy.close()

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock._operator import load_app
 from penstock.errors import ConfigurationError
+from penstock.loop.mead import bounds_of
 from penstock.plan.levels import Levels
 from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
+from penstock.running.operator import load_app
 from penstock.settings import (
     ArrivalsSettings,
     OperatorSettings,
@@ -87,8 +88,7 @@ def check_run(settings: RunSettings) -> None:
     attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
     attempt("policy.", lambda: _check_policy(settings.policy))
     if settings.policy.name in pipeline_policy_names():
-        if not settings.objective:
-            faults.append(f"objective: {settings.policy.name} plans for a latency bound; give one, such as `p95: 2s`")
+        attempt("", lambda: bounds_of(settings.path_objectives(), settings.policy.name))
         for operator in settings.operators:
             attempt(f"policy.options (for {operator.name}): ", lambda o=operator: _check_costs(settings.policy, o))
     for i, operator in enumerate(settings.operators):

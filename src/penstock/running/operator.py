@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An operator's process: the driver of one query, with the agent that lets a controller see and size it.
 
-``python -m penstock._operator JOB.json`` runs it; `OperatorJob` says what it does.
+``python -m penstock.running.operator JOB.json`` runs it; `OperatorJob` says what it does.
 """
 
 from __future__ import annotations
@@ -32,8 +32,23 @@ _UPSTREAM_PATIENCE_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
+class JobInput:
+    """Where an operator's records come from: a replay, or the folder of the operator above."""
+
+    replay: Mapping[str, str] | None = None
+    """Options of the `penstock_replay` source."""
+    above: str | None = None
+    """The folder of the operator it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """Where an operator's records go: a folder of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorJob:
-    """One operator to run. Exactly one of `replay` and `input_folder` says where its records come from."""
+    """One operator to run."""
 
     name: str
     app: str
@@ -44,24 +59,27 @@ class OperatorJob:
     """Its own folder: output and checkpoint."""
     socket_path: str
     """Where its agent listens; short, for the kernel allows about 100 bytes."""
+    reads: JobInput
+    writes: JobOutput = field(default_factory=JobOutput)
     options: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
-    replay: Mapping[str, str] | None = None
-    """Options of the `penstock_replay` source."""
-    input_folder: str | None = None
-    """Output folder of the operator it reads."""
     trigger_seconds: float | None = None
     lease_seconds: float = 5.0
 
     @property
     def output_folder(self) -> str:
         """Where its result goes."""
-        return str(Path(self.folder) / "output")
+        return str(output_folder(Path(self.folder)))
 
     @property
     def checkpoint_folder(self) -> str:
         """Where Spark keeps its progress."""
         return str(Path(self.folder) / "checkpoint")
+
+
+def output_folder(operator_folder: Path) -> Path:
+    """Where an operator's result goes, in its own folder."""
+    return operator_folder / "output"
 
 
 def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | DataStreamWriter]:
@@ -145,14 +163,14 @@ def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
 
 
 def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
-    if job.replay is not None:
+    if job.reads.replay is not None:
         from penstock.adaptors.spark.replay import register
 
         register(spark)
-        return spark.readStream.format("penstock_replay").options(**job.replay).load()
-    if job.input_folder is None:
-        raise ConfigurationError(f"operator {job.name}: neither replay nor input_folder is given", field="input")
-    folder = Path(job.input_folder)
+        return spark.readStream.format("penstock_replay").options(**job.reads.replay).load()
+    if job.reads.above is None:
+        raise ConfigurationError(f"operator {job.name}: it is not said where it reads", field="input")
+    folder = output_folder(Path(job.reads.above))
     # With the sink's log there from the start the reader sees only what the operator above has committed.
     (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)
     return spark.readStream.schema(_await_schema(folder.parent)).parquet(str(folder))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings files: YAML in which no key stands twice."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.errors import ConfigurationError
+
+
+class _OnceOnlyLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping: YAML would drop the first without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"`{key.value}` stands twice in one mapping; keep one", key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The plain data of a settings file; ConfigurationError where it is no YAML mapping."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as fault:
+        raise ConfigurationError(f"{path}: cannot be read: {fault.strerror}", field="settings file") from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigurationError(
+            f"{path}: is not a text file; write it as YAML in UTF-8", field="settings file"
+        ) from fault
+    try:
+        data = yaml.load(text, _OnceOnlyLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:
+        raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
+    return data

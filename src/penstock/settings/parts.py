@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a settings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from penstock.records import Limits
+from penstock.settings.fields import AppPath, CpuShares, Executors, Name, Part, Seconds, Size, TextOptions
+
+ARRIVALS = "arrivals"
+"""What operators call the pipeline's source."""
+
+
+class ClusterSettings(Part):
+    """Where Spark runs."""
+
+    master: str = Field(
+        default="embedded",
+        description="`embedded` starts a standalone cluster for the run; else `spark://host:port`, `yarn`, `k8s://...`",
+    )
+    workers: int = Field(default=1, ge=1, le=64, description="workers of the embedded cluster")
+    cores_per_worker: int | None = Field(
+        default=None,
+        ge=1,
+        description="cores each embedded worker offers; default: what the operators may ask for at most",
+    )
+    memory_per_worker: Size | None = Field(
+        default=None,
+        description="memory each embedded worker offers; default: what the operators may ask for at most",
+    )
+
+
+class ArrivalsSettings(Part):
+    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop."""
+
+    trace: Path | None = Field(
+        default=None, description="file of arrival times (text, csv, npy, parquet, also .gz/.xz)"
+    )
+    shape: str | None = Field(
+        default=None,
+        description="generated arrivals, such as `periodic:base=500,peak=5000,period=60s,width=20s,duration=5m`",
+    )
+    options: TextOptions = Field(
+        default_factory=dict,
+        description="further options of the `penstock_replay` source (speed, partitions, payload, seed, ...)",
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> ArrivalsSettings:
+        if (self.trace is None) == (self.shape is None):
+            raise ValueError("give either `trace` or `shape`")
+        return self
+
+    def replay_options(self) -> dict[str, str]:
+        """As options of the `penstock_replay` source; files by absolute path, for executors open them elsewhere."""
+        main = {"trace": str(self.trace.absolute())} if self.trace is not None else {"shape": str(self.shape)}
+        payload = self.options.get("payload", "")
+        if payload.startswith("file:"):
+            main["payload"] = f"file:{Path(payload.removeprefix('file:')).absolute()}"
+        return {**self.options, **main}
+
+
+class OperatorSettings(Part):
+    """One operator: one Structured Streaming query, a Spark application of its own."""
+
+    name: Name = Field(description="how it is called in decisions and folders")
+    app: AppPath = Field(
+        description="the PySpark function, `module:function`, from a DataFrame to a DataFrame or DataStreamWriter"
+    )
+    input: str = Field(default=ARRIVALS, description="`arrivals`, or the name of the operator whose output it reads")
+    options: TextOptions = Field(default_factory=dict, description="options handed to the function")
+    executors: Executors = Field(default=(1, 1), description="fewest and most executors")
+    cpu_shares: CpuShares = Field(
+        default=(1.0,),
+        description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone. With `mead` the default is "
+        "0.4, 0.55, 0.7, 0.85, 1.0",
+    )
+    executor_cores: int = Field(default=1, ge=1, le=64, description="cores of an executor")
+    executor_memory: Size = Field(default="1g", description="heap of an executor")
+    driver_memory: Size = Field(default="1g", description="heap of the driver")
+    trigger: Seconds | None = Field(
+        default=None, description="trigger interval; default: next batch as soon as the last ended"
+    )
+    spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
+
+    def limits(self) -> Limits:
+        """What it may have."""
+        return Limits(self.executors[0], self.executors[1], self.cpu_shares)
+
+
+class PolicySettings(Part):
+    """Which policy decides."""
+
+    name: str = Field(default="threshold", description="`mead`, `threshold` or `fixed`")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`",
+    )
+
+
+class GuardSettings(Part):
+    """Damping, applied after the policy in this order; each guard says what it changed."""
+
+    cooldown_up: Seconds = Field(default=0.0, description="no scale-up this long after any change")
+    cooldown_down: Seconds = Field(default=10.0, description="no scale-down this long after any change")
+    opposite: Seconds = Field(default=20.0, description="never two opposite changes within this time")
+    drain: Seconds = Field(default=5.0, description="no scale-down while the backlog exceeds what arrives in this time")
+    settle: Seconds = Field(
+        default=60.0, description="wait at most this long for asked-for executors before deciding again"
+    )
+
+
+class RestartSettings(Part):
+    """What happens when an operator's process or query dies: it goes on from its checkpoint, and loses nothing."""
+
+    most: int = Field(default=5, ge=0, le=1000, description="restarts of one operator before the run ends; 0: none")
+    within: Seconds = Field(default=600.0, gt=0, description="only deaths within this time count")
+    first_wait: Seconds = Field(default=1.0, ge=0, description="wait before the first restart; doubled each time")
+    longest_wait: Seconds = Field(default=60.0, ge=0, description="the longest wait")

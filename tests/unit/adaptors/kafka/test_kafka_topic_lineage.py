@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which batches above wrote a batch's records, on arrivals that are played."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from penstock.adaptors.kafka.arrival_times import KafkaArrivals
+from penstock.adaptors.kafka.topic_lineage import TopicLineage
+from penstock.ports import ArrivalTimes, BatchLineage, FloatArray, SampledArrivalTimes
+from penstock.records import SourceProgress
+
+SOURCE = SourceProgress("KafkaV2[Subscribe[t]]", None, '{"t": {"0": 3}}', None, 3)
+
+
+class PlayedArrivals:
+    """Arrivals that are told."""
+
+    is_exact = False
+
+    def __init__(self, times: list[float] | None) -> None:
+        self.times = times
+
+    def of(self, source: SourceProgress) -> FloatArray | None:
+        """When the batch's records were sent."""
+        return None if self.times is None else np.array(self.times)
+
+    def arrived_by(self, at: float) -> int | None:
+        """How many had come."""
+        return 7
+
+    def done_index(self, source: SourceProgress) -> int | None:
+        """How many are done."""
+        return 5
+
+
+def lineage(times: list[float] | None, answer: list[int] | None) -> tuple[TopicLineage, list[tuple[float, float]]]:
+    """A lineage whose batches are told, and the spans it asked for."""
+    asked: list[tuple[float, float]] = []
+
+    def batches_between(first: float, last: float) -> list[int] | None:
+        asked.append((first, last))
+        return answer
+
+    return TopicLineage(cast(KafkaArrivals, PlayedArrivals(times)), batches_between), asked
+
+
+def test_batches_are_asked_for_by_the_first_and_last_record() -> None:
+    """The span from the oldest to the newest record names the batches, which come rising."""
+    told, asked = lineage([2.0, 3.0, 9.5], [4, 3])
+    assert told.upstream_batches(SOURCE) == [3, 4]
+    assert asked == [(2.0, 9.5)]
+
+
+def test_what_is_not_known_is_none_and_no_records_have_no_batches() -> None:
+    """Unknown times and unfinished batches give None; an empty batch has none above, and nobody is asked."""
+    told, asked = lineage(None, [1])
+    assert told.upstream_batches(SOURCE) is None
+    assert not asked
+    told, asked = lineage([], [1])
+    assert told.upstream_batches(SOURCE) == []
+    assert not asked
+    told, asked = lineage([1.0], None)
+    assert told.upstream_batches(SOURCE) is None
+    assert asked == [(1.0, 1.0)]
+
+
+def test_it_stands_for_the_arrivals_too() -> None:
+    """Arrival times, counts and exactness are those of the topic."""
+    told, _ = lineage([1.0], [1])
+    as_arrivals: ArrivalTimes = told
+    as_lineage: BatchLineage = told
+    assert isinstance(as_arrivals, SampledArrivalTimes)
+    assert not as_arrivals.is_exact
+    assert as_arrivals.arrived_by(3.0) == 7
+    assert as_arrivals.done_index(SOURCE) == 5
+    assert as_lineage.upstream_batches(SOURCE) == [1]
+    found = as_arrivals.of(SOURCE)
+    assert found is not None
+    assert found.tolist() == [1.0]
