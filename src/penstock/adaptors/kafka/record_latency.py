@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 20.0  # asked once, at the beginning, beside executors that may just be starting
 
 
 class LatencyCount(Protocol):
@@ -78,7 +79,8 @@ class RecordLatency:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._died: str | None = None
-        self._places = PartitionEnds(connection).next([(topic, number) for number in range(found.partitions)])
+        partitions = [(topic, number) for number in range(found.partitions)]
+        self._places = PartitionEnds(connection, timeout_seconds=_PATIENCE_SECONDS).next(partitions)
         self._consumer: Consumer = connection.consumer(
             {"group.id": "penstock-latency", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}, self._faults
         )
