@@ -54,6 +54,22 @@ def test_a_record_that_does_not_fit_is_told_with_its_place() -> None:
     assert "SQLSTATE" not in told
 
 
+def test_what_only_the_plan_says_did_not_happen() -> None:
+    """Spark tells a query's plan with its failure: messages that stand in the plan are not taken for it."""
+    plan = (
+        "\n=== Streaming Query ===\nCurrent State: ACTIVE\nLogical Plan:\n+- CASE WHEN isnull(id) THEN "
+        "raise_error(topic 't': a record has null in id, which should tell it from all others) END\n"
+    )
+    failed = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+    assert explain_failure(f"{failed}[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: XXKST{plan}") is None
+    told = explain_failure(
+        f"{failed}Some data may have been lost because they are not available in Kafka any more;\nReason: Partition "
+        f"lines-0 offset was changed from 5 to 1.\nThis could be SQLSTATE: XXKST{plan}"
+    )
+    assert told is not None
+    assert "removed and made anew" in told
+
+
 def test_what_is_not_kafkas_is_not_explained() -> None:
     """A failure of the operator's own gets no explanation made up for it."""
     assert explain_failure("java.lang.OutOfMemoryError: Java heap space") is None

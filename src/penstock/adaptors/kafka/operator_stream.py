@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The near side of a topic, in an operator's driver: a stream read from one, a stream written to one.
+
+A batch that is done again after a crash writes its records again: Spark's Kafka sink writes at least once. The reader
+drops such copies by the columns that tell a record from all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.adaptors.kafka.json_records import from_json_value, to_json_value
+from penstock.adaptors.kafka.topics import Topics
+from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+_SPOKEN_FOR = ("subscribe", "subscribepattern", "assign")
+_OFFSET_BITS = 40
+_TAKEN_AT = "_taken_at"
+_HIDING = "spark.sql.redaction.options.regex"
+_SECRETS = "(?i)jaas|password|secret|token|keystore[.]key"
+
+
+def read_topic(
+    spark: SparkSession,
+    connection: KafkaConnection,
+    topic: str,
+    *,
+    schema: StructType | None = None,
+    unique: Sequence[str] = (),
+    unique_within_seconds: float = 600.0,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Read a topic as a stream, from its beginning where the query has no checkpoint yet.
+
+    Parameters
+    ----------
+    connection, topic
+        What is read.
+    schema
+        The columns of the stream that wrote the topic; its JSON records are read back. A record that does not fit
+        fails the query, with a message that names topic, partition, offset and what does not fit: see
+        `json_records`. None: a topic fed from outside, with the columns `index` (a number of each record's own:
+        partition * 2**40 + offset), `arrival` (its timestamp), `value` and `key` (texts), `partition` and `offset`.
+    unique
+        Columns that together tell a record from all others; copies are dropped. They may not all be null.
+    unique_within_seconds
+        How long a record is remembered at least, from when this query took it in: longer than the operator above may
+        be away. By this query's clock, not the records': a record is then never too late, which Spark would drop it
+        for, however far one partition is behind another.
+    options
+        Further options of the connector, such as maxOffsetsPerTrigger.
+
+    Raises
+    ------
+    ConfigurationError
+        The topic or a unique column is missing, an option is wrong, or the broker refuses the credentials.
+    ClusterError
+        No broker answers; retryable.
+    """
+    more = dict(options or {})
+    _check_options(more)
+    Topics(connection).check([topic])
+    _hide_secrets(spark)
+    raw = (
+        spark.readStream.format("kafka")
+        .options(**connection.spark_options())
+        .options(**{"startingOffsets": "earliest", "failOnDataLoss": "true", **more})
+        .option("subscribe", topic)
+        .load()
+    )
+    frame = _records(raw) if schema is None else from_json_value(raw, topic, schema)
+    return _without_copies(frame, topic, unique, unique_within_seconds) if unique else frame
+
+
+def write_topic(frame: DataFrame, connection: KafkaConnection, topic: str) -> DataStreamWriter:
+    """Write a stream to a topic, each row as a JSON object that `read_topic` gives back under the frame's schema.
+
+    Query name, checkpoint, trigger and output mode are the caller's to add. Records have no key and bear the time at
+    which they were sent, within the batch that sent them.
+
+    Raises
+    ------
+    ConfigurationError
+        The topic is missing, the broker refuses the credentials, or a column cannot be brought back from JSON.
+    ClusterError
+        No broker answers; retryable.
+    """
+    rows = to_json_value(frame)
+    Topics(connection).check([topic])
+    _hide_secrets(frame.sparkSession)
+    return rows.writeStream.format("kafka").options(**connection.spark_options()).option("topic", topic)
+
+
+def _hide_secrets(spark: SparkSession) -> None:
+    """Keep the login out of plans: a query that fails tells its plan, with the sink's options, in its message."""
+    hidden = spark.conf.get(_HIDING) or ""
+    if _SECRETS not in hidden:
+        spark.conf.set(_HIDING, f"{hidden}|{_SECRETS}" if hidden else _SECRETS)
+
+
+def _records(raw: DataFrame) -> DataFrame:
+    """The columns of a topic fed from outside."""
+    from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+    return raw.select(
+        (F.shiftleft(F.col("partition").cast("long"), _OFFSET_BITS) + F.col("offset")).alias("index"),
+        F.col("timestamp").alias("arrival"),
+        F.col("value").cast("string").alias("value"),
+        F.col("key").cast("string").alias("key"),
+        "partition",
+        "offset",
+    )
+
+
+def _without_copies(frame: DataFrame, topic: str, unique: Sequence[str], within_seconds: float) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = list(dict.fromkeys(unique))
+    _check_unique(frame, topic, names, within_seconds)
+    # Nulls are equal to one another: without an identity all records would be copies of the first.
+    is_nameless = F.lit(True)
+    for name in names:
+        is_nameless = is_nameless & frame[_quoted(name)].isNull()
+    told = F.raise_error(
+        F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should tell it from all others")
+    )
+    first = F.when(is_nameless, told).otherwise(frame[_quoted(names[0])])
+    return (
+        frame.withColumn(names[0], first)
+        .withColumn(_TAKEN_AT, F.current_timestamp())
+        .withWatermark(_TAKEN_AT, f"{math.ceil(within_seconds * 1e3)} milliseconds")
+        .dropDuplicatesWithinWatermark(names)
+        .drop(_TAKEN_AT)
+    )
+
+
+def _check_unique(frame: DataFrame, topic: str, names: Sequence[str], within_seconds: float) -> None:
+    from pyspark.sql.types import MapType, VariantType
+
+    if not (math.isfinite(within_seconds) and within_seconds > 0):
+        raise ConfigurationError(
+            f"unique_within_seconds: {within_seconds} is no time to remember a record; give a positive number",
+            field="unique_within_seconds",
+        )
+    there = {field.name: field.dataType for field in frame.schema.fields}
+    faults = []
+    for name in names:
+        if name not in there:
+            faults.append(f"topic {topic!r} has no column {name!r}; there: {', '.join(there)}")
+        elif isinstance(there[name], MapType | VariantType):
+            faults.append(f"column {name!r} is a {there[name].typeName()}, which cannot be compared; name another")
+    if _TAKEN_AT in there:
+        faults.append(f"column {_TAKEN_AT!r} is needed for the time a record was taken in; give yours another name")
+    if faults:
+        raise ConfigurationError.of_all("unique", faults)
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    faults = []
+    for name in options:
+        if name.lower() in _SPOKEN_FOR:
+            faults.append(f"{name}: the topic is said already; leave it out")
+        elif name.lower().startswith("kafka."):
+            faults.append(f"{name}: belongs to the connection's options, where both clients see it")
+    if faults:
+        raise ConfigurationError.of_all("kafka.options", faults)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

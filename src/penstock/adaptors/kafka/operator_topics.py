@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topics between operators: made where they are missing, checked where they are there, removed again."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
+from penstock.adaptors.kafka.ends import PartitionEnds
+from penstock.adaptors.kafka.topics import TIMEOUT_SECONDS, Topic, Topics
+from penstock.errors import ConfigurationError
+
+_LOG = logging.getLogger(__name__)
+_BROKERS_CHOICE = -1
+"""As many copies of a partition as the broker makes by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnsuredTopics:
+    """The topics asked for as they are now, and the names of those that were not there before."""
+
+    topics: tuple[Topic, ...]
+    made: tuple[str, ...]
+
+
+def ensure_topics(
+    connection: KafkaConnection, names: Iterable[str], partitions: int, *, retention_hours: float = 24.0
+) -> EnsuredTopics:
+    """Make the topics that are missing.
+
+    A topic that is there keeps its number of partitions: records have no key, so any number carries them all. It is
+    refused where it is compacted, for a compacted topic takes no record without a key.
+
+    Parameters
+    ----------
+    partitions
+        Of a topic that is made: as many tasks read it.
+    retention_hours
+        How long a topic that is made keeps its records: longer than an operator may be away.
+
+    Raises
+    ------
+    ConfigurationError
+        A name or number is wrong, a topic that is there is compacted, or the broker refuses us.
+    ClusterError
+        No broker answers; retryable.
+    """
+    if not (math.isfinite(retention_hours) and retention_hours > 0):
+        raise ConfigurationError(
+            f"retention_hours: {retention_hours} is no time to keep records; give a positive number",
+            field="retention_hours",
+        )
+    wanted = list(dict.fromkeys(names))
+    topics = Topics(connection)
+    there = {topic.name: topic for topic in topics.all()}
+    _refuse_compacted(connection, [name for name in wanted if name in there])
+    settings = {
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "CreateTime",
+        "retention.ms": str(round(retention_hours * 3_600_000)),
+        "retention.bytes": "-1",
+    }
+    made = []
+    for name in wanted:
+        if name not in there:
+            topics.create(name, partitions=partitions, replicas=_BROKERS_CHOICE, settings=settings)
+            made.append(name)
+        elif there[name].partitions != partitions:
+            _LOG.info("topic %s keeps its %d partitions", name, there[name].partitions)
+    return EnsuredTopics(tuple(topics.check(wanted)), tuple(made))
+
+
+def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
+    """Remove topics with all their records; those that are not there are no error."""
+    topics = Topics(connection)
+    for name in names:
+        topics.delete(name)
+
+
+def records_in(connection: KafkaConnection, names: Sequence[str]) -> dict[str, int]:
+    """How many records each topic still has: what a query without a checkpoint would begin with.
+
+    Raises
+    ------
+    ConfigurationError
+        A topic is missing, or the broker refuses us.
+    AdaptorError
+        No broker answers; retryable.
+    """
+    partitions = [(topic.name, n) for topic in Topics(connection).check(names) for n in range(topic.partitions)]
+    ends = PartitionEnds(connection, timeout_seconds=TIMEOUT_SECONDS)
+    first, following = ends.first(partitions), ends.next(partitions)
+    counts = dict.fromkeys(names, 0)
+    for partition in partitions:
+        counts[partition[0]] += following[partition] - first[partition]
+    return counts
+
+
+def _refuse_compacted(connection: KafkaConnection, names: Sequence[str]) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin._config import ConfigResource
+
+    if not names:
+        return
+    faults = []
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+    client = connection.admin(ClientFaults())
+    for resource, answer in client.describe_configs(resources, request_timeout=TIMEOUT_SECONDS).items():
+        try:
+            policy = answer.result()["cleanup.policy"].value or ""
+        except KafkaException as fault:
+            # Not everybody who may read and write may also see the settings; a compacted topic then fails at its
+            # first record.
+            _LOG.warning("the settings of topic %s cannot be seen: %s", resource.name, fault.args[0].str())
+            continue
+        if "compact" in policy:
+            faults.append(
+                f"{resource.name!r} is there and compacted (cleanup.policy {policy}): it takes no record without a "
+                "key; give another name, or set cleanup.policy to delete"
+            )
+    if faults:
+        raise ConfigurationError.of_all("kafka.topic", faults)
