@@ -62,6 +62,8 @@ class RecordLatency:
         What is watched; every record written to it from the making of this object on is read.
     latencies
         Counts them. Asked through this object only, it may be one that knows nothing of threads.
+    since
+        Records whose cause came before (seconds since 1970) are read, and not counted as a latency; None: all are.
 
     Raises
     ------
@@ -71,10 +73,13 @@ class RecordLatency:
         No broker answers.
     """
 
-    def __init__(self, connection: KafkaConnection, topic: str, latencies: LatencyCount) -> None:
+    def __init__(
+        self, connection: KafkaConnection, topic: str, latencies: LatencyCount, *, since: float | None = None
+    ) -> None:
         (found,) = Topics(connection).check([topic])
         self.topic = topic
         self._latencies = latencies
+        self._since = since
         self._faults = ClientFaults()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -89,6 +94,8 @@ class RecordLatency:
         """Read so far, with an arrival or without."""
         self.without_arrival = 0
         """Read so far that carry no arrival; they have no latency."""
+        self.before_since = 0
+        """Read so far that came before `since`."""
 
     # --- its life ----------------------------------------------------------------------------------------------
 
@@ -148,7 +155,7 @@ class RecordLatency:
     def _read_some(self) -> None:
         ended: list[float] = []
         arrivals: list[float] = []
-        read = 0
+        read = without = before = 0
         for message in self._consumer.consume(_READ_AT_ONCE, timeout=_POLL_SECONDS):
             error = message.error()
             if error is not None:
@@ -156,7 +163,11 @@ class RecordLatency:
                 continue
             read += 1
             arrival = arrival_of(message)
-            if arrival is not None:
+            if arrival is None:
+                without += 1
+            elif self._since is not None and arrival < self._since:
+                before += 1
+            else:
                 ended.append(message.timestamp()[1] / 1e3)
                 arrivals.append(arrival)
         if not read:
@@ -164,7 +175,8 @@ class RecordLatency:
         self._faults.last = None  # it reads again
         with self._lock:
             self.records += read
-            self.without_arrival += read - len(ended)
+            self.without_arrival += without
+            self.before_since += before
             if ended:
                 # Counted with the newest of them, each with its own latency.
                 newest = max(ended)
