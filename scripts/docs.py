@@ -28,6 +28,7 @@ def settings_page() -> str:
     parts = [HEADER, "# Settings\n\n", "A settings file is YAML: `penstock run pipeline.yaml`.\n"]
     sections = [
         ("top level", settings.RunSettings),
+        ("broker", settings.BrokerSettings),
         ("arrivals", settings.ArrivalsSettings),
         ("operators (a list)", settings.OperatorSettings),
         ("policy", settings.PolicySettings),

@@ -14,7 +14,7 @@ from penstock.ports import Policy
 from penstock.records import Allocation, Decision, PlanRequest
 from penstock.testing import check_policy
 
-READS_NO_METRICS = {"fixed"}
+READS_NO_METRICS = {"fixed", "schedule"}
 
 
 @pytest.mark.parametrize("name", policy_names())

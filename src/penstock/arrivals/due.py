@@ -67,6 +67,10 @@ class ReplayArrivals:
         """Time zero in microseconds since 1970; None before it is known."""
         return self._epoch_us
 
+    def begin(self, at: float) -> None:
+        """Learn time zero, in seconds since 1970, from who sends the records."""
+        self._epoch_us = round(at * 1e6)
+
     def of(self, source: SourceProgress) -> FloatArray | None:
         """Arrival times of the records in a batch's offset range, in seconds since the epoch.
 

@@ -129,10 +129,12 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
     return INTERRUPTED if stop.is_set() else 0
 
 
-def load_seconds(settings: RunSettings) -> float:
-    """How long records arrive, in seconds of the wall clock."""
+def load_seconds(settings: RunSettings) -> float | None:
+    """How long records arrive, in seconds of the wall clock; None: nobody knows."""
     from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
 
+    if settings.arrivals.topic is not None:
+        return None
     options = ReplayOptions.parse(settings.arrivals.replay_options())
     return open_arrivals(options).duration_seconds / options.speed
 
@@ -184,9 +186,12 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    arrivals = settings.arrivals
+    arrivals, seconds = settings.arrivals, load_seconds(settings)
     table.add_row("pipeline", settings.name)
-    table.add_row("arrivals", f"{arrivals.trace or arrivals.shape} for {clock(load_seconds(settings))} (min:s)")
+    span = "until it is stopped" if seconds is None else f"for {clock(seconds)} (min:s)"
+    table.add_row("arrivals", f"{arrivals.topic or arrivals.trace or arrivals.shape} {span}")
+    if settings.broker is not None:
+        table.add_row("broker", f"Kafka, {settings.broker.servers}")
     for operator in settings.operators:
         low, high = operator.executors
         shares = ", ".join(f"{share:.0%}" for share in operator.cpu_shares)

@@ -8,7 +8,9 @@ gone on; where an operator reads a batch of the one above in several pieces, its
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+from bisect import bisect_left
+from collections import OrderedDict, deque
 
 import numpy as np
 
@@ -45,33 +47,79 @@ class PathMonitor:
         self._above = above
         self._lineage = lineage
         self._kept = batches_kept
-        self._sources: OrderedDict[int, tuple[SourceProgress, ...]] = OrderedDict()
+        self._batches: OrderedDict[int, BatchProgress] = OrderedDict()
+        self._ends: deque[tuple[float, int]] = deque(maxlen=batches_kept)
+        """When each batch ended, in order."""
         self._latency = LatencyTracker(None, window_seconds)
-        self.unknown_batches = 0
+        self._early: deque[tuple[BatchProgress, float]] = deque(maxlen=batches_kept)
+        """Batches done before the ones above that sent their records were, with the newest end above at the time."""
+        self._lost = 0
 
     def add(self, batch: BatchProgress) -> None:
-        """Take note of a finished batch; batches of the operator above must have been added before."""
-        self._sources[batch.batch_id] = batch.sources
-        while len(self._sources) > self._kept:
-            self._sources.popitem(last=False)
-        if batch.rows == 0:
-            return
+        """Take note of a finished batch."""
+        self._batches[batch.batch_id] = batch
+        self._ends.append((batch.ended_at, batch.batch_id))
+        while len(self._batches) > self._kept:
+            self._batches.popitem(last=False)
+        self._count_early()
+        if batch.rows > 0:
+            self._count(batch)
+
+    def batches_between(self, first: float, last: float) -> list[int] | None:
+        """The batches that sent what was sent from `first` to `last`; None while the last of them is not done.
+
+        What was sent at an instant was sent by the first batch to end after it: batches run one after another, and
+        a batch that was cut off by a crash is run again under its number.
+        """
+        if not self._ends or self._ends[-1][0] < last:
+            return None
+        ends = [end for end, _ in self._ends]
+        numbers = [number for _, number in self._ends]
+        return numbers[bisect_left(ends, first) : bisect_left(ends, last) + 1]
+
+    @property
+    def newest_end(self) -> float:
+        """When its newest batch ended."""
+        return self._ends[-1][0] if self._ends else -math.inf
+
+    @property
+    def unknown_batches(self) -> int:
+        """Batches of which it is not known, or not yet, when their records arrived."""
+        return self._lost + len(self._early)
+
+    def _count(self, batch: BatchProgress) -> None:
         arrivals = self.first_arrivals(batch.batch_id)
-        if arrivals is None:
-            self.unknown_batches += 1
-        else:
+        if arrivals is not None:
             self._latency.count(batch.ended_at, arrivals)
+        elif self._above is not None:
+            self._early.append((batch, self._above.newest_end))
+        else:
+            self._lost += 1
+
+    def _count_early(self) -> None:
+        """Count the batches that were done before those above; a second look above is the last."""
+        while self._early and self._above is not None and self._above.newest_end > self._early[0][1]:
+            batch, _ = self._early.popleft()
+            arrivals = self.first_arrivals(batch.batch_id)
+            if arrivals is not None:
+                self._latency.count(batch.ended_at, arrivals)
+            elif self._above.newest_end < batch.ended_at:  # the one it waits for may still run
+                self._early.appendleft((batch, self._above.newest_end))
+                return
+            else:
+                self._lost += 1
 
     def first_arrivals(self, batch_id: int) -> FloatArray | None:
         """When the records of a batch arrived at the pipeline; None for a batch that is not remembered."""
-        sources = self._sources.get(batch_id)
-        if sources is None:
+        batch = self._batches.get(batch_id)
+        if batch is None:
             return None
-        parts = [part for source in sources if (part := self._of(source)) is not None]
+        parts = [part for source in batch.sources if (part := self._of(source)) is not None]
         return np.concatenate(parts) if parts else None
 
     def latency_of_run(self) -> LatencySummary | None:
         """Latency of all records that came to the end of this operator."""
+        self._count_early()
         return self._latency.whole()
 
     def latency_with_waiting(self, arrivals: FloatArray, at: float) -> LatencySummary | None:

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.errors import ConfigurationError
 from penstock.plan.fixed import FixedPolicy
 from penstock.plan.mead_options import MeadOptions, mead_options
+from penstock.plan.schedule import SchedulePolicy
 from penstock.plan.threshold import ThresholdPolicy
 from penstock.ports import Policy
 from penstock.records import Allocation
@@ -34,8 +35,12 @@ def _threshold(upper: float = 0.7, lower: float = 0.5, every_seconds: str | floa
     )
 
 
+def _schedule(steps: str = "24h@1", every_seconds: str | float = 10.0) -> Policy:
+    return SchedulePolicy(steps, every_seconds=parse_seconds(every_seconds, "every_seconds"))
+
+
 # Every factory takes plain values by name, as a settings file holds them; the names are the options.
-_POLICIES: Mapping[str, Callable[..., Policy]] = {"fixed": _fixed, "threshold": _threshold}
+_POLICIES: Mapping[str, Callable[..., Policy]] = {"fixed": _fixed, "schedule": _schedule, "threshold": _threshold}
 _OF_PIPELINES: Mapping[str, Callable[..., MeadOptions]] = {"mead": mead_options}
 """Policies that decide for all operators together, from what they learn of them: here only their options are made."""
 

@@ -15,6 +15,7 @@ from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
 from penstock.running.operator import load_app
 from penstock.settings import (
     ArrivalsSettings,
+    BrokerSettings,
     OperatorSettings,
     PolicySettings,
     RunSettings,
@@ -50,7 +51,10 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
             pass  # told of already: the part itself cannot be read
 
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
-    attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
+    if not (isinstance(arrivals, dict) and "topic" in arrivals):
+        attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
+    if (broker := data.get("broker")) is not None:
+        attempt("broker.", lambda: _check_broker(BrokerSettings.model_validate(broker)))
     if policy is not None:
         attempt("policy.", lambda: _check_policy(PolicySettings.model_validate(policy)))
     for i, operator in enumerate(operators if isinstance(operators, list) else []):
@@ -85,7 +89,11 @@ def check_run(settings: RunSettings) -> None:
             faults.extend(f"{where}{text}" for text in fault.faults)
 
     attempt("", lambda: MasterAddress.parse(settings.cluster.master))
-    attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
+    if settings.arrivals.topic is None:
+        attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
+        attempt("", lambda: _check_payload(settings))
+    if settings.broker is not None:
+        attempt("broker.", lambda: _check_broker(settings.broker))
     attempt("policy.", lambda: _check_policy(settings.policy))
     if settings.policy.name in pipeline_policy_names():
         attempt("", lambda: bounds_of(settings.path_objectives(), settings.policy.name))
@@ -97,10 +105,20 @@ def check_run(settings: RunSettings) -> None:
         if len(faults) == known:
             attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
     attempt("", SparkInstallation.find)
-    attempt("", lambda: _check_payload(settings))
     attempt("", lambda: _check_memory(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
+
+
+def _check_broker(broker: BrokerSettings | None) -> None:
+    from penstock.running.topic_streams import connection_of
+
+    if broker is None:
+        return
+    if broker.servers != "embedded":
+        connection_of(broker)
+    elif broker.options:
+        raise ConfigurationError("options: the embedded broker needs none; leave them out", field="broker.options")
 
 
 def _check_payload(settings: RunSettings) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.leftovers import end_marked
 from penstock.errors import ActuationError, ClusterError, ConfigurationError
 from penstock.loop import CycleReport
 from penstock.loop.account import OperatorAccount
 from penstock.records import encode
 from penstock.running.back_off import BackOff
 from penstock.running.operator import OperatorJob
+from penstock.running.private_file import write_private
 from penstock.running.streams import Flow
 from penstock.settings import OperatorSettings
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _START_SECONDS = 180.0
 _END_SECONDS = 30.0
+_MARK = "PENSTOCK_OPERATOR"
+"""The variable of the environment that tells whose processes they are: the operator's folder."""
 
 
 class State(Enum):
@@ -74,9 +78,9 @@ class OperatorProcess:
     def start(self) -> Child | DetachedProcess:
         """Start it; it goes on from its checkpoint where there is one."""
         path = self._own / "job.json"
-        path.write_text(encode(self._job), encoding="utf-8")
+        write_private(path, encode(self._job))
         argv = [sys.executable, "-m", "penstock.running.operator", str(path)]
-        env = {**os.environ, **self._environment}
+        env = {**os.environ, **self._environment, _MARK: str(self._own)}
         # In the user's folder: relative paths in the options mean there what they mean here.
         if self._warden is not None:
             return self._warden.start(self._job.name, argv, log=self._log, env=env, cwd=Path.cwd())
@@ -84,11 +88,17 @@ class OperatorProcess:
         return DetachedProcess.start(self._job.name, argv, log=self._log, env=env, cwd=Path.cwd(), identity=identity)
 
     def stop(self, child: Child | DetachedProcess) -> None:
-        """End it, by force if need be."""
+        """End it, by force if need be, and all that it has started: a driver outlives its Python for a moment."""
         if isinstance(child, DetachedProcess):
             child.stop()
         elif self._warden is not None:
             self._warden.stop(child)
+        left = end_marked(str(self._own), variable=_MARK)
+        if left:
+            raise ClusterError(
+                f"operator {self._job.name}: processes {left} do not end, and two must not write to one checkpoint",
+                target=self._job.name,
+            )
 
 
 class Member:

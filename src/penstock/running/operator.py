@@ -26,24 +26,50 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from penstock.adaptors.kafka.connection import KafkaConnection
+
 _LOG = logging.getLogger(__name__)
 _SCHEMA_FILE = "schema.json"
 _UPSTREAM_PATIENCE_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
+class TopicEnd:
+    """A topic, as `KafkaConnection` reaches it."""
+
+    servers: str
+    options: Mapping[str, str]
+    topic: str
+
+    def connection(self) -> KafkaConnection:
+        """How to reach it."""
+        from penstock.adaptors.kafka.connection import KafkaConnection
+
+        return KafkaConnection(self.servers, self.options)
+
+
+@dataclass(frozen=True, slots=True)
 class JobInput:
-    """Where an operator's records come from: a replay, or the folder of the operator above."""
+    """Where an operator's records come from: a replay, a topic, or the folder of the operator above."""
 
     replay: Mapping[str, str] | None = None
     """Options of the `penstock_replay` source."""
     above: str | None = None
     """The folder of the operator it reads."""
+    topic: TopicEnd | None = None
+    """The topic it reads, which the operator above, or somebody outside, writes."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the topic's reader."""
+    unique: tuple[str, ...] = ()
+    """Columns that tell a record from all others: copies are dropped."""
+    unique_within_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """Where an operator's records go: a folder of its own."""
+    """Where an operator's records go: a topic, or else a folder of its own."""
+
+    topic: TopicEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +131,7 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
 
 def run_operator(job: OperatorJob) -> int:
     """Run the operator until it is told to stop or its query ends; gives the process's exit code."""
+    from penstock.adaptors.kafka.failures import explain_failure
     from penstock.adaptors.spark.agent import OperatorAgent
 
     spark = _session(job)
@@ -135,6 +162,8 @@ def run_operator(job: OperatorJob) -> int:
         query.stop()
         if failure is not None:
             _LOG.error("the query failed: %s", failure)
+            if job.reads.topic is not None and (why := explain_failure(str(failure))) is not None:
+                _LOG.error("%s", why)
         return 0 if failure is None else 1
     finally:
         spark.stop()
@@ -155,11 +184,19 @@ def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
     result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
     if isinstance(result, DataFrame):
         _publish_schema(result, Path(job.folder))
-        result = result.writeStream.format("parquet").option("path", job.output_folder)
+        result = _sink(result, job)
     writer = result.queryName(job.name).option("checkpointLocation", job.checkpoint_folder)
     if job.trigger_seconds is not None:
         writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
     return writer.start()
+
+
+def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:
+    if job.writes.topic is None:
+        return result.writeStream.format("parquet").option("path", job.output_folder)
+    from penstock.adaptors.kafka.operator_stream import write_topic
+
+    return write_topic(result, job.writes.topic.connection(), job.writes.topic.topic)
 
 
 def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
@@ -168,6 +205,18 @@ def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
 
         register(spark)
         return spark.readStream.format("penstock_replay").options(**job.reads.replay).load()
+    if job.reads.topic is not None:
+        from penstock.adaptors.kafka.operator_stream import read_topic
+
+        return read_topic(
+            spark,
+            job.reads.topic.connection(),
+            job.reads.topic.topic,
+            schema=None if job.reads.above is None else _await_schema(Path(job.reads.above)),
+            unique=job.reads.unique,
+            unique_within_seconds=job.reads.unique_within_seconds,
+            options=job.reads.options,
+        )
     if job.reads.above is None:
         raise ConfigurationError(f"operator {job.name}: it is not said where it reads", field="input")
     folder = output_folder(Path(job.reads.above))

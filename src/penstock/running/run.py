@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import threading
@@ -93,7 +94,7 @@ class _Run:
         self._store.set_fact("settings", settings.model_dump_json())
         self._warden: Warden = Warden()
         self._folder_of = {o.name: folder / "operators" / o.name for o in settings.operators}
-        self._streams: Streams = FolderStreams(settings, self._folder_of)
+        self._streams = self._make_streams()
         self._cluster: EmbeddedCluster | None = None
         self._members: dict[str, Member] = {}
         self._cycles: dict[str, Cycle] = {}
@@ -101,6 +102,21 @@ class _Run:
         self._failure: ClusterError | None = None
         self._next_heal = 0.0
         self._drain_deadline: float | None = None
+
+    def _make_streams(self) -> Streams:
+        if self._settings.broker is None:
+            return FolderStreams(self._settings, self._folder_of)
+        from penstock.running.topic_streams import TopicStreams
+
+        return TopicStreams(
+            self._settings,
+            self._folder,
+            self._folder_of,
+            self._warden,
+            tell=self._listener.phase,
+            clock=self._clock.now,
+            resume=self._resume,
+        )
 
     def _check_resumable(self) -> None:
         why = None
@@ -231,6 +247,7 @@ class _Run:
                 self._limits(member),
                 () if member.settings.input == ARRIVALS else (member.settings.input,),
                 member.settings.trigger,
+                member.settings.cap,
             )
             for name, member in self._members.items()
         ]
@@ -325,7 +342,7 @@ class _Run:
             return
         start, end = span
         if now < end:
-            self._listener.phase("running", (now - start) / max(1e-9, end - start))
+            self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
             return
         if self._drain_deadline is None:
             self._drain_deadline = now + self._settings.drain

@@ -30,5 +30,11 @@ def spark_configuration(operator: OperatorSettings, streams: Mapping[str, str], 
         "spark.sql.shuffle.partitions": str(max(2, most * operator.executor_cores)),
     }
     if is_local:
-        configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        configuration |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Drivers do little, and several share this machine with the executors: less compiling, one thread to
+            # collect garbage.
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        }
     return {**configuration, **streams, **operator.spark}

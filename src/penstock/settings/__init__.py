@@ -10,6 +10,7 @@ from penstock.settings.objectives import Bound, PathBound, make_objective, objec
 from penstock.settings.parts import (
     ARRIVALS,
     ArrivalsSettings,
+    BrokerSettings,
     ClusterSettings,
     GuardSettings,
     OperatorSettings,
@@ -23,6 +24,7 @@ __all__ = [
     "MEAD_SHARES",
     "ArrivalsSettings",
     "Bound",
+    "BrokerSettings",
     "ClusterSettings",
     "CpuShares",
     "Executors",

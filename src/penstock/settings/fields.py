@@ -30,6 +30,12 @@ def _app(value: str) -> str:
     return value
 
 
+def _topic(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", value) or value in (".", ".."):
+        raise ValueError("use up to 249 letters, digits, '.', '_' and '-'")
+    return value
+
+
 def _size(value: Any) -> str:
     if parse_bytes(value) < _SMALLEST_HEAP_BYTES:
         raise ValueError('too small: Spark needs at least 471 MB; write it like "600m"')
@@ -64,6 +70,7 @@ def said_of(field: str, check: Callable[[], object]) -> None:
 
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 Name = Annotated[str, AfterValidator(_name)]
+TopicName = Annotated[str, AfterValidator(_topic)]
 AppPath = Annotated[str, AfterValidator(_app)]
 Size = Annotated[str, BeforeValidator(_size)]
 TextOptions = Annotated[dict[str, str], BeforeValidator(_text_options)]

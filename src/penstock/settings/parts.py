@@ -3,16 +3,38 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from penstock.records import Limits
-from penstock.settings.fields import AppPath, CpuShares, Executors, Name, Part, Seconds, Size, TextOptions
+from penstock.settings.fields import (
+    AppPath,
+    CpuShares,
+    Executors,
+    Name,
+    Part,
+    Seconds,
+    Size,
+    TextOptions,
+    TopicName,
+)
 
 ARRIVALS = "arrivals"
 """What operators call the pipeline's source."""
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_SECRET = re.compile("password|jaas|secret|token|keystore.key", re.IGNORECASE)
+
+
+def _variable(name: str) -> str:
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise ValueError(f"${{{name}}}: the environment has no variable {name}; set it") from None
 
 
 class ClusterSettings(Part):
@@ -34,8 +56,40 @@ class ClusterSettings(Part):
     )
 
 
+class BrokerSettings(Part):
+    """Kafka, for streams that are topics; without it operators are joined by folders."""
+
+    servers: str = Field(
+        default="embedded", description="`embedded` starts a broker for the run; else `host:port`, several with commas"
+    )
+    options: TextOptions = Field(
+        default_factory=dict,
+        description="of the connection, such as `security.protocol`, `sasl.mechanism`, `sasl.username`; "
+        "`${NAME}` stands for a variable of the environment",
+    )
+    partitions: int = Field(
+        default=2, ge=1, le=10_000, description="of the topics that are made: as many tasks read one at a time"
+    )
+    retention: Seconds = Field(
+        default=86_400.0, gt=0, description="how long topics that are made keep records: longer than an outage"
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _from_environment(cls, options: dict[str, str]) -> dict[str, str]:
+        return {name: _VARIABLE.sub(lambda found: _variable(found[1]), value) for name, value in options.items()}
+
+    @field_serializer("options")
+    def _without_secrets(self, options: dict[str, str]) -> dict[str, str]:
+        """What is written down of the options: settings are kept with a run and shown in its report."""
+        return {name: "***" if _SECRET.search(name) else value for name, value in options.items()}
+
+
 class ArrivalsSettings(Part):
-    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop."""
+    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop, or a topic.
+
+    With a broker, a trace or shape is sent into a topic by a process of its own.
+    """
 
     trace: Path | None = Field(
         default=None, description="file of arrival times (text, csv, npy, parquet, also .gz/.xz)"
@@ -44,6 +98,9 @@ class ArrivalsSettings(Part):
         default=None,
         description="generated arrivals, such as `periodic:base=500,peak=5000,period=60s,width=20s,duration=5m`",
     )
+    topic: TopicName | None = Field(
+        default=None, description="a topic of the broker that others write to; the run goes on until it is stopped"
+    )
     options: TextOptions = Field(
         default_factory=dict,
         description="further options of the `penstock_replay` source (speed, partitions, payload, seed, ...)",
@@ -51,8 +108,10 @@ class ArrivalsSettings(Part):
 
     @model_validator(mode="after")
     def _one_of(self) -> ArrivalsSettings:
-        if (self.trace is None) == (self.shape is None):
-            raise ValueError("give either `trace` or `shape`")
+        if [self.trace, self.shape, self.topic].count(None) != 2:
+            raise ValueError("give either `trace` or `shape`, or, with a broker, `topic`")
+        if self.topic is not None and self.options:
+            raise ValueError("`options` are those of a replay; a topic's reader has `input_options` of its operator")
         return self
 
     def replay_options(self) -> dict[str, str]:
@@ -85,7 +144,22 @@ class OperatorSettings(Part):
     trigger: Seconds | None = Field(
         default=None, description="trigger interval; default: next batch as soon as the last ended"
     )
+    input_options: TextOptions = Field(
+        default_factory=dict, description="of the reader of a topic, such as `maxOffsetsPerTrigger`, `startingOffsets`"
+    )
+    unique: tuple[str, ...] = Field(
+        default=(),
+        description="columns of its input that tell a record from all others: copies, which an operator above writes "
+        "when it is started again, are dropped",
+    )
+    unique_within: Seconds = Field(default=600.0, gt=0, description="how long records are remembered for `unique`")
     spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
+
+    @property
+    def cap(self) -> int | None:
+        """The most records a batch may have; None: there is no such bound."""
+        text = self.input_options.get("maxOffsetsPerTrigger")
+        return int(text) if text is not None and text.isdigit() else None
 
     def limits(self) -> Limits:
         """What it may have."""
@@ -95,7 +169,7 @@ class OperatorSettings(Part):
 class PolicySettings(Part):
     """Which policy decides."""
 
-    name: str = Field(default="threshold", description="`mead`, `threshold` or `fixed`")
+    name: str = Field(default="threshold", description="`mead`, `threshold`, `schedule` or `fixed`")
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`",

@@ -20,6 +20,7 @@ from penstock.settings.objectives import Bound, PathBound, objectives_of, tighte
 from penstock.settings.parts import (
     ARRIVALS,
     ArrivalsSettings,
+    BrokerSettings,
     ClusterSettings,
     GuardSettings,
     OperatorSettings,
@@ -39,6 +40,7 @@ class RunSettings(Part):
 
     name: Name = Field(description="name of the pipeline")
     arrivals: ArrivalsSettings = Field(description="what arrives")
+    broker: BrokerSettings | None = Field(default=None, description="Kafka, for streams that are topics")
     operators: tuple[OperatorSettings, ...] = Field(min_length=1, description="the pipeline's operators")
     objective: Bound = Field(
         default_factory=dict,
@@ -64,6 +66,18 @@ class RunSettings(Part):
             for operator in self.operators:
                 if "cpu_shares" not in operator.model_fields_set:
                     object.__setattr__(operator, "cpu_shares", MEAD_SHARES)
+        return self
+
+    @model_validator(mode="after")
+    def _topics_need_a_broker(self) -> RunSettings:
+        if self.broker is None:
+            if self.arrivals.topic is not None:
+                raise ValueError("arrivals.topic: needs `broker`; say where the topic is, such as {servers: host:9092}")
+            for i, operator in enumerate(self.operators):
+                if operator.unique or operator.input_options:
+                    raise ValueError(
+                        f"operators.{i}: `unique` and `input_options` are for topics; give `broker`, or leave them out"
+                    )
         return self
 
     @property
@@ -166,8 +180,9 @@ def _in_words(error: dict[str, Any]) -> str:
 
 def _fields_at(loc: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
-        "cluster": ClusterSettings, "arrivals": ArrivalsSettings, "operators": OperatorSettings,
-        "policy": PolicySettings, "guards": GuardSettings, "restarts": RestartSettings, "objectives": PathBound,
+        "cluster": ClusterSettings, "broker": BrokerSettings, "arrivals": ArrivalsSettings,
+        "operators": OperatorSettings, "policy": PolicySettings, "guards": GuardSettings,
+        "restarts": RestartSettings, "objectives": PathBound,
     }  # fmt: skip
     part = parts.get(str(loc[0]), RunSettings) if loc else RunSettings
     return list(part.model_fields)

@@ -304,7 +304,7 @@ def test_every_path_needs_a_bound_and_may_have_its_own() -> None:
     slow, quick = ("parser", "counter"), ("parser", "matcher")
     with pytest.raises(ConfigurationError, match="the path parser -> matcher has none"):
         PipelineMead(places, {slow: Objective("p95", 8.0)}, mead_options())
-    objectives = {slow: Objective("p95", 8.0), quick: Objective("mean", 3.0)}
+    objectives: dict[tuple[str, ...], Objective] = {slow: Objective("p95", 8.0), quick: Objective("mean", 3.0)}
     policy = PipelineMead(places, objectives, mead_options(), worker="here")
     late = Observation(
         "matcher", 9.0, 15.0, Quality.GOOD, ClusterState(None, None, Allocation(1, 1.0)),

@@ -64,3 +64,42 @@ def test_a_monitor_needs_one_kind_of_source() -> None:
         PathMonitor()
     with pytest.raises(ValueError, match="either"):
         PathMonitor(FakeArrivals(), above=PathMonitor(FakeArrivals()), lineage=FakeLineage())
+
+
+class SentLineage:
+    """Records are sent one a second; a batch's offsets say which, and so when."""
+
+    def __init__(self, above: PathMonitor) -> None:
+        self.above = above
+
+    def upstream_batches(self, source: SourceProgress) -> list[int] | None:
+        """By the times at which the first and the last were sent."""
+        return self.above.batches_between(float(source.start_offset or 0), float(source.end_offset or 0))
+
+
+def test_a_record_belongs_to_the_first_batch_that_ends_after_it_was_sent() -> None:
+    """Also one that a cut-off batch had sent, for that batch is run again; unknown while none has ended."""
+    monitor = PathMonitor(FakeArrivals())
+    assert monitor.batches_between(0.5, 0.6) is None
+    monitor.add(a_batch(0, 0, 10, 1.0, 2.0))
+    monitor.add(a_batch(1, 10, 20, 7.0, 8.0))
+    assert monitor.batches_between(1.5, 1.6) == [0]
+    assert monitor.batches_between(1.5, 7.5) == [0, 1]
+    assert monitor.batches_between(4.0, 4.5) == [1]
+    assert monitor.batches_between(7.5, 8.5) is None
+
+
+def test_what_was_read_before_the_batch_above_was_done_counts_when_it_is() -> None:
+    """A topic gives records before the batch that sends them is done; their latency is known a little later."""
+    first = PathMonitor(FakeArrivals())
+    second = PathMonitor(above=first, lineage=SentLineage(first))
+    first.add(a_batch(0, 0, 10, 1.0, 2.0))
+    second.add(a_batch(0, 3, 4, 3.5, 5.0))  # sent from 3 to 4 by a batch above that ends at 6
+    assert second.latency_of_run() is None
+    assert second.unknown_batches == 1
+    first.add(a_batch(1, 10, 20, 2.0, 6.0))
+    summary = second.latency_of_run()
+    assert summary is not None
+    assert summary.records == 10
+    assert summary.mean_seconds == pytest.approx(5.0 - 1.45)  # they arrived at 1.0 .. 1.9
+    assert second.unknown_batches == 0

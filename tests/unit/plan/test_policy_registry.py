@@ -14,7 +14,7 @@ from penstock.records import Allocation
 
 def test_every_name_gives_a_policy_of_that_name() -> None:
     """Each known name builds a policy that calls itself so, without any options."""
-    assert policy_names() == ("fixed", "threshold")
+    assert policy_names() == ("fixed", "schedule", "threshold")
     for name in policy_names():
         assert make_policy(name).name == name
 
@@ -35,8 +35,8 @@ def test_options_of_a_policy_are_listed() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "field", "words"),
     [
-        ("mead2", {}, "policy", "known: fixed, threshold"),
-        ("", {}, "policy", "known: fixed, threshold"),
+        ("mead2", {}, "policy", "known: fixed, schedule, threshold"),
+        ("", {}, "policy", "known: fixed, schedule, threshold"),
         ("threshold", {"uper": 0.7}, "uper", "known: upper, lower, every_seconds"),
         ("threshold", {"upper": "high"}, "upper", "not a number"),
         ("threshold", {"upper": True}, "upper", "not a number"),

@@ -46,7 +46,8 @@ class Sleeper(OperatorProcess):
     """Runs a process that sleeps in place of an operator's."""
 
     def __init__(self, warden: Warden, folder: Path) -> None:
-        self._warden, self._folder = warden, folder
+        self._warden, self._folder, self._own = warden, folder, folder / "own"
+        self._job = None  # type: ignore[assignment]
         self.started: list[Any] = []
 
     def start(self) -> Any:

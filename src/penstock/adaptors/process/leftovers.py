@@ -56,9 +56,9 @@ def remove_leftovers(temporary: Path | None = None) -> Leftovers:
     return found
 
 
-def marked_processes() -> dict[int, str]:
-    """The living processes that some warden started, directly or not, each with its warden's mark."""
-    wanted = MARK.encode() + b"="
+def marked_processes(variable: str = MARK) -> dict[int, str]:
+    """The living processes with a variable in their environment, and its value; by default their warden's mark."""
+    wanted = variable.encode() + b"="
     found: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -67,9 +67,9 @@ def marked_processes() -> dict[int, str]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:  # ended meanwhile, or another user's
             continue
-        for variable in variables:
-            if variable.startswith(wanted):
-                found[int(entry.name)] = variable[len(wanted) :].decode()
+        for text in variables:
+            if text.startswith(wanted):
+                found[int(entry.name)] = text[len(wanted) :].decode()
     return found
 
 
@@ -79,10 +79,10 @@ def is_alive(mark: str) -> bool:
     return pid.isdigit() and tick.isdigit() and start_tick(int(pid)) == int(tick)
 
 
-def end_marked(mark: str, *, timeout_seconds: float = 10.0) -> list[int]:
+def end_marked(mark: str, *, variable: str = MARK, timeout_seconds: float = 10.0) -> list[int]:
     """Kill every process that carries `mark`; give the pids of those still there when the time is up."""
     deadline = time.monotonic() + timeout_seconds
-    while left := [pid for pid, carried in marked_processes().items() if carried == mark]:
+    while left := [pid for pid, carried in marked_processes(variable).items() if carried == mark]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself
                 os.kill(pid, signal.SIGKILL)

@@ -77,6 +77,7 @@ def produce(
     confirm_seconds: float = 60.0,
     stop: threading.Event | None = None,
     tell: Callable[[Progress], None] | None = None,
+    on_start: Callable[[float], None] | None = None,
 ) -> Produced:
     """Send a load and wait for its confirmations.
 
@@ -94,10 +95,14 @@ def produce(
         Set by whoever wants it to end early: what was sent is still waited for.
     tell
         Told of progress a few times a second.
+    on_start
+        Told time zero, in seconds since 1970, before the first record is due.
     """
     total = arrivals.total if records is None else min(records, arrivals.total)
     stop = stop or threading.Event()
     load = _Load(arrivals, payload, sink, speed, total)
+    if on_start is not None:
+        on_start(load.epoch_us / 1e6)
     with _no_garbage_collection():
         sent, seconds = _send_all(load, sink, stop, tell)
         was_stopped = stop.is_set() and sent < total

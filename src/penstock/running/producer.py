@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The producer of a run: a process of its own that sends a trace or shape into a topic, open loop.
+
+``python -m penstock.running.producer JOB.json RESULT.json`` runs it; the result says when it began, then how it went.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ClusterError
+from penstock.records import decode, encode
+from penstock.running.private_file import write_private
+
+if TYPE_CHECKING:
+    from penstock.adaptors.process.children import Child, Warden
+
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerJob:
+    """What is sent, and where to."""
+
+    replay: Mapping[str, str]
+    servers: str
+    options: Mapping[str, str]
+    topic: str
+
+
+class ProducerProcess:
+    """The controller's side of the producer.
+
+    Parameters
+    ----------
+    job
+        What it does.
+    folder
+        The run's; gets its job, result and log.
+    warden
+        Keeps the process.
+    """
+
+    def __init__(self, job: ProducerJob, folder: Path, warden: Warden) -> None:
+        self._job, self._folder, self._warden = job, folder, warden
+        self._result = folder / "producer-result.json"
+        self._child: Child | None = None
+        self._said: str | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        path = self._folder / "producer.json"
+        write_private(path, encode(self._job))
+        self._result.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "penstock.running.producer", str(path), str(self._result)]
+        log = self._folder / "logs" / "producer.log"
+        self._child = self._warden.start("producer", argv, log=log, env=dict(os.environ), cwd=Path.cwd())
+
+    def await_epoch(self) -> float:
+        """Time zero of what it sends, in seconds since 1970.
+
+        Raises
+        ------
+        ClusterError
+            It ended or did not begin; with the end of its log.
+        """
+        assert self._child is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while (told := self._told()) is None:
+            self._child.raise_if_ended()
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"the producer did not begin; {self._child.log} ends with\n{self._child.tail()}", target="producer"
+                )
+            time.sleep(0.05)
+        return float(told["epoch"])
+
+    def fault(self) -> str | None:
+        """What the user should know of it, once."""
+        if self._child is None or self._child.poll() is None or self._said is not None:
+            return None
+        told = self._told() or {}
+        if "records_due" not in told:
+            self._said = f"the producer ended: {self._child.tail(3)}"
+        elif told["records_unconfirmed"]:
+            self._said = f"{told['records_unconfirmed']:,} records were not confirmed: {'; '.join(told['faults'])}"
+        elif not told["is_on_time"]:
+            late = 1e3 * told["p99_lateness_seconds"]
+            self._said = f"the producer was late (p99 {late:.1f} ms): it, not the load alone, shaped what arrived"
+        return self._said
+
+    def stop(self) -> None:
+        """End it where it still sends."""
+        if self._child is not None and self._child.poll() is None:
+            self._warden.stop(self._child)
+
+    def _told(self) -> dict[str, Any] | None:
+        try:
+            told: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return told
+
+
+def run_producer(job: ProducerJob, result: Path) -> int:
+    """Send everything; gives the process's exit code."""
+    from penstock.adaptors.kafka.connection import KafkaConnection
+    from penstock.adaptors.produce.kafka_sink import KafkaSink
+    from penstock.adaptors.produce.pacing import produce
+    from penstock.adaptors.spark.payloads import open_payload
+    from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    options = ReplayOptions.parse(job.replay)
+    sink = KafkaSink(KafkaConnection(job.servers, job.options), job.topic, f"penstock-{os.getpid()}")
+    try:
+        made = produce(
+            open_arrivals(options),
+            open_payload(options),
+            sink,
+            speed=options.speed,
+            confirm_seconds=120.0,
+            stop=stop,
+            on_start=lambda epoch: write_private(result, json.dumps({"epoch": epoch})),
+        )
+    finally:
+        sink.close()
+    late = made.lateness
+    told = {
+        "epoch": made.epoch,
+        "records_due": made.due,
+        "records_sent": made.sent,
+        "records_unconfirmed": made.unconfirmed,
+        "faults": list(made.delivery.faults),
+        "p99_lateness_seconds": None if late is None else late.p99_seconds,
+        "is_on_time": late is None or late.is_on_time,
+    }
+    write_private(result, json.dumps(told))
+    return 1 if made.unconfirmed else 0
+
+
+def main() -> int:
+    """Run the job in the file named first on the command line."""
+    return run_producer(decode(ProducerJob, Path(sys.argv[1]).read_bytes()), Path(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

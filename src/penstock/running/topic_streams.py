@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams that are topics of Kafka: what arrives, and what each operator gives to those below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.errors import ClusterError, ConfigurationError
+from penstock.monitor.path import PathMonitor
+from penstock.ports import ArrivalTimes, FloatArray
+from penstock.running.operator import JobInput, JobOutput, TopicEnd
+from penstock.running.producer import ProducerJob, ProducerProcess
+from penstock.running.streams import Flow, Load, ReplayLoad
+from penstock.settings import ARRIVALS, BrokerSettings, OperatorSettings, RunSettings
+
+if TYPE_CHECKING:
+    from penstock.adaptors.kafka.arrival_times import KafkaArrivals
+    from penstock.adaptors.kafka.broker import KafkaBroker
+    from penstock.adaptors.kafka.tap import TopicTap
+    from penstock.adaptors.process.children import Warden
+
+
+class ProducedLoad(ReplayLoad):
+    """Arrivals that a producer of the run sends into a topic."""
+
+    def read(self, checkpoint: Path) -> int | None:
+        """By the newest batch planned."""
+        return offsets_read(checkpoint)
+
+
+class TopicLoad:
+    """Arrivals that others send into a topic, without an end."""
+
+    def __init__(self, arrivals: Callable[[], ArrivalTimes], clock: Callable[[], float]) -> None:
+        self._arrivals = arrivals
+        self._began = clock()
+        self.total: int | None = None
+
+    def span(self) -> tuple[float, float] | None:
+        """For ever."""
+        return self._began, math.inf
+
+    def arrived_by(self, at: float) -> int | None:
+        """By the tap."""
+        return self._arrivals().arrived_by(at)
+
+    def waiting(self, done: int, at: float) -> FloatArray | None:  # noqa: ARG002
+        """Not told: which records of which partition are not done is known to the query alone."""
+        return None
+
+    def read(self, checkpoint: Path) -> int | None:
+        """By the newest batch planned."""
+        return offsets_read(checkpoint)
+
+
+class TopicStreams:
+    """Joins the operators of a run by topics, on a broker of the run's own or an existing one.
+
+    Topics are called after the pipeline and who writes to them, such as ``logs.parser``. Those that the run makes are
+    removed at its end; one that holds records of another run is refused.
+
+    Parameters
+    ----------
+    settings
+        Of the run; with a broker.
+    folder, folder_of
+        The run's folder and each operator's own.
+    warden
+        Keeps the broker and the producer.
+    tell
+        Is told what is being done, and what the user should know.
+    clock
+        Gives the present instant.
+    resume
+        Whether topics are expected to be there.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        folder: Path,
+        folder_of: Mapping[str, Path],
+        warden: Warden,
+        *,
+        tell: Callable[[str], None],
+        clock: Callable[[], float],
+        resume: bool = False,
+    ) -> None:
+        assert settings.broker is not None
+        self._settings, self._wanted = settings, settings.broker
+        self._folder, self._folder_of, self._warden = folder, folder_of, warden
+        self._tell = tell
+        self._resume = resume
+        self._broker: KafkaBroker | None = None
+        self._connection: KafkaConnection | None = None
+        self._made: tuple[str, ...] = ()
+        self._taps: dict[str, TopicTap] = {}
+        self._paths: dict[str, PathMonitor] = {}
+        self._producer: ProducerProcess | None = None
+        self._fault: str | None = None
+        self.spark: Mapping[str, str] = {}
+        self.load: Load
+        if settings.arrivals.topic is None:
+            from penstock.adaptors.spark.replay_options import replay_arrivals
+
+            self._replay = replay_arrivals(settings.arrivals.replay_options())
+            self.load = ProducedLoad(self._replay)
+        else:
+            self.load = TopicLoad(lambda: self._arrivals(ARRIVALS), clock)
+
+    # --- their life ---
+
+    def start(self) -> None:
+        """Start the broker where the run has one of its own, and make the topics."""
+        from penstock.adaptors.kafka.connector import connector_settings
+        from penstock.adaptors.kafka.operator_topics import ensure_topics, records_in
+        from penstock.adaptors.kafka.topics import Topics
+
+        self.spark = connector_settings(self._tell)
+        if self._wanted.servers == "embedded":
+            from penstock.adaptors.kafka.broker import KafkaBroker
+
+            self._tell("starting the Kafka broker")
+            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._tell).start()
+            self._connection = self._broker.connection
+        else:
+            self._connection = connection_of(self._wanted)
+        outside = self._settings.arrivals.topic
+        if outside is not None:
+            Topics(self._connection).check([outside])
+        names = [self._topic(operator.name) for operator in self._settings.operators]
+        if outside is None:
+            names.insert(0, self._topic(ARRIVALS))
+        hours = self._wanted.retention / 3600.0
+        there = ensure_topics(self._connection, names, self._wanted.partitions, retention_hours=hours)
+        self._made = there.made if not self._resume else tuple(names)
+        if not self._resume:
+            held = {name: count for name, count in records_in(self._connection, names).items() if count}
+            if held:
+                told = ", ".join(f"{name} ({count:,})" for name, count in held.items())
+                raise ConfigurationError(
+                    f"broker: topics of this pipeline hold records of another run: {told}; remove them, or give the "
+                    "pipeline another name",
+                    field="broker",
+                )
+
+    def begin(self) -> None:
+        """Start the producer of a trace or shape; all operators wait for its records."""
+        if self._settings.arrivals.topic is not None:
+            return
+        job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
+        self._producer = ProducerProcess(job, self._folder, self._warden)
+        self._producer.start()
+        self._replay.begin(self._producer.await_epoch())
+
+    def faults(self) -> tuple[str, ...]:
+        """Why topics cannot be read now; a broker of the run's own that died is started again."""
+        faults = []
+        if self._broker is not None and not self._broker.is_running:
+            faults.append("the Kafka broker died; starting it again")
+            try:
+                self._broker.start()
+            except ClusterError as fault:
+                faults.append(f"the Kafka broker cannot be started: {fault}")
+        for topic, tap in self._taps.items():
+            if tap.fault is not None:
+                faults.append(f"topic {topic} cannot be read, so nothing is decided: {tap.fault}")
+        if self._producer is not None and (why := self._producer.fault()) is not None:
+            faults.append(why)
+        return tuple(faults)
+
+    def close(self) -> None:
+        """End producer and taps, remove the topics that were made, and end the run's own broker."""
+        from penstock.adaptors.kafka.operator_topics import delete_topics
+
+        if self._producer is not None:
+            self._producer.stop()
+        for tap in self._taps.values():
+            tap.close()
+        if self._broker is not None:
+            self._broker.stop()
+        elif self._connection is not None and self._made:
+            try:
+                delete_topics(self._connection, self._made)
+            except (ClusterError, ConfigurationError) as fault:
+                self._tell(f"topics {', '.join(self._made)} could not be removed: {fault}")
+        self._made = ()
+
+    # --- both sides of a stream ---
+
+    def ends(self, operator: OperatorSettings) -> tuple[JobInput, JobOutput]:
+        """The topic above, with the schema of who writes it, and its own topic."""
+        above = None if operator.input == ARRIVALS else str(self._folder_of[operator.input])
+        reads = JobInput(
+            above=above,
+            topic=self._end(self._topic(operator.input)),
+            options=operator.input_options,
+            unique=operator.unique,
+            unique_within_seconds=operator.unique_within,
+        )
+        return reads, JobOutput(topic=self._end(self._topic(operator.name)))
+
+    def flow(self, operator: OperatorSettings, checkpoint: str) -> Flow:  # noqa: ARG002
+        """When records came into the topic, and by which batches above."""
+        from penstock.adaptors.kafka.topic_lineage import TopicLineage
+
+        arrivals, window = self._arrivals(operator.input), self._settings.window
+        if operator.input == ARRIVALS:
+            flow = Flow(arrivals, PathMonitor(arrivals, window_seconds=window))
+        else:
+            above = self._paths[operator.input]
+            lineage = TopicLineage(arrivals, above.batches_between)
+            flow = Flow(lineage, PathMonitor(above=above, lineage=lineage, window_seconds=window))
+        self._paths[operator.name] = flow.path
+        return flow
+
+    def _arrivals(self, writer: str) -> KafkaArrivals:
+        from penstock.adaptors.kafka.arrival_times import KafkaArrivals
+        from penstock.adaptors.kafka.tap import TopicTap
+
+        assert self._connection is not None  # started
+        topic = self._topic(writer)
+        if topic not in self._taps:
+            is_ours = topic != self._settings.arrivals.topic
+            begin = "beginning" if is_ours else "end"
+            self._taps[topic] = TopicTap(self._connection, [topic], begin=begin).start()
+        return KafkaArrivals(self._taps[topic])
+
+    def _topic(self, writer: str) -> str:
+        if writer == ARRIVALS and self._settings.arrivals.topic is not None:
+            return self._settings.arrivals.topic
+        return f"{self._settings.name}.{writer}"
+
+    def _end(self, topic: str) -> TopicEnd:
+        return TopicEnd(self._servers, self._options, topic)
+
+    @property
+    def _servers(self) -> str:
+        assert self._connection is not None  # started
+        return self._connection.bootstrap_servers
+
+    @property
+    def _options(self) -> Mapping[str, str]:
+        assert self._connection is not None  # started
+        return self._connection.options
+
+
+def connection_of(broker: BrokerSettings) -> KafkaConnection:
+    """How an existing broker is reached; ConfigurationError where that cannot be."""
+    return KafkaConnection(broker.servers, broker.options)
+
+
+def offsets_read(checkpoint: Path) -> int | None:
+    """How many records of its topics a query has planned to read, by its checkpoint."""
+    from penstock.adaptors.kafka.offsets import parse_offsets
+
+    numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
+    if not numbers:
+        return None
+    lines = (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
+    offsets = parse_offsets(lines[-1])
+    return None if offsets is None else sum(offsets.values())

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators joined by Kafka topics, under faults of every kind, and scaled by MEAD."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tests.e2e.live_run import LiveRun, is_gone, kill_9
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(3000)]
+
+RECORDS = int(os.environ.get("PENSTOCK_FAULT_RECORDS", "60000"))
+"""How many numbered records go through the faults; a million take about half an hour on two cores."""
+OUTAGE_SECONDS = 20.0
+
+
+def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
+    """One operator, small."""
+    return {"name": name, "app": app, "executor_memory": "600m", "driver_memory": "600m", **others}
+
+
+def driver_of(run: LiveRun, name: str) -> psutil.Process:
+    """The process of an operator."""
+    operators = run.processes("penstock.running.operator")
+    (found,) = [process for process in operators if any(f"/{name}/" in part for part in process.cmdline())]
+    return found
+
+
+def has_done(run: LiveRun, name: str, records: float) -> Callable[[], bool]:
+    """Whether an operator has done so many records, to be asked again and again."""
+    return lambda: done_by(run, name) >= records
+
+
+def says(run: LiveRun, text: str) -> Callable[[], bool]:
+    """Whether the run has said something, to be asked again and again."""
+    return lambda: text in run.output()
+
+
+def done_by(run: LiveRun, name: str) -> int:
+    """How many records an operator has done."""
+    return max((o.records_done or 0 for o in run.observations() if o.operator == name), default=0)
+
+
+def numbers_kept(run: LiveRun) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Every number that came out at the end, copies too."""
+    files = sorted((run.folder / "operators" / "keeper" / "output").glob("*.numbers"))
+    return np.concatenate([np.frombuffer(path.read_bytes(), dtype="<i8") for path in files])
+
+
+@pytest.mark.kill
+def test_nothing_is_lost_and_nothing_counted_twice_whatever_dies(tmp_path: Path) -> None:
+    """Executors come and go, one is killed, a driver is killed, the broker is away: every number arrives, once."""
+    rate = max(1000, RECORDS // 250)
+    spec = {
+        "name": "faults",
+        "broker": {"partitions": 2},
+        "arrivals": {
+            "shape": f"constant:rate={rate},duration={RECORDS / rate}s",
+            "options": {"payload": "log", "malformed": "0"},
+        },
+        "operators": [
+            # Few records a batch, so that every fault meets a batch under way.
+            operator("parser", "penstock.apps.log_analysis:parser", executors=[1, 2],
+                     input_options={"maxOffsetsPerTrigger": str(max(3000, RECORDS // 60))}),
+            operator("counter", "penstock.apps.log_analysis:counter", input="parser", unique=["index"]),
+            operator("keeper", "tests.e2e.number_keeper:keep_numbers", input="parser", unique=["index"]),
+        ],
+        "policy": {"name": "schedule", "options": {"steps": "20s@1,20s@2", "every_seconds": "2s"}},
+        "guards": {"cooldown_down": "1s", "opposite": "1s", "drain": "10000s", "settle": "5s"},
+        "restarts": {"most": 20},
+        "warm_up": "1s",
+        "window": "8s",
+        "drain": "1500s",
+    }  # fmt: skip
+    injected: Counter[str] = Counter()
+    with LiveRun(tmp_path / "run", spec) as run:
+        run.wait_for("the first records kept", has_done(run, "keeper", 1))
+        for share, name in ((0.2, "parser"), (0.4, "counter")):
+            run.wait_for(f"{share:.0%} parsed", has_done(run, "parser", share * RECORDS))
+            kill_9(run.processes("CoarseGrainedExecutorBackend")[0])
+            injected["executors killed"] += 1
+            driver = driver_of(run, name)
+            kill_9(driver)
+            injected["drivers killed"] += 1
+            run.wait_for(f"{name} runs again", says(run, f"{name}: runs again"))
+        (broker,) = run.processes("kafka.Kafka")
+        broker.send_signal(signal.SIGSTOP)
+        time.sleep(OUTAGE_SECONDS)
+        broker.send_signal(signal.SIGCONT)
+        injected["broker away"] += 1
+        kill_9(broker)
+        injected["broker killed"] += 1
+        result = run.result()
+        output, decisions = run.output(), run.decisions()
+    injected["executors removed"] = sum(d.target.executors < d.current.executors for d in decisions)
+    injected["executors added"] = sum(d.target.executors > d.current.executors for d in decisions)
+
+    kept, times = np.unique(numbers_kept(run), return_counts=True)
+    print(json.dumps({"records": RECORDS, "injected": injected, "restarts": {
+        name: told["restarts"] for name, told in result["operators"].items()}}))  # fmt: skip
+    partition, offset = kept >> 40, kept & (2**40 - 1)
+    per_partition = Counter(partition.tolist())
+    assert sum(per_partition.values()) == RECORDS, "numbers are missing, or there are strange ones"
+    assert all(int(offset[partition == p].max()) + 1 == n for p, n in per_partition.items())
+    assert times.max() == 1, "a number was kept twice"
+    assert run_counts(run) == RECORDS, "the counts in the state are not exact"
+    assert result["records_due"] == result["records_done"] == RECORDS
+    assert injected["executors removed"] >= 1
+    assert injected["executors added"] >= 1
+    assert result["operators"]["parser"]["restarts"] >= 1
+    assert result["operators"]["counter"]["restarts"] >= 1
+    assert "the Kafka broker died; starting it again" in output
+    run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
+
+
+def run_counts(run: LiveRun) -> int:
+    """The lines that the counter has counted, over all components."""
+    from penstock.apps.log_analysis import read_counts
+
+    counts = read_counts(run.folder / "operators" / "counter" / "output")
+    assert counts is not None
+    return sum(counts.of("component").values())
