@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _SPOKEN_FOR = ("subscribe", "subscribepattern", "assign")
 _OFFSET_BITS = 40
 _TAKEN_AT = "_taken_at"
-_HIDING = "spark.sql.redaction.options.regex"
-_SECRETS = "(?i)jaas|password|secret|token|keystore[.]key"
 
 
 def read_topic(
@@ -68,7 +66,6 @@ def read_topic(
     more = dict(options or {})
     _check_options(more)
     Topics(connection).check([topic])
-    _hide_secrets(spark)
     raw = (
         spark.readStream.format("kafka")
         .options(**connection.spark_options())
@@ -95,15 +92,7 @@ def write_topic(frame: DataFrame, connection: KafkaConnection, topic: str) -> Da
     """
     rows = to_json_value(frame)
     Topics(connection).check([topic])
-    _hide_secrets(frame.sparkSession)
     return rows.writeStream.format("kafka").options(**connection.spark_options()).option("topic", topic)
-
-
-def _hide_secrets(spark: SparkSession) -> None:
-    """Keep the login out of plans: a query that fails tells its plan, with the sink's options, in its message."""
-    hidden = spark.conf.get(_HIDING) or ""
-    if _SECRETS not in hidden:
-        spark.conf.set(_HIDING, f"{hidden}|{_SECRETS}" if hidden else _SECRETS)
 
 
 def _records(raw: DataFrame) -> DataFrame:
