@@ -22,7 +22,7 @@ from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
 from penstock.adaptors.kafka.ends import PartitionEnds
 from penstock.adaptors.kafka.offsets import Partition
 from penstock.adaptors.kafka.record_times import RangeTimes, RecordTimes
-from penstock.adaptors.kafka.topics import Topics
+from penstock.adaptors.kafka.topics import TIMEOUT_SECONDS, Topics
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.ports import FloatArray
 
@@ -37,7 +37,9 @@ _CLIENT: Mapping[str, str | int | float | bool] = {
     "queued.max.messages.kbytes": 4096,
     "queued.min.messages": 4000,
     "fetch.max.bytes": 4 << 20,
+    # Ten answers a second at most while little comes: without this the broker answers once for each record.
     "fetch.wait.max.ms": 100,
+    "fetch.min.bytes": 64 << 10,
     "auto.offset.reset": "earliest",  # after retention took what was to be read next
     "check.crcs": False,
 }
@@ -97,7 +99,8 @@ class TopicTap:
         partitions = [(topic.name, n) for topic in found for n in range(topic.partitions)]
         capacity = max(1000, max_records // len(partitions))
         self._times: dict[Partition, RecordTimes] = {}
-        places = self._ends.next(partitions) if begin == "end" else self._ends.first(partitions)
+        patient = PartitionEnds(connection, timeout_seconds=TIMEOUT_SECONDS)
+        places = patient.next(partitions) if begin == "end" else patient.first(partitions)
         for partition, place in places.items():
             # What retention took before came before: then the beginning is one of the same kind as the end.
             since = time.time() if place > 0 or begin == "end" else None

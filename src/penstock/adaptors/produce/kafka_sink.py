@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _METADATA_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
+_POLL_SECONDS = 0.001
 
 
 class KafkaSink:
@@ -35,6 +36,8 @@ class KafkaSink:
         Where to; the topic must be there.
     producer
         What tells this producer's records from others'.
+    linger_seconds
+        How long the client may wait for more records before it asks the broker to take those it has.
 
     Raises
     ------
@@ -42,14 +45,16 @@ class KafkaSink:
         The broker cannot be reached, or has no such topic.
     """
 
-    def __init__(self, connection: KafkaConnection, topic: str, producer: str) -> None:
+    def __init__(
+        self, connection: KafkaConnection, topic: str, producer: str, *, linger_seconds: float = 0.001
+    ) -> None:
         self._topic = topic
         self._faults = ClientFaults()
         self._reasons: Counter[str] = Counter()
         self._confirmed = self._failed = 0
         self._producer_header = producer.encode()
         extra: dict[str, str | int | float | bool] = {
-            "linger.ms": 1,
+            "linger.ms": 1e3 * linger_seconds,
             "enable.idempotence": True,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 262_144,
@@ -80,11 +85,16 @@ class KafkaSink:
         return taken
 
     def turn(self, seconds: float) -> None:
-        """Take delivery reports."""
+        """Take delivery reports, for so long."""
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()
-            if self._client.poll(max(0.0, left)) == 0 or left <= 0:
+            taken = self._client.poll(max(0.0, left))
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            if taken == 0 and left < _POLL_SECONDS:  # the client waits whole milliseconds, or not at all
+                time.sleep(left)
                 return
 
     def delivery(self) -> Delivery:
