@@ -11,7 +11,7 @@ import penstock
 
 PUBLIC = [
     "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Objective", "Observation",
-    "PenstockError", "Scaler", "attach", "keep_up", "latency",
+    "PenstockError", "Scaler", "attach", "keep_up", "latency", "run",
 ]  # fmt: skip
 
 

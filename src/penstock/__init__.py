@@ -10,6 +10,7 @@ The data's way, one folder each::
     knowledge everything is remembered: in memory, or in SQLite
     loop      one pass of all that, repeated on time; adaptors/ alone touch Spark, sockets and the kernel
 
+A pipeline from a file or a mapping: ``penstock.run("pipeline.yaml", folder="runs/first")``.
 In a PySpark job: ``with penstock.attach(query, objective=penstock.latency(p95="2s"), executors=(1, 8)): ...``
 """
 
@@ -23,6 +24,7 @@ from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock._attach import Scaler, attach
+    from penstock.running.library import run
 
 __version__ = "0.1.0"
 
@@ -39,6 +41,7 @@ __all__ = [
     "attach",
     "keep_up",
     "latency",
+    "run",
 ]
 
 
@@ -76,4 +79,8 @@ def __getattr__(name: str) -> Any:
         from penstock import _attach
 
         return getattr(_attach, name)
+    if name == "run":
+        from penstock.running.library import run
+
+        return run
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

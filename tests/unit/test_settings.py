@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.records import Objective
-from penstock.settings import load_settings, make_objective, mode_of, parse_settings
+from penstock.settings import WITH_SECRETS, load_settings, make_objective, mode_of, parse_settings
 
 
 def plain() -> dict[str, Any]:
@@ -196,3 +196,37 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("name: one\nmode: act\nmode: recommend\n")
     with pytest.raises(ConfigurationError, match=r"`mode` stands twice.*\n.*line 3"):
         load_settings(path)
+
+
+def test_secrets_come_from_the_environment_and_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``${NAME}`` is a variable's value; what is written down of the settings has no password in it."""
+    monkeypatch.setenv("KAFKA_PASSWORD", "abra")
+    broker = {"servers": "h:1", "options": {"sasl.username": "ada", "sasl.password": "${KAFKA_PASSWORD}"}}
+    settings = parse_settings(plain() | {"broker": broker})
+    assert settings.broker is not None
+    assert settings.broker.options["sasl.password"] == "abra"
+    assert "abra" not in settings.model_dump_json()
+    again = parse_settings(settings.model_dump(mode="json", context=WITH_SECRETS))
+    assert again == settings
+    monkeypatch.delenv("KAFKA_PASSWORD")
+    with pytest.raises(ConfigurationError, match=r"broker\.options.*no variable KAFKA_PASSWORD"):
+        parse_settings(plain() | {"broker": broker})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arrivals": {"topic": "t"}}, "arrivals.topic: needs `broker`"),
+        ({"arrivals": {"topic": "no such name"}, "broker": {}}, "use up to 249 letters"),
+        ({"arrivals": {"topic": "t", "options": {"speed": 2}}, "broker": {}}, "input_options"),
+        ({"arrivals": {"topic": "t", "shape": "x"}, "broker": {}}, "give either"),
+        ({"broker": {"partitions": 0}}, "broker.partitions"),
+        ({"broker": {"server": "h:1"}}, "did you mean `servers`"),
+        ({"restarts": {"most": -1}}, "restarts.most"),
+    ],
+)
+def test_mistakes_of_topics_are_told(change: dict[str, Any], words: str) -> None:
+    """What does not go together is named with the way out."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(plain() | change)
+    assert words in str(caught.value)

@@ -92,9 +92,9 @@ def run(
 
 def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:
     """The settings with some of their fields replaced, looked through again."""
-    from penstock.settings import parse_settings
+    from penstock.settings import WITH_SECRETS, parse_settings
 
-    return parse_settings({**settings.model_dump(mode="json"), **changes}, where)
+    return parse_settings({**settings.model_dump(mode="json", context=WITH_SECRETS), **changes}, where)
 
 
 def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:

@@ -9,6 +9,7 @@ from penstock.settings.files import read_settings
 from penstock.settings.objectives import Bound, PathBound, make_objective, objectives_of, objectives_text, tightest
 from penstock.settings.parts import (
     ARRIVALS,
+    WITH_SECRETS,
     ArrivalsSettings,
     BrokerSettings,
     ClusterSettings,
@@ -22,6 +23,7 @@ from penstock.settings.run import MEAD_SHARES, RunSettings, load_settings, mode_
 __all__ = [
     "ARRIVALS",
     "MEAD_SHARES",
+    "WITH_SECRETS",
     "ArrivalsSettings",
     "Bound",
     "BrokerSettings",

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, FieldSerializationInfo, field_serializer, field_validator, model_validator
 
 from penstock.records import Limits
 from penstock.settings.fields import (
@@ -25,6 +25,9 @@ from penstock.settings.fields import (
 
 ARRIVALS = "arrivals"
 """What operators call the pipeline's source."""
+
+WITH_SECRETS = {"secrets": True}
+"""The context of a dump that is read again, not told."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET = re.compile("password|jaas|secret|token|keystore.key", re.IGNORECASE)
@@ -80,8 +83,10 @@ class BrokerSettings(Part):
         return {name: _VARIABLE.sub(lambda found: _variable(found[1]), value) for name, value in options.items()}
 
     @field_serializer("options")
-    def _without_secrets(self, options: dict[str, str]) -> dict[str, str]:
+    def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
         """What is written down of the options: settings are kept with a run and shown in its report."""
+        if info.context == WITH_SECRETS:
+            return options
         return {name: "***" if _SECRET.search(name) else value for name, value in options.items()}
 
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pipeline run from Python, as `penstock run` does from the command line."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from penstock.loop import CycleReport
+from penstock.loop.account import RunSummary
+from penstock.running.checks import load_checked
+from penstock.running.run import RunListener, run_pipeline
+from penstock.settings import parse_settings
+
+_LOG = logging.getLogger(__name__)
+
+
+class LoggingListener:
+    """Writes what happens to the log of this module."""
+
+    def __init__(self) -> None:
+        self._phase = ""
+
+    def phase(self, text: str, fraction: float | None = None) -> None:  # noqa: ARG002
+        """Once for each."""
+        if text != self._phase:
+            self._phase = text
+            _LOG.info("%s", text)
+
+    def report(self, report: CycleReport) -> None:
+        """Changes alone."""
+        decision = report.decision
+        if decision is not None and decision.is_change:
+            _LOG.info("%s: %s -> %s: %s", decision.operator, decision.current, decision.target, decision.reason)
+
+    def fault(self, operator: str, text: str) -> None:
+        """As a warning."""
+        _LOG.warning("%s: %s", operator, text)
+
+
+def run(
+    pipeline: Mapping[str, Any] | str | PathLike[str],
+    *,
+    folder: str | PathLike[str],
+    listener: RunListener | None = None,
+    stop: threading.Event | None = None,
+    resume: bool = False,
+) -> RunSummary:
+    """Run a pipeline and keep it inside its bounds, until its arrivals are done or `stop` is set.
+
+    Parameters
+    ----------
+    pipeline
+        A settings file, or the same as a mapping.
+    folder
+        Gets everything of the run: decisions and observations, logs, outputs.
+    listener
+        Sees it go by; by default it is logged.
+    stop
+        Set by another thread to end the run in good order.
+    resume
+        Take over operators that outlived their controller in that folder.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake; nothing was started.
+    ClusterError
+        Something could not be started, or an operator died too often; nothing is left.
+    """
+    settings = parse_settings(pipeline, "pipeline") if isinstance(pipeline, Mapping) else load_checked(Path(pipeline))
+    return run_pipeline(
+        settings,
+        Path(folder),
+        listener=listener or LoggingListener(),
+        stop=stop or threading.Event(),
+        resume=resume,
+    )

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MEAD on a real query: it learns what a batch costs, plans, and takes no more than a level at a time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.live_run import LiveRun, is_gone
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.timeout(1200)]
+
+SHARES = [0.4, 0.55, 0.7, 0.85, 1.0]
+
+
+def settings(shape: str) -> dict[str, Any]:
+    """The log analysis on one executor, far below what it can do; batches of many sizes, so that they teach soon."""
+    return {
+        "name": "mead",
+        "arrivals": {"shape": shape, "options": {"payload": "log"}},
+        "operators": [
+            {
+                "name": "logs",
+                "app": "penstock.apps.log_analysis:log_analysis",
+                "cpu_shares": SHARES,
+                "executor_memory": "700m",
+                "driver_memory": "700m",
+            }
+        ],
+        "objective": {"p95": "30s"},
+        "policy": {"name": "mead", "options": {"window": 5000, "every_seconds": "5s", "rescue_every": "2s"}},
+        "window": "10s",
+        "warm_up": "5s",
+        "drain": "180s",
+    }
+
+
+def test_mead_learns_plans_and_saves_on_a_real_query(tmp_path: Path) -> None:
+    """Decisions rest on what was learnt, every one is a level at most, all records are done, nothing is left."""
+    waves = "periodic:base=100,peak=1500,period=20s,width=8s,duration=180s"
+    with LiveRun(tmp_path / "run", settings(waves)) as run:
+        result = run.result()
+        decisions = run.decisions()
+        planned = [d for d in decisions if "fixed_seconds" in d.evidence]
+        assert planned, f"no plan in three minutes:\n{run.output()}"
+        assert {d.policy for d in decisions} == {"mead"}
+        for decision in planned:
+            assert decision.evidence["per_record_seconds"]
+            assert decision.reason
+        downs = [d for d in decisions if d.verb == "scale down"]
+        assert downs, "an operator that is nearly idle kept all its CPU"
+        for down in downs:
+            before, after = (SHARES.index(a.cpu_share) for a in (down.current, down.target))
+            assert before - after == 1, f"two levels at once: {down.explain()}"
+        assert result["records_due"] == result["records_read"] == result["records_done"]
+        assert run.total_counted("logs") == result["records_due"]
+        assert result["capacity_seconds"] < result["static_capacity_seconds"]
+        run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
