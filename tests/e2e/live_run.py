@@ -72,9 +72,9 @@ class LiveRun:
         """What was observed so far."""
         return self._read(lambda store: store.observations(limit=100_000))
 
-    def decisions(self) -> list[Decision]:
-        """The changes decided so far."""
-        return self._read(lambda store: store.decisions(changes_only=True, limit=100_000))
+    def decisions(self, *, changes_only: bool = True) -> list[Decision]:
+        """What was decided so far: the changes, or everything."""
+        return self._read(lambda store: store.decisions(changes_only=changes_only, limit=100_000))
 
     def _read(self, ask: Callable[[SqliteStore], list[Any]]) -> list[Any]:
         path = self.folder / "knowledge.sqlite"

@@ -130,3 +130,41 @@ def run_counts(run: LiveRun) -> int:
     counts = read_counts(run.folder / "operators" / "counter" / "output")
     assert counts is not None
     return sum(counts.of("component").values())
+
+
+@pytest.mark.cgroups
+def test_three_operators_over_topics_are_sized_alone_for_the_bounds_of_their_paths(tmp_path: Path) -> None:
+    """Bursts through parser, counter and matcher under MEAD: each is decided for, each path judged by its own bound."""
+    spec = {
+        "name": "three",
+        "broker": {"partitions": 1},
+        "arrivals": {
+            "shape": "periodic:base=60,peak=500,period=20s,width=6s,duration=120s",
+            "options": {"payload": "log"},
+        },
+        "operators": [
+            operator("parser", "penstock.apps.log_analysis:parser", trigger="2s"),
+            operator("counter", "penstock.apps.log_analysis:counter", input="parser", trigger="2s", unique=["index"]),
+            operator("matcher", "penstock.apps.log_analysis:matcher", input="parser", trigger="2s", unique=["index"]),
+        ],
+        "objective": {"p95": "90s"},
+        "objectives": [{"path": "parser -> matcher", "objective": {"mean": "60s"}}],
+        "policy": {"name": "mead", "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s"}},
+        "drain": "240s",
+    }
+    with LiveRun(tmp_path / "run", spec) as run:
+        result = run.result()
+        made = run.decisions(changes_only=False)
+    assert {(d.operator, d.policy) for d in made} == {(name, "mead") for name in ("parser", "counter", "matcher")}
+    assert all(d.reason for d in made)
+    assert result["records_due"] == result["records_read"] == result["records_done"]
+    told = result["paths"]
+    assert told["parser -> counter"]["objective"]["seconds"] == 90.0
+    assert told["parser -> matcher"]["objective"] | {"met": None} == {"statistic": "mean", "seconds": 60.0, "met": None}
+    for path in told.values():
+        assert path["latency"]["records"] >= result["records_due"]
+        assert path["latency"]["mean"] > 0
+    # What the parser let through is what both below have counted, neither less nor more.
+    assert run.total_counted("matcher") == run_counts(run)
+    assert 0.9 * result["records_due"] < run_counts(run) <= result["records_due"]
+    run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
