@@ -341,6 +341,28 @@ class Amendment:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutorSize:
+    """What one executor is made of; a running application cannot change it."""
+
+    cores: int
+    memory: str
+    shuffle_partitions: int | None = None
+    """Asked for with this size; None: the same for all sizes."""
+
+    def __str__(self) -> str:
+        partitions = "" if self.shuffle_partitions is None else f", {self.shuffle_partitions} shuffle partitions"
+        return f"{self.cores} {'core' if self.cores == 1 else 'cores'}, {self.memory}{partitions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Executors of another size, by a restart at a batch border."""
+
+    before: ExecutorSize
+    after: ExecutorSize
+
+
 def new_id() -> str:
     """A short identifier, unique among the records of a run."""
     return uuid.uuid4().hex[:12]
@@ -361,18 +383,29 @@ class Decision:
     amended_by: tuple[Amendment, ...] = ()
     mode: Mode = Mode.ACT
     decision_id: str = field(default_factory=new_id)
+    resize: Resize | None = None
+    """A restart with executors of another size; None: a live change, or none."""
 
     @property
     def is_change(self) -> bool:
         """Whether anything is to be done."""
-        return self.target != self.current
+        return self.target != self.current or self.resize is not None
 
     @property
     def verb(self) -> str:
-        """``scale up``, ``scale down`` or ``hold``."""
+        """``scale up``, ``scale down``, ``restart larger``, ``restart smaller`` or ``hold``."""
+        if self.resize is not None:
+            return "restart larger" if self.resize.after.cores > self.resize.before.cores else "restart smaller"
         if not self.is_change:
             return "hold"
         return "scale up" if self.target.capacity > self.current.capacity else "scale down"
+
+    @property
+    def change_text(self) -> str:
+        """From what to what."""
+        if self.resize is not None:
+            return f"executors of {self.resize.before} -> {self.resize.after}"
+        return f"{self.current} -> {self.target}"
 
     def amended(self, guard: str, after: Allocation, reason: str) -> Decision:
         """This decision as a guard changed it; the old target and the first reason are kept."""
@@ -380,7 +413,7 @@ class Decision:
 
     def explain(self) -> str:
         """The decision in a few lines for people."""
-        lines = [f"{self.operator}: {self.verb}: {self.current} -> {self.target}" if self.is_change
+        lines = [f"{self.operator}: {self.verb}: {self.change_text}" if self.is_change
                  else f"{self.operator}: hold at {self.current}",
                  f"  because {self.reason} ({self.policy})"]  # fmt: skip
         lines += [f"  {a.guard} changed {a.before} to {a.after}: {a.reason}" for a in self.amended_by]

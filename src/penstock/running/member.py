@@ -39,6 +39,8 @@ class State(Enum):
 
     STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
+    """It was told to end at a batch border, and will be started with another size."""
     DOWN = "down"
     """It died and will be started again."""
     FAILED = "failed"
@@ -64,6 +66,10 @@ class OperatorProcess:
         self._job, self._own, self._environment, self._warden = job, own, environment, warden
         self._log = logs / f"{job.name}.log"
         logs.mkdir(exist_ok=True)
+
+    def change(self, job: OperatorJob) -> None:
+        """What the next process does."""
+        self._job = job
 
     def adopt(self) -> DetachedProcess | None:
         """Take over a process that outlived its controller; None: there is none."""
@@ -132,6 +138,7 @@ class Member:
         self.account = OperatorAccount()
         self.last: CycleReport | None = None
         self.restarts = 0
+        """After deaths; those for another size are counted by who asked for them."""
         self.state = State.STARTING
         self._process = process
         self._back_off = back_off
@@ -139,6 +146,10 @@ class Member:
         self._deadline = float("inf")
         self._start_at = float("inf")
         self._died_of = ""
+        self._next_job: OperatorJob | None = None
+        self._last_job: OperatorJob | None = None
+        self.exit_code: int | None = None
+        """How the process ended that was told to end at a batch border."""
 
     @property
     def name(self) -> str:
@@ -173,6 +184,23 @@ class Member:
         self.state = State.RUNNING
         return True
 
+    @property
+    def is_resizing(self) -> bool:
+        """Whether it is on its way from one size to another."""
+        return self._next_job is not None or self._last_job is not None
+
+    def resize(self, job: OperatorJob, now: float, patience_seconds: float) -> None:
+        """Tell it to end at the next batch border, to be started again as `job` says.
+
+        Raises
+        ------
+        ActuationError
+            It cannot be told; it goes on as it is.
+        """
+        self.remote.stop_at_border(patience_seconds)
+        self.state, self._next_job = State.STOPPING, job
+        self._deadline = now + patience_seconds + _END_SECONDS
+
     def watch(self, now: float, tell: Callable[[str], None], ended: str | None = None) -> None:
         """Look after the process: note that it died, start it again when that is due, note that it is back.
 
@@ -186,7 +214,10 @@ class Member:
             Why its query has ended, where the process may still be there to say so.
         """
         assert self._child is not None
-        if self.state is State.DOWN and now >= self._start_at:
+        if self.state is State.STOPPING:
+            if self._child.poll() is not None or now >= self._deadline:
+                self._start_resized(now, tell)
+        elif self.state is State.DOWN and now >= self._start_at:
             self._process.stop(self._child)
             self.start(now)
             self.restarts += 1
@@ -194,9 +225,13 @@ class Member:
         elif self.state is State.STARTING:
             try:
                 if self.is_ready(now):
+                    self._last_job = None
                     tell("runs again")
             except ClusterError as fault:
-                self._note_death(now, str(fault), tell)
+                if self._last_job is None:
+                    self._note_death(now, str(fault), tell)
+                else:
+                    self._start_as_before(now, str(fault), tell)
         elif self.state is State.RUNNING and (ended is not None or self._child.poll() is not None):
             self._note_death(now, ended or "its process ended", tell)
 
@@ -227,6 +262,25 @@ class Member:
         self.remote.close()
         if isinstance(self._child, DetachedProcess):
             self._child.stop()
+
+    def _start_resized(self, now: float, tell: Callable[[str], None]) -> None:
+        assert self._child is not None
+        assert self._next_job is not None
+        self.exit_code = self._child.poll()
+        self._process.stop(self._child)
+        self._last_job, self.job, self._next_job = self.job, self._next_job, None
+        self._process.change(self.job)
+        self.start(now)
+        tell("started from its checkpoint with another size")
+
+    def _start_as_before(self, now: float, why: str, tell: Callable[[str], None]) -> None:
+        assert self._child is not None
+        assert self._last_job is not None
+        self._process.stop(self._child)
+        self.job, self._last_job = self._last_job, None
+        self._process.change(self.job)
+        self.start(now)
+        tell(f"did not start with another size, so it gets the one before: {why.splitlines()[0]}")
 
     def _note_death(self, now: float, why: str, tell: Callable[[str], None]) -> None:
         self._died_of = why

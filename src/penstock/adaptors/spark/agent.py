@@ -74,6 +74,8 @@ class OperatorAgent:
         How long a controller that has acted may be silent before CPU shares are opened.
     on_stop
         Called when the controller asks the operator to end. It must return at once: set an event, do not wait.
+    on_stop_at_border
+        The same, after the running batch, which may take so many seconds; None: that is not offered.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class OperatorAgent:
         socket_path: str | Path,
         *,
         on_stop: Callable[[], None],
+        on_stop_at_border: Callable[[float], None] | None = None,
         lease_seconds: float = 5.0,
         batches_per_reply: int = 500,
         batches_kept: int = 10_000,
@@ -94,6 +97,10 @@ class OperatorAgent:
         self._actuator = actuator
         self._path = checked_socket_path(socket_path)
         self._on_stop = on_stop
+        self._on_stop_at_border = on_stop_at_border
+        self._told_all = threading.Event()
+        self._is_last_word = False
+        self._gave_all = False
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
         self._outbox = _Outbox(source, batches_per_reply, batches_kept)
@@ -141,6 +148,11 @@ class OperatorAgent:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def await_last_collect(self, timeout_seconds: float) -> bool:
+        """Wait until a controller has been given everything measured so far; false: none came for it in time."""
+        self._is_last_word = True
+        return self._told_all.wait(timeout_seconds)
 
     def check_lease(self) -> None:
         """Open the CPU shares if a controller that has acted has been silent for too long."""
@@ -191,6 +203,8 @@ class OperatorAgent:
         try:
             while (reply := self._next_reply(channel)) is not None:
                 channel.send(reply)
+                if self._gave_all:
+                    self._told_all.set()
                 if reply.get("kind") == "oversized":
                     return
         except OSError as fault:
@@ -228,6 +242,7 @@ class OperatorAgent:
             "release": self._release,
             "beat": dict,
             "stop": self._stop,
+            "stop_at_border": lambda: self._stop_after_batch(message),
         }
         if not isinstance(verb, str) or verb not in verbs:
             raise ValueError(f"unknown verb {verb!r}; known: hello, {', '.join(verbs)}")
@@ -274,7 +289,10 @@ class OperatorAgent:
         ack = message.get("ack")
         if isinstance(ack, bool) or not isinstance(ack, int):
             raise ValueError("collect: 'ack' must be the number of the last reply received, 0 before the first")
-        return self._outbox.next_reply(ack)
+        is_last_word = self._is_last_word  # as of before the look: what it brings is then all there is
+        reply = self._outbox.next_reply(ack)
+        self._gave_all = is_last_word and self._outbox.is_empty
+        return reply
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any]:
         text = message.get("action")
@@ -297,6 +315,15 @@ class OperatorAgent:
         self._on_stop()
         return {}
 
+    def _stop_after_batch(self, message: dict[str, Any]) -> dict[str, Any]:
+        seconds = message.get("seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+            raise ValueError("stop_at_border: 'seconds' must be how long the running batch may take")
+        if self._on_stop_at_border is None:
+            raise ValueError("stop_at_border: this operator cannot be stopped at a batch border")
+        self._on_stop_at_border(float(seconds))
+        return {}
+
 
 class _Outbox:
     """Keeps what was measured until the controller says it has it: a lost reply loses no batch."""
@@ -310,6 +337,10 @@ class _Outbox:
         self._sent_faults: list[str] = []
         self._unsent: deque[BatchProgress] = deque()
         self._unsent_faults: list[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._unsent
 
     def add_fault(self, fault: str) -> None:
         self._unsent_faults.append(fault)

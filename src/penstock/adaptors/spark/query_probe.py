@@ -99,6 +99,11 @@ class QueryProbe:
             faults=tuple(faults),
         )
 
+    @property
+    def has_heard_the_end(self) -> bool:
+        """Whether the query's end was heard, and with it every batch before."""
+        return self._listener.is_terminated
+
     def close(self) -> None:
         """Stop listening; the query is not touched. May be called twice."""
         self._listener.detach()

@@ -106,6 +106,10 @@ class RemoteOperator:
         """Tell the operator to end its query."""
         self._act({"do": "stop"})
 
+    def stop_at_border(self, within_seconds: float) -> None:
+        """Tell the operator to end its query after the running batch, or in it when that takes longer."""
+        self._act({"do": "stop_at_border", "seconds": within_seconds})
+
     def close(self) -> None:
         """End the connection; shares that were set are opened when the lease runs out. May be called twice."""
         with self._lock:

@@ -15,6 +15,8 @@ request     action                                   nothing; the allocation is 
 release     nothing                                  nothing; everything is put back as it was
 beat        nothing                                  nothing; the lease is renewed, as by every other verb
 stop        nothing                                  nothing; the operator was told to end its query
+stop_at_    seconds: how long the running batch may  nothing; it was told to end its query after that batch, and
+border      take                                     to stay until its last batches were collected
 =========== ======================================== ============================================================
 """
 
