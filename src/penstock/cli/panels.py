@@ -117,7 +117,7 @@ class OperatorView:
             return [("decision", Text("none yet", style="dim"))]
         rows: list[tuple[str, Text]] = []
         if self.change is not None:
-            what = Text(f"{self.change.verb}: {self.change.current} -> {self.change.target}", style="bold")
+            what = Text(f"{self.change.verb}: {self.change.change_text}", style="bold")
             rows.append(("change", what))
             rows.append(("", Text(f"because {_reason(self.change)}")))
             rows.append(("", self._outcome_text().append(f"  ({clock(max(0.0, now - self.change.at))} ago)", "dim")))

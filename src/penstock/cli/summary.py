@@ -52,11 +52,27 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         rows.append(("saved", Text(f"{saved:.0%} of the top allocation ({paid:,.0f} of {top:,.0f} capacity-seconds)")))
     decisions = s.get("decisions") or []
     ups = sum(1 for d in decisions if d.get("verb") == "scale up")
-    rows.append(("changes", Text(f"{len(decisions)} ({ups} up, {len(decisions) - ups} down)")))
+    downs = sum(1 for d in decisions if d.get("verb") == "scale down")
+    rows.append(("changes", Text(f"{ups + downs} ({ups} up, {downs} down)")))
+    rows += _restarts(s.get("operators") or {})
     if s.get("folder"):
         rows.append(("why", Text(f"penstock explain {s['folder']}")))
     if s.get("faults"):
         rows.append(("faults", Text(f"{s['faults']} cycles could not reach an operator", style="red")))
+    return rows
+
+
+def _restarts(operators: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Text]]:
+    """Restarts after deaths and those for another size, where there were any."""
+    rows = []
+    deaths = {name: told["restarts"] for name, told in operators.items() if told.get("restarts")}
+    if deaths:
+        text = ", ".join(f"{name} {count} times" for name, count in deaths.items())
+        rows.append(("restarts", Text(f"after deaths: {text}", style="yellow")))
+    pauses = {name: told["resize_pauses_seconds"] for name, told in operators.items() if told.get("resizes")}
+    if pauses:
+        text = "; ".join(f"{name} {len(p)}, paused {', '.join(map(format_seconds, p))}" for name, p in pauses.items())
+        rows.append(("resizes", Text(text)))
     return rows
 
 

@@ -230,7 +230,7 @@ class PlainView:
         view.take(report)
         if report.decision is not None and report.decision.is_change:
             decision = report.decision
-            self._say(f"{name}: {decision.verb}: {decision.current} -> {decision.target}: {decision.reason}")
+            self._say(f"{name}: {decision.verb}: {decision.change_text}: {decision.reason}")
         for outcome in report.outcomes:
             if outcome.status == "failed":
                 self._say(f"{name}: a change failed after {outcome.after_seconds:.0f} s: {outcome.detail}")

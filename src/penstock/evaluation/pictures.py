@@ -234,7 +234,7 @@ class _Column:
         changes = [d for d in self._history.changes if d.operator == self._operator]
         for decision in changes:
             time = self._history.since_start(decision.at)
-            is_up = decision.verb == "scale up"
+            is_up = decision.verb in ("scale up", "restart larger")
             look: dict[str, Any] = {
                 "marker": "^" if is_up else "v",
                 "color": RED if is_up else GREEN,

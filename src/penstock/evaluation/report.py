@@ -136,7 +136,10 @@ def cards(history: RunHistory) -> list[Card]:
     if share is not None:
         result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
     ups = sum(d.verb == "scale up" for d in history.changes)
-    note = f"{ups} up, {len(history.changes) - ups} down; {len(history.decisions)} decisions in all"
+    restarts = sum(d.resize is not None for d in history.changes)
+    downs = len(history.changes) - ups - restarts
+    others = f", {restarts} by restart" if restarts else ""
+    note = f"{ups} up, {downs} down{others}; {len(history.decisions)} decisions in all"
     result.append(Card("Changes", str(len(history.changes)), note))
     if s.get("faults"):
         result.append(Card("Failed looks", str(s["faults"]), "cycles that could not reach an operator", "bad"))
@@ -160,7 +163,7 @@ def outcome_text(history: RunHistory, decision: Decision) -> str:
         return "no outcome recorded" if history.is_ended else "under way"
     after, why = format_seconds(outcome.after_seconds), f": {outcome.detail}" if outcome.detail else ""
     if outcome.status is OutcomeStatus.DONE:
-        return f"done after {after}"
+        return f"done after {after}{why}"
     word = "failed" if outcome.status is OutcomeStatus.FAILED else "replaced by a later decision"
     return f"{word} after {after}{why}"
 

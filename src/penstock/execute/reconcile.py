@@ -102,6 +102,13 @@ class Reconciler:
         action = Action(self._operator, now, self._planned, None)
         return action, self._ask(action, now)
 
+    def restarted(self, cores_per_executor: int, now: float) -> list[Outcome]:
+        """The operator was started anew with such executors: nothing that was asked for holds any more."""
+        outcomes = [self._end(OutcomeStatus.SUPERSEDED, now, "the operator was restarted")] if self._pending else []
+        self._cores_per_executor = cores_per_executor
+        self._planned = self._requested = self._observed = None
+        return outcomes
+
     def release(self) -> None:
         """Put everything back as it was."""
         self._planned = self._requested = self._pending = None

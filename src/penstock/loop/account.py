@@ -17,11 +17,16 @@ _DECISIONS_KEPT = 10_000
 
 @dataclass(slots=True)
 class OperatorAccount:
-    """Executor time and CPU share of one operator, integrated over what was observed."""
+    """Executor time and CPU share of one operator, integrated over what was observed.
+
+    Executors of another size count by their cores, in executors of the first size.
+    """
 
     executor_seconds: float = 0.0
     share_seconds: float = 0.0
     """Integral of executors x CPU share."""
+    weight: float = 1.0
+    """What an executor counts now: its cores over those of the first size."""
     observed_seconds: float = 0.0
     unobserved_seconds: float = 0.0
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=_DECISIONS_KEPT))
@@ -37,8 +42,8 @@ class OperatorAccount:
         if observed is None:
             self.unobserved_seconds += passed
         else:
-            self.executor_seconds += observed.executors * passed
-            self.share_seconds += observed.capacity * passed
+            self.executor_seconds += observed.executors * self.weight * passed
+            self.share_seconds += observed.capacity * self.weight * passed
             self.observed_seconds += passed
         if report.decision is not None and report.decision.is_change:
             self.decisions.append(report.decision)
@@ -94,7 +99,7 @@ class RunSummary:
     records_done: int | None
     executor_seconds: float
     capacity_seconds: float
-    """Integral of executors x CPU share: what was paid for."""
+    """Integral of executors x CPU share, in executors of the first size: what was paid for."""
     static_capacity_seconds: float
     """The same had every operator kept the top of its limits."""
     decisions: tuple[Decision, ...]
@@ -145,7 +150,8 @@ class RunSummary:
                 {"operator": d.operator, "at": d.at, "verb": d.verb, "policy": d.policy, "reason": d.reason,
                  "from": {"executors": d.current.executors, "cpu_share": d.current.cpu_share},
                  "to": {"executors": d.target.executors, "cpu_share": d.target.cpu_share},
-                 "amended_by": [f"{a.guard}: {a.reason}" for a in d.amended_by], "mode": str(d.mode)}
+                 "amended_by": [f"{a.guard}: {a.reason}" for a in d.amended_by], "mode": str(d.mode),
+                 "size": None if d.resize is None else str(d.resize.after)}
                 for d in self.decisions
             ],
             "faults": self.faults,

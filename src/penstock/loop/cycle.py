@@ -105,6 +105,11 @@ class Cycle:
         """The picture without a new look: what is known, marked stale once it is old."""
         return self.monitor.observe(now, self._reconciler.state)
 
+    def restarted(self, cores_per_executor: int, now: float) -> None:
+        """The operator was started anew with executors of another size: planning begins with what it has then."""
+        for outcome in self._reconciler.restarted(cores_per_executor, now):
+            self._store.add_outcome(outcome)
+
     def release(self) -> None:
         """Put everything back as it was."""
         if isinstance(self._policy, WatchingPolicy):

@@ -65,6 +65,8 @@ class ResizeProposal:
     size: int
     reason: str
     evidence: Mapping[str, float | int | str | None]
+    is_weighed: bool = True
+    """Whether a restart was called for and weighed against its pause, whatever came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class ResizePolicy:
 
     @staticmethod
     def _hold(request: ResizeRequest, why: str) -> ResizeProposal:
-        return ResizeProposal(request.size, why, _evidence(request))
+        return ResizeProposal(request.size, why, _evidence(request), is_weighed=False)
 
 
 def _evidence(request: ResizeRequest) -> dict[str, float | int | str | None]:

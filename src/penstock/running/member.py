@@ -138,7 +138,7 @@ class Member:
         self.account = OperatorAccount()
         self.last: CycleReport | None = None
         self.restarts = 0
-        """After deaths; those for another size are counted by who asked for them."""
+        """After deaths; those for another size are in `pauses`."""
         self.state = State.STARTING
         self._process = process
         self._back_off = back_off
@@ -148,6 +148,8 @@ class Member:
         self._died_of = ""
         self._next_job: OperatorJob | None = None
         self._last_job: OperatorJob | None = None
+        self.pauses: list[float] = []
+        """Of restarts for another size, in seconds."""
         self.exit_code: int | None = None
         """How the process ended that was told to end at a batch border."""
 
