@@ -16,7 +16,7 @@ from penstock.monitor import Monitor
 from penstock.paths import Path
 from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options, make_policy
-from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy
+from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings, PolicySettings
 
@@ -72,6 +72,7 @@ def make_cycle(
     actuator: Actuator,
     arrival_times: ArrivalTimes | None,
     store: KnowledgeStore,
+    record_latencies: RecordLatencies | None = None,
 ) -> Cycle:
     """Wire one operator's cycle."""
     return Cycle(
@@ -81,6 +82,7 @@ def make_cycle(
             arrival_times,
             window_seconds=settings.window_seconds,
             warm_up_seconds=settings.warm_up_seconds,
+            record_latencies=record_latencies,
         ),
         policy=policy,
         guards=guards_as_set(settings.guards),

@@ -14,6 +14,7 @@ from penstock.records import (
     Action,
     Allocation,
     Decision,
+    LatencySummary,
     Observation,
     Outcome,
     PlanRequest,
@@ -86,6 +87,30 @@ class SampledArrivalTimes(ArrivalTimes, Protocol):
     @property
     def is_exact(self) -> bool:
         """Whether every time given so far was that of its record."""
+        ...
+
+
+@runtime_checkable
+class TimedArrivalTimes(ArrivalTimes, Protocol):
+    """Arrival times that are known as records come, before any batch has told of them."""
+
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Those after `start` and up to `end`, in order; None where some of them cannot be told."""
+        ...
+
+
+class RecordLatencies(Protocol):
+    """The latency of an operator's records, measured where they come out, not by its batches.
+
+    Promises: an answer comes at once; None means that no record came out, never that its latency was zero.
+    """
+
+    def window(self, now: float) -> LatencySummary | None:
+        """Latency of the records that came out lately."""
+        ...
+
+    def whole(self) -> LatencySummary | None:
+        """Latency of all records that came out."""
         ...
 
 
@@ -267,6 +292,8 @@ __all__ = [
     "PathLatency",
     "PathPrediction",
     "Policy",
+    "RecordLatencies",
     "SampledArrivalTimes",
+    "TimedArrivalTimes",
     "WatchingPolicy",
 ]

@@ -6,28 +6,29 @@ own; the plan that comes back some seconds later is handed to the operators' cyc
 what they will be by then, along a straight line, and nothing is taken away. In between the backlog is watched
 (`plan.rescue`). As long as batches are too much alike to learn from, an operator is probed downwards, safely
 (`plan.probing`).
+
+For an operator in real-time mode records are a queue for CPU, one by one: its demand is learnt from CPU and arrivals
+(`known_operator.OneByOne`), arrivals are taken as they come, and measured latency stands where the backlog would.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
+from penstock.loop.known_operator import KnownOperator, OneByOne, Place, known_operator
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
-from penstock.monitor.steady import SteadyBatches
 from penstock.paths import Path, path_text, paths_through
-from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.plan.levels import Levels
 from penstock.plan.mead_options import MeadOptions
 from penstock.plan.probing import safe_step_down
-from penstock.ports import ArrivalTimes
-from penstock.records import Allocation, Decision, Limits, Objective, Observation, PlanRequest, Telemetry
+from penstock.ports import ArrivalTimes, TimedArrivalTimes
+from penstock.records import Allocation, Decision, Objective, Observation, PlanRequest, Quality, Telemetry
 
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
@@ -37,58 +38,14 @@ _IN_FORCE_SECONDS = 5.0
 """From a question to the plan in force: the analysis, and an executor that starts."""
 _MOST_GROWTH = 3.0
 """No rise is planned for beyond so many times what came: a straight line through a burst leads anywhere."""
-_HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
-"""Batches after which one counts half, and first ones that do not count: a JVM's first minutes are not its next."""
 _ENOUGH = 0.8
 """Utilisation up to which executors with all their CPU work a backlog off."""
+_STUCK = 0.95
+"""Utilisation at which a query from which nothing comes out lacks CPU."""
 _MORE = 1.1
 """Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
-_BATCHES_BETWEEN_PROBES = 5
-"""Batches that are looked at on one level before the next one down is tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An operator's place in the pipeline, and what it may have."""
-
-    name: str
-    limits: Limits
-    inputs: tuple[str, ...] = ()
-    """The operators it reads from; none: the source."""
-    trigger_seconds: float | None = None
-    cap: int | None = None
-
-
-@dataclass(slots=True)
-class _Known:
-    """What has been learnt of an operator."""
-
-    place: Place
-    learner: BatchDemandLearner
-    steady: SteadyBatches = field(default_factory=SteadyBatches)
-    rows: int = 0
-    backlog: int | None = None
-    demand: LearntDemand | None = None
-    why_not: str = "no batch was seen yet"
-    meant: Allocation | None = None
-    """What it was meant to have when it was last asked about."""
-    planned: Allocation | None = None
-    planned_because: str = ""
-    is_raised: bool = False
-    """Whether a backlog gave it more than was planned."""
-    handed_at: float = -math.inf
-    """When the question of the plan was asked that was last handed on."""
-
-    def watch(self, telemetry: Telemetry, observation: Observation) -> None:
-        self.backlog = observation.backlog_records
-        self.rows += sum(batch.rows for batch in telemetry.batches)
-        for batch, had in self.steady.take(telemetry.at, observation.cluster.observed, telemetry.batches):
-            self.learner.observe(batch.rows, batch.duration_seconds, had)
-        try:
-            self.demand = self.learner.learnt()
-        except NotReadyError as fault:
-            # What was once told apart stays known, though the batches since have all been alike.
-            self.why_not = str(fault)
+_TAP_SECONDS = 1.0
+"""How long ago arrivals must be to be taken as they come: who watches them is a little behind."""
 
 
 def bounds_of(objectives: Mapping[Path, Objective], policy: str) -> dict[Path, float]:
@@ -103,6 +60,9 @@ def bounds_of(objectives: Mapping[Path, Objective], policy: str) -> dict[Path, f
     if faults:
         raise ConfigurationError.of_all("objective", faults)
     return bounds
+
+
+__all__ = ["MeadOfOperator", "PipelineMead", "Place", "bounds_of"]
 
 
 class PipelineMead:
@@ -134,20 +94,15 @@ class PipelineMead:
         self._objectives = {path: objectives.get(path, Objective()) for path in paths}
         self._bounds = bounds_of(self._objectives, options.name)
         for place in places:
-            Levels.within(place.limits, options.costs)  # costs that do not fit are told before anything runs
+            Levels.within(
+                known_operator(place).limits, options.costs
+            )  # costs that do not fit are told before anything runs
         self.options = options
-        self._known = {
-            place.name: _Known(
-                place,
-                BatchDemandLearner(
-                    half_life_batches=_HALF_LIFE_BATCHES,
-                    skip_first=_WARM_UP_BATCHES,
-                    cap=place.cap,
-                    trigger_seconds=place.trigger_seconds,
-                ),
-            )
-            for place in places
-        }
+        self._known = {place.name: known_operator(place) for place in places}
+        self._source = next(place.name for place in places if not place.inputs)
+        """The operator whose arrivals are the pipeline's."""
+        self._taken_to: float | None = None
+        """Up to when arrivals were taken as they came."""
         self._windows = IatWindows(options.window, options.parts)
         self._beside: Beside[Question, Foreseen] = Beside(
             foresee, period_seconds=options.planner.every_seconds, worker=worker
@@ -170,8 +125,11 @@ class PipelineMead:
         """Learn from one look at an operator; start an analysis when one is due."""
         known = self._known[operator]
         known.watch(telemetry, observation)
-        if not known.place.inputs:
-            self._take_arrivals(telemetry, arrivals)
+        if operator == self._source:
+            if known.place.is_real_time and isinstance(arrivals, TimedArrivalTimes):
+                self._take_arrivals_as_they_come(telemetry.at - _TAP_SECONDS, arrivals)
+            else:
+                self._take_arrivals(telemetry, arrivals)
             self._watch_rate(telemetry.at, observation.arrival_rate_rows_per_second, observation.window_seconds)
         if operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all have been seen
@@ -203,11 +161,15 @@ class PipelineMead:
                 known.planned, known.planned_because = made.target, made.reason
             else:
                 decision = replace(decision, target=request.current, reason=overtaken)
-        planned = known.planned or request.current
-        why = self._rescued(request.operator)
+        why = self._late(request, known) if known.place.is_real_time else self._rescued(request.operator)
         if why is not None:
             known.is_raised = True
             return self._decision(request, known, self._raised(request, known), why)
+        planned = known.planned or request.current
+        lifted = known.lifted(planned, request.at)
+        if lifted != planned:
+            known.planned, known.planned_because = lifted, f"records were late at {planned} not long ago"
+            return self._decision(request, known, lifted, known.planned_because)
         if decision is not None:
             return decision
         if planned != request.current:
@@ -229,6 +191,15 @@ class PipelineMead:
                     self._windows.interrupt()
                 else:
                     self._windows.add_times(times)
+
+    def _take_arrivals_as_they_come(self, to: float, arrivals: TimedArrivalTimes) -> None:
+        if self._taken_to is not None and to > self._taken_to:
+            times = arrivals.between(self._taken_to, to)
+            if times is None:
+                self._windows.interrupt()
+            else:
+                self._windows.add_times(times)
+        self._taken_to = to if self._taken_to is None else max(to, self._taken_to)
 
     def _watch_rate(self, at: float, rate: float | None, window_seconds: float) -> None:
         self._arriving, self._rising, self._window_seconds = rate, None, window_seconds
@@ -272,26 +243,26 @@ class PipelineMead:
             operators=tuple(self._operator(known) for known in self._known.values()),
             objectives=self._objectives,
             current={name: self._base(known) for name, known in self._known.items()},
-            limits={name: known.place.limits for name, known in self._known.items()},
+            limits={name: known.limits for name, known in self._known.items()},
             options=self.options,
             warm=None if latest is None else latest.answer.estimate,
         )
 
-    def _operator(self, known: _Known) -> OperatorModel:
+    def _operator(self, known: KnownOperator) -> OperatorModel:
         place = known.place
         if known.demand is None:
             raise NotReadyError(f"the demand of {place.name} is not known yet: {known.why_not}")
         readers = [other.rows for other in self._known.values() if place.name in other.place.inputs]
         passed_on = max(readers, default=known.rows)
         selectivity = passed_on / known.rows if passed_on > 0 and known.rows > 0 else 1.0
-        return OperatorModel(place.name, known.demand.demand, place.inputs, selectivity)
+        return OperatorModel(place.name, known.demand, place.inputs, selectivity)
 
-    def _base(self, known: _Known) -> Allocation:
+    def _base(self, known: KnownOperator) -> Allocation:
         """What a plan starts from: what the operator is meant to have or, while a backlog has raised it, the last plan.
 
         Not always the last plan: one that a guard held back would be gone on from, and two levels be lost at once.
         """
-        base = known.planned if known.is_raised else known.meant or known.steady.allocation
+        base = known.planned if known.is_raised else known.meant or known.seen
         if base is None:
             raise NotReadyError(f"what {known.place.name} has is not known yet")
         return base
@@ -305,23 +276,44 @@ class PipelineMead:
         waiting: dict[str, float] = {}
         for name, known in self._known.items():
             has = known.planned or known.meant
-            if known.demand is None or known.backlog is None or has is None:
+            seconds = None if has is None else known.waiting_seconds(has)
+            if seconds is None:
                 return None
-            waiting[name] = known.backlog * known.demand.demand.per_record_seconds / has.capacity
+            waiting[name] = seconds
         return self.options.rescue.operators(self._bounds, waiting).get(operator)
 
-    def _raised(self, request: PlanRequest, known: _Known) -> Allocation:
+    def _late(self, request: PlanRequest, known: KnownOperator) -> str | None:
+        """Why an operator in real-time mode needs all its CPU now, by the latency measured; None: it does not."""
+        seen, rescue = request.observation, self.options.rescue
+        if rescue is None or seen.quality is not Quality.GOOD:
+            return None
+        measured = request.objective.measured(seen.latency)
+        if measured is None:
+            is_busy = seen.utilisation is not None and seen.utilisation >= _STUCK
+            return "no record comes out, and all CPU is used" if is_busy else None
+        bound = self._tightest(request.operator)
+        if measured <= rescue.bound_part * bound:
+            return None
+        if isinstance(known, OneByOne) and not known.is_raised:  # else the window tells of the level before
+            known.note_late(request.at, request.current)
+        late = f"{request.objective.statistic} is {measured:.3g} s"
+        return f"{late}, beyond {rescue.bound_part:.0%} of its bound of {bound:g} s"
+
+    def _raised(self, request: PlanRequest, known: KnownOperator) -> Allocation:
         """All the CPU of the executors there are; more executors, which take long to come, only where that is short.
 
         A larger share is in force at the next batch; a new executor was seen to hold the query up while it starts. But
         if the bound is broken already, what is believed to be enough is not.
         """
+        if known.place.is_real_time:
+            return known.limits.top
         full = Allocation(request.current.executors, request.limits.cpu_shares[-1])
         arriving = request.observation.arrival_rate_rows_per_second
         is_broken = request.objective.is_met_by(request.observation.latency) is False
-        if known.demand is None or arriving is None or is_broken:
+        each = known.per_record_seconds
+        if each is None or arriving is None or is_broken:
             return request.limits.top
-        is_enough = arriving * known.demand.demand.per_record_seconds / full.capacity < _ENOUGH
+        is_enough = arriving * each / full.capacity < _ENOUGH
         return full if is_enough else request.limits.top
 
     def _overtaken(self, decision: Decision, foreseen: Foreseen) -> str | None:
@@ -331,7 +323,7 @@ class PipelineMead:
             return None
         return f"no less now: planned for {foreseen.rate:.4g} arrivals a second, and {now:.4g} come"
 
-    def _probe(self, request: PlanRequest, known: _Known) -> Decision:
+    def _probe(self, request: PlanRequest, known: KnownOperator) -> Decision:
         """What can be decided without a plan: all there is for records that are late, one level less for batches alike.
 
         Batches of one size do not tell what a record costs; on another level they do.
@@ -342,14 +334,8 @@ class PipelineMead:
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
                 why = f"{late}, beyond {part:.0%} of its bound, and no plan yet"
-                return self._decision(request, known, request.limits.top, why)
-        is_unclear = known.demand is None and known.learner.has_enough_batches
-        if (
-            is_unclear
-            and known.steady.batches_since >= _BATCHES_BETWEEN_PROBES
-            and seen.batch_seconds is not None
-            and seen.utilisation is not None
-        ):
+                return self._decision(request, known, known.limits.top, why)
+        if known.is_worth_probing and seen.batch_seconds is not None and seen.utilisation is not None:
             bound = self._tightest(request.operator)
             below = safe_step_down(request.limits, request.current, seen.batch_seconds, seen.utilisation, bound)
             if below is not None:
@@ -361,20 +347,13 @@ class PipelineMead:
         """The least bound of the paths through an operator."""
         return min(bound for path, bound in self._bounds.items() if operator in path)
 
-    def _decision(self, request: PlanRequest, known: _Known, target: Allocation, reason: str) -> Decision:
+    def _decision(self, request: PlanRequest, known: KnownOperator, target: Allocation, reason: str) -> Decision:
         analysis = self._beside.latest
         evidence = {} if analysis is None else self._evidence(known, analysis.answer, analysis.age_seconds(request.at))
         return Decision(request.operator, request.at, self.options.name, request.current, target, reason, evidence)
 
-    def _evidence(self, known: _Known, foreseen: Foreseen, age: float) -> dict[str, float | int | str | None]:
-        demand = known.demand
-        return {
-            "plan_age_seconds": age,
-            "arrivals_per_second": foreseen.rate,
-            "backlog_records": known.backlog,
-            "fixed_seconds": None if demand is None else demand.demand.fixed_seconds,
-            "per_record_seconds": None if demand is None else demand.demand.per_record_seconds,
-        }
+    def _evidence(self, known: KnownOperator, foreseen: Foreseen, age: float) -> dict[str, float | int | str | None]:
+        return {"plan_age_seconds": age, "arrivals_per_second": foreseen.rate, **known.evidence()}
 
     def _note(self, report: AnalysisReport) -> str | None:
         if report.end is AnalysisEnd.NOT_READY:

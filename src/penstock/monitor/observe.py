@@ -8,7 +8,7 @@ from collections import deque
 from penstock.monitor.cpu import CpuWindow
 from penstock.monitor.latency import LatencyTracker
 from penstock.monitor.quality import QualityJudge
-from penstock.ports import ArrivalTimes
+from penstock.ports import ArrivalTimes, RecordLatencies
 from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, Telemetry
 
 
@@ -25,6 +25,10 @@ class Monitor:
         What rates, utilisation and latency are taken over.
     warm_up_seconds, stale_after_seconds
         See `QualityJudge`.
+    record_latencies
+        For a query in real-time mode: who measures its latency where records come out. A batch of such a query is as
+        long as it is set to be, whatever the load, and tells only at its end what was read: its time is not given, nor
+        the backlog, unless all that came is known to be done.
     """
 
     def __init__(
@@ -35,26 +39,29 @@ class Monitor:
         window_seconds: float = 15.0,
         warm_up_seconds: float = 15.0,
         stale_after_seconds: float = 10.0,
+        record_latencies: RecordLatencies | None = None,
     ) -> None:
         self.operator = operator
         self.arrival_times = arrival_times
         self._window_seconds = window_seconds
         self._latency = LatencyTracker(arrival_times, window_seconds)
         self._cpu = CpuWindow(window_seconds)
-        self._quality = QualityJudge(warm_up_seconds, stale_after_seconds)
+        self._records = record_latencies
+        self._quality = QualityJudge(warm_up_seconds, stale_after_seconds, is_real_time=record_latencies is not None)
         self._batches: deque[BatchProgress] = deque()
         self._records_done = 0
         self._faults: tuple[str, ...] = ()
 
     def ingest(self, telemetry: Telemetry) -> None:
         """Take what one look brought."""
-        self._quality.last_look = telemetry.at
+        self._quality.looked(telemetry.at)
         self._quality.is_running = telemetry.is_running
         self._faults = telemetry.faults
         self._cpu.add(telemetry)
         for batch in telemetry.batches:
             self._quality.saw_batch(batch)
-            self._latency.add(batch)
+            if self._records is None:
+                self._latency.add(batch)
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
 
@@ -63,10 +70,12 @@ class Monitor:
         while self._batches and self._batches[0].ended_at <= now - self._window_seconds:
             self._batches.popleft()
         use = self._cpu.use(now)
+        latency = self._latency.window(now) if self._records is None else self._records.window(now)
+        if self._records is not None and latency is not None:
+            self._quality.saw_record(now)
         quality, notes = self._quality.judge(now, has_utilisation=use is not None)
         arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(now)
-        backlog = None if arrived is None else max(0, arrived - self._records_done)
-        latency = self._latency.window(now)
+        backlog = self._backlog(arrived)
         arrival_rate = self._arrival_rate(now, arrived)
         last = self._quality.last_batch
         missing = [*self._faults, *notes]
@@ -75,8 +84,7 @@ class Monitor:
         if latency is None:
             missing.append(f"latency: no record was done in the last {self._window_seconds:.0f} s")
         if backlog is None:
-            why = "not known before the first batch" if last is None else "the source does not tell when records arrive"
-            missing.append(f"backlog: {why}")
+            missing.append(f"backlog: {self._why_no_backlog(arrived)}")
         return Observation(
             operator=self.operator,
             at=now,
@@ -89,7 +97,7 @@ class Monitor:
             utilisation=None if use is None else use.utilisation,
             cpu_used_cores=None if use is None else use.used_cores,
             cpu_throttled_fraction=None if use is None else use.throttled_fraction,
-            batch_seconds=_mean_duration(self._batches),
+            batch_seconds=_mean_duration(self._batches) if self._records is None else None,
             latency=latency,
             records_arrived=arrived,
             records_done=self._records_done if last is not None else None,
@@ -99,7 +107,20 @@ class Monitor:
 
     def latency_of_run(self) -> LatencySummary | None:
         """Latency over all records done so far."""
-        return self._latency.whole()
+        return self._latency.whole() if self._records is None else self._records.whole()
+
+    def _backlog(self, arrived: int | None) -> int | None:
+        if arrived is None:
+            return None
+        if self._records is None:
+            return max(0, arrived - self._records_done)
+        return 0 if self._quality.last_batch is not None and arrived <= self._records_done else None
+
+    def _why_no_backlog(self, arrived: int | None) -> str:
+        if self._records is not None and arrived is not None:
+            return "a real-time query tells what it has read at its checkpoints alone"
+        is_first = self._quality.last_batch is None
+        return "not known before the first batch" if is_first else "the source does not tell when records arrive"
 
     def _done_after(self, batch: BatchProgress) -> int:
         # Offsets count from the very first record, also after a restart; rows count only what this run took.
@@ -117,6 +138,8 @@ class Monitor:
 
     def _processed_rate(self, now: float) -> float | None:
         first_end = self._quality.first_batch_end
+        if self._records is not None:
+            return None  # a batch spans several windows
         if first_end is None or now - first_end < self._window_seconds or not self._batches:
             return None  # while a long batch runs, how fast it goes is not known
         return sum(b.rows for b in self._batches) / self._window_seconds

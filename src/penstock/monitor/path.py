@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
-from penstock.ports import ArrivalTimes, BatchLineage, FloatArray
+from penstock.ports import ArrivalTimes, BatchLineage, FloatArray, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, SourceProgress
 
 
@@ -28,6 +28,9 @@ class PathMonitor:
         For the first operator: when its source's records arrived.
     above, lineage
         For any other: the monitor of the operator above, and which of that one's batches a batch took.
+    measured
+        For an operator whose records tell their latency where they come out (real-time mode): who measures it there.
+        Its batches are not looked at, and nobody can read from it.
     batches_kept
         How many batches are remembered for the operators below.
     """
@@ -38,14 +41,16 @@ class PathMonitor:
         *,
         above: PathMonitor | None = None,
         lineage: BatchLineage | None = None,
+        measured: RecordLatencies | None = None,
         window_seconds: float = 15.0,
         batches_kept: int = 10_000,
     ) -> None:
-        if (arrivals is None) == (above is None) or (above is None) != (lineage is None):
-            raise ValueError("give either `arrivals`, or `above` and `lineage`")
+        if [arrivals, above, measured].count(None) != 2 or (above is None) != (lineage is None):
+            raise ValueError("give either `arrivals`, or `above` and `lineage`, or `measured`")
         self._arrivals = arrivals
         self._above = above
         self._lineage = lineage
+        self._measured = measured
         self._kept = batches_kept
         self._batches: OrderedDict[int, BatchProgress] = OrderedDict()
         self._ends: deque[tuple[float, int]] = deque(maxlen=batches_kept)
@@ -57,6 +62,8 @@ class PathMonitor:
 
     def add(self, batch: BatchProgress) -> None:
         """Take note of a finished batch."""
+        if self._measured is not None:
+            return
         self._batches[batch.batch_id] = batch
         self._ends.append((batch.ended_at, batch.batch_id))
         while len(self._batches) > self._kept:
@@ -119,17 +126,26 @@ class PathMonitor:
 
     def latency_of_run(self) -> LatencySummary | None:
         """Latency of all records that came to the end of this operator."""
+        if self._measured is not None:
+            return self._measured.whole()
         self._count_early()
         return self._latency.whole()
 
     def latency_with_waiting(self, arrivals: FloatArray, at: float) -> LatencySummary | None:
-        """Latency of the run with records that still wait, each with its wait so far: a lower bound, so not exact."""
+        """Latency of the run with records that still wait, each with its wait so far: a lower bound, so not exact.
+
+        Where latency is measured it is given as it is: which records still wait is known only once a checkpoint.
+        """
+        if self._measured is not None:
+            return self._measured.whole()
         self._latency.count(at, arrivals)
         self._latency.is_exact = False
         return self._latency.whole()
 
     def latency(self, now: float) -> LatencySummary | None:
         """Latency of those that came in the last window."""
+        if self._measured is not None:
+            return self._measured.window(now)
         return self._latency.window(now)
 
     def _of(self, source: SourceProgress) -> FloatArray | None:

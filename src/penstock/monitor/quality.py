@@ -26,13 +26,29 @@ class QualityJudge:
     last_batch: BatchProgress | None = None
     last_look: float | None = None
     is_running: bool = True
+    is_real_time: bool = False
+    """Whether records come out one by one, long before the first batch ends: the first record out begins the warm-up
+    then, after each time that the operator was not heard of, too."""
     _gap: str | None = None
+
+    def looked(self, at: float) -> None:
+        """Take note of a look."""
+        was_away = self.last_look is not None and at - self.last_look > self.stale_after_seconds
+        if self.is_real_time and was_away:
+            self.first_batch_end = None
+        self.last_look = at
+
+    def saw_record(self, at: float) -> None:
+        """Take note that records come out."""
+        if self.first_batch_end is None:
+            self.first_batch_end = at
 
     def saw_batch(self, batch: BatchProgress) -> None:
         """Take note of a finished batch; missing batch numbers are a gap."""
         last = self.last_batch
         if last is None or last.run_id != batch.run_id:
-            self.first_batch_end = batch.ended_at
+            if not self.is_real_time or self.first_batch_end is None:
+                self.first_batch_end = batch.ended_at
         elif batch.batch_id > last.batch_id + 1:
             self._gap = f"gap: batches {last.batch_id + 1} to {batch.batch_id - 1} were not reported"
         self.last_batch = batch
@@ -49,7 +65,8 @@ class QualityJudge:
             age = "never" if self.last_look is None else f"{now - self.last_look:.0f} s ago"
             return Quality.STALE, (*notes, f"stale: the operator was last heard of {age}")
         if self.first_batch_end is None:
-            return Quality.WARMING_UP, (*notes, "warming up: no batch has ended yet")
+            what = "no record has come out" if self.is_real_time else "no batch has ended"
+            return Quality.WARMING_UP, (*notes, f"warming up: {what} yet")
         if now < self.first_batch_end + self.warm_up_seconds:
             left = self.first_batch_end + self.warm_up_seconds - now
             return Quality.WARMING_UP, (*notes, f"warming up: {left:.0f} s left")

@@ -13,6 +13,7 @@ from penstock.loop.mead import bounds_of
 from penstock.plan.levels import Levels
 from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
 from penstock.running.operator import load_app
+from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.settings import (
     ArrivalsSettings,
     BrokerSettings,
@@ -104,6 +105,7 @@ def check_run(settings: RunSettings) -> None:
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
         if len(faults) == known:
             attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
+    attempt("", lambda: check_floor(settings, known_partitions(settings)))
     attempt("", SparkInstallation.find)
     attempt("", lambda: _check_memory(settings))
     if faults:

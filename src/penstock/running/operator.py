@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _SCHEMA_FILE = "schema.json"
 _UPSTREAM_PATIENCE_SECONDS = 180.0
+_REFUSAL_SECONDS = 6.0
+"""How long Spark takes at most, as seen, to refuse a real-time query that it has let start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class JobInput:
     """The folder of the operator it reads."""
     topic: TopicEnd | None = None
     """The topic it reads, which the operator above, or somebody outside, writes."""
+    partitions: int | None = None
+    """Of that topic."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the topic's reader."""
     unique: tuple[str, ...] = ()
@@ -90,6 +94,8 @@ class OperatorJob:
     options: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     trigger_seconds: float | None = None
+    checkpoint_seconds: float | None = None
+    """Between two checkpoints of a query in real-time mode; None: it runs in micro-batches."""
     lease_seconds: float = 5.0
 
     @property
@@ -133,12 +139,13 @@ def run_operator(job: OperatorJob) -> int:
     """Run the operator until it is told to stop or its query ends; gives the process's exit code."""
     from penstock.adaptors.kafka.failures import explain_failure
     from penstock.adaptors.spark.agent import OperatorAgent
+    from penstock.adaptors.spark.real_time import explain_refusal
 
     spark = _session(job)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        query = _start(spark, job)
+        query = _start(spark, job) if job.checkpoint_seconds is None else _start_real_time(spark, job)
         hold = hold_query(query, job.name, job.limits, job.mode)
         try:
             agent = OperatorAgent(
@@ -162,6 +169,8 @@ def run_operator(job: OperatorJob) -> int:
         query.stop()
         if failure is not None:
             _LOG.error("the query failed: %s", failure)
+            if job.checkpoint_seconds is not None and (why := explain_refusal(str(failure))) is not None:
+                _LOG.error("%s", why)
             if job.reads.topic is not None and (why := explain_failure(str(failure))) is not None:
                 _LOG.error("%s", why)
         return 0 if failure is None else 1
@@ -189,6 +198,53 @@ def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
     if job.trigger_seconds is not None:
         writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
     return writer.start()
+
+
+def _start_real_time(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
+    """Start the query in real-time mode; what Spark refuses, now or in its first seconds, is told in one line."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame
+
+    from penstock.adaptors.kafka.operator_stream import write_topic
+    from penstock.adaptors.spark.real_time import explain_refusal
+
+    result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
+    if not isinstance(result, DataFrame) or job.writes.topic is None:
+        raise ConfigurationError(
+            f"app: {job.app} gives a {type(result).__name__}; in real-time mode it must give the DataFrame that is "
+            "written to the operator's topic",
+            field="app",
+        )
+    _check_floor(result, job)
+    _publish_schema(result, Path(job.folder))
+    writer = write_topic(result, job.writes.topic.connection(), job.writes.topic.topic, with_arrival=True)
+    writer = writer.queryName(job.name).option("checkpointLocation", job.checkpoint_folder).outputMode("update")
+    failure: PySparkException | None
+    try:
+        query: StreamingQuery = writer.trigger(realTime=f"{job.checkpoint_seconds:g} seconds").start()  # type: ignore[call-overload]
+        until = time.monotonic() + _REFUSAL_SECONDS
+        while query.isActive and time.monotonic() < until:
+            time.sleep(0.2)
+        failure = None if query.isActive else query.exception()
+    except PySparkException as fault:
+        failure = fault
+    if failure is not None:
+        why = explain_refusal(str(failure))
+        if why is None:
+            raise failure
+        raise ConfigurationError(f"trigger: {why}", field="trigger") from failure
+    return query
+
+
+def _check_floor(result: DataFrame, job: OperatorJob) -> None:
+    """Refuse a query whose fewest executors have fewer cores than its partitions, shuffles counted in."""
+    from penstock.adaptors.spark.real_time import check_real_time, shuffles_in_plan
+
+    jvm: Any = result.sparkSession._jvm
+    # What `explain` prints: the plan of a stream is known before it starts.
+    shuffles = shuffles_in_plan(jvm.PythonSQLUtils.explainString(result._jdf.queryExecution(), "simple"))
+    cores = int(job.spark.get("spark.executor.cores", "1"))
+    check_real_time(job.name, job.limits, cores, job.reads.partitions or 1, shuffles)
 
 
 def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:

@@ -215,9 +215,12 @@ class _Run:
             options=operator.options,
             spark={
                 "spark.sql.warehouse.dir": str(own / "warehouse"),
-                **spark_configuration(operator, self._streams.spark, is_local=is_local),
+                **spark_configuration(
+                    operator, self._streams.spark, is_local=is_local, source_partitions=reads.partitions
+                ),
             },
-            trigger_seconds=operator.trigger,
+            trigger_seconds=operator.trigger_seconds,
+            checkpoint_seconds=operator.checkpoint_seconds,
         )
         warden = self._warden if self._cluster is not None else None
         member = Member(
@@ -246,8 +249,10 @@ class _Run:
                 name,
                 self._limits(member),
                 () if member.settings.input == ARRIVALS else (member.settings.input,),
-                member.settings.trigger,
+                member.settings.trigger_seconds,
                 member.settings.cap,
+                is_real_time=member.settings.is_real_time,
+                tasks=member.job.reads.partitions,
             )
             for name, member in self._members.items()
         ]
@@ -274,6 +279,7 @@ class _Run:
             actuator=member.remote,
             arrival_times=member.flow.arrivals,
             store=self._store,
+            record_latencies=member.flow.latencies,
         )
 
     # --- running ---
@@ -345,7 +351,9 @@ class _Run:
             self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
             return
         if self._drain_deadline is None:
-            self._drain_deadline = now + self._settings.drain
+            # What a real-time query has done is known only at its checkpoints.
+            checkpoints = [o.checkpoint_seconds or 0.0 for o in self._settings.operators]
+            self._drain_deadline = now + self._settings.drain + max(checkpoints)
         if self._all_done():
             self._runner.stop()
         elif now >= self._drain_deadline:

@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from penstock.settings import OperatorSettings
 
 
-def spark_configuration(operator: OperatorSettings, streams: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
-    """What an operator needs so that it can be sized alone, and what its streams need; the user's own wins."""
+def spark_configuration(
+    operator: OperatorSettings, streams: Mapping[str, str], *, is_local: bool, source_partitions: int | None = None
+) -> dict[str, str]:
+    """What an operator needs so that it can be sized alone, and what its streams need; the user's own wins.
+
+    In real-time mode tasks of a shuffle run beside those that read the `source_partitions`: it gets the cores they
+    leave free.
+    """
     most = operator.executors[1]
+    shuffles = max(2, most * operator.executor_cores)
+    if operator.is_real_time:
+        shuffles = max(1, operator.executors[0] * operator.executor_cores - (source_partitions or 0))
     configuration = {
         "spark.executor.cores": str(operator.executor_cores),
         "spark.executor.memory": operator.executor_memory,
@@ -27,7 +36,7 @@ def spark_configuration(operator: OperatorSettings, streams: Mapping[str, str], 
         "spark.storage.decommission.rddBlocks.enabled": "true",
         # Spark looks every 30 s whether a leaving executor's blocks have moved; seen to make drains 3x shorter.
         "spark.storage.decommission.replicationReattemptInterval": "2s",
-        "spark.sql.shuffle.partitions": str(max(2, most * operator.executor_cores)),
+        "spark.sql.shuffle.partitions": str(shuffles),
     }
     if is_local:
         configuration |= {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.monitor.path import PathMonitor
-from penstock.ports import ArrivalTimes, FloatArray
+from penstock.ports import ArrivalTimes, FloatArray, RecordLatencies
 from penstock.running.operator import JobInput, JobOutput
 from penstock.settings import ARRIVALS, OperatorSettings, RunSettings
 
@@ -23,6 +23,8 @@ class Flow:
 
     arrivals: ArrivalTimes
     path: PathMonitor
+    latencies: RecordLatencies | None = None
+    """The latency of its records as its output tells it; None: its batches do."""
 
 
 class Load(Protocol):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,16 @@ from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes, FloatArray
 from penstock.running.operator import JobInput, JobOutput, TopicEnd
 from penstock.running.producer import ProducerJob, ProducerProcess
+from penstock.running.real_time_floor import check_floor
 from penstock.running.streams import Flow, Load, ReplayLoad
 from penstock.settings import ARRIVALS, BrokerSettings, OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.arrival_times import KafkaArrivals
     from penstock.adaptors.kafka.broker import KafkaBroker
+    from penstock.adaptors.kafka.record_latency import RecordLatency
     from penstock.adaptors.kafka.tap import TopicTap
+    from penstock.adaptors.kafka.topics import Topic
     from penstock.adaptors.process.children import Warden
 
 
@@ -102,6 +105,9 @@ class TopicStreams:
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
         self._fault: str | None = None
+        self._partitions: dict[str, int] = {}
+        """Of each topic, by who writes to it."""
+        self._latencies: dict[str, RecordLatency] = {}
         self.spark: Mapping[str, str] = {}
         self.load: Load
         if settings.arrivals.topic is None:
@@ -130,14 +136,20 @@ class TopicStreams:
         else:
             self._connection = connection_of(self._wanted)
         outside = self._settings.arrivals.topic
-        if outside is not None:
-            Topics(self._connection).check([outside])
+        found = [] if outside is None else Topics(self._connection).check([outside])
         names = [self._topic(operator.name) for operator in self._settings.operators]
         if outside is None:
             names.insert(0, self._topic(ARRIVALS))
         hours = self._wanted.retention / 3600.0
-        there = ensure_topics(self._connection, names, self._wanted.partitions, retention_hours=hours)
+        there = ensure_topics(
+            self._connection,
+            names,
+            self._wanted.partitions,
+            retention_hours=hours,
+            stamped_by_broker=[self._topic(o.name) for o in self._settings.operators if o.is_real_time],
+        )
         self._made = there.made if not self._resume else tuple(names)
+        self._learn_partitions([*there.topics, *found])
         if not self._resume:
             held = {name: count for name, count in records_in(self._connection, names).items() if count}
             if held:
@@ -166,6 +178,9 @@ class TopicStreams:
                 self._broker.start()
             except ClusterError as fault:
                 faults.append(f"the Kafka broker cannot be started: {fault}")
+        for name, latency in self._latencies.items():
+            if latency.fault is not None:
+                faults.append(f"the latency of {name} cannot be measured: {latency.fault}")
         for topic, tap in self._taps.items():
             if tap.fault is not None:
                 faults.append(f"topic {topic} cannot be read, so nothing is decided: {tap.fault}")
@@ -181,6 +196,8 @@ class TopicStreams:
             self._producer.stop()
         for tap in self._taps.values():
             tap.close()
+        for latency in self._latencies.values():
+            latency.close()
         if self._broker is not None:
             self._broker.stop()
         elif self._connection is not None and self._made:
@@ -198,6 +215,7 @@ class TopicStreams:
         reads = JobInput(
             above=above,
             topic=self._end(self._topic(operator.input)),
+            partitions=self._partitions.get(operator.input),
             options=operator.input_options,
             unique=operator.unique,
             unique_within_seconds=operator.unique_within,
@@ -209,7 +227,10 @@ class TopicStreams:
         from penstock.adaptors.kafka.topic_lineage import TopicLineage
 
         arrivals, window = self._arrivals(operator.input), self._settings.window
-        if operator.input == ARRIVALS:
+        if operator.is_real_time:
+            latencies = self._record_latency(operator.name)
+            flow = Flow(arrivals, PathMonitor(measured=latencies), latencies)
+        elif operator.input == ARRIVALS:
             flow = Flow(arrivals, PathMonitor(arrivals, window_seconds=window))
         else:
             above = self._paths[operator.input]
@@ -217,6 +238,22 @@ class TopicStreams:
             flow = Flow(lineage, PathMonitor(above=above, lineage=lineage, window_seconds=window))
         self._paths[operator.name] = flow.path
         return flow
+
+    def _record_latency(self, operator: str) -> RecordLatency:
+        from penstock.adaptors.kafka.record_latency import RecordLatency
+        from penstock.monitor.latency import LatencyTracker
+
+        assert self._connection is not None  # started
+        counted = LatencyTracker(None, self._settings.window)
+        self._latencies[operator] = RecordLatency(self._connection, self._topic(operator), counted).start()
+        return self._latencies[operator]
+
+    def _learn_partitions(self, topics: Iterable[Topic]) -> None:
+        """Remember how many partitions topics have, and see that real-time operators have cores for them."""
+        of_topic = {topic.name: topic.partitions for topic in topics}
+        writers = [ARRIVALS, *(operator.name for operator in self._settings.operators)]
+        self._partitions = {writer: of_topic[self._topic(writer)] for writer in writers}
+        check_floor(self._settings, self._partitions)
 
     def _arrivals(self, writer: str) -> KafkaArrivals:
         from penstock.adaptors.kafka.arrival_times import KafkaArrivals

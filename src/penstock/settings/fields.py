@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from penstock.errors import ConfigurationError
 from penstock.records import Limits
+from penstock.settings.real_time import REALTIME, is_realtime
 from penstock.units import parse_bytes, parse_seconds
 
 _NAME = re.compile(r"^[a-z][a-z0-9_-]{0,39}\Z")
@@ -68,7 +69,17 @@ def said_of(field: str, check: Callable[[], object]) -> None:
         raise ValueError(str(fault).removeprefix(f"{field}: ")) from None
 
 
+def _trigger(value: Any) -> float | str:
+    if is_realtime(value):
+        return REALTIME
+    try:
+        return parse_seconds(value)
+    except ConfigurationError:
+        raise ValueError('write an interval such as "2s", or realtime') from None
+
+
 Seconds = Annotated[float, BeforeValidator(parse_seconds)]
+Trigger = Annotated[float | str, BeforeValidator(_trigger)]
 Name = Annotated[str, AfterValidator(_name)]
 TopicName = Annotated[str, AfterValidator(_topic)]
 AppPath = Annotated[str, AfterValidator(_app)]

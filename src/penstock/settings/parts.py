@@ -21,13 +21,18 @@ from penstock.settings.fields import (
     Size,
     TextOptions,
     TopicName,
+    Trigger,
 )
+from penstock.settings.real_time import REALTIME
 
 ARRIVALS = "arrivals"
 """What operators call the pipeline's source."""
 
 WITH_SECRETS = {"secrets": True}
 """The context of a dump that is read again, not told."""
+
+CHECKPOINT_SECONDS = 60.0
+"""Between two checkpoints of a real-time query, where nothing is said."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET = re.compile("password|jaas|secret|token|keystore.key", re.IGNORECASE)
@@ -146,8 +151,16 @@ class OperatorSettings(Part):
     executor_cores: int = Field(default=1, ge=1, le=64, description="cores of an executor")
     executor_memory: Size = Field(default="1g", description="heap of an executor")
     driver_memory: Size = Field(default="1g", description="heap of the driver")
-    trigger: Seconds | None = Field(
-        default=None, description="trigger interval; default: next batch as soon as the last ended"
+    trigger: Trigger | None = Field(
+        default=None,
+        description="trigger interval; default: next batch as soon as the last ended. `realtime`: records go through "
+        "one by one, in Spark's real-time mode",
+    )
+    checkpoint_every: Seconds | None = Field(
+        default=None,
+        ge=5.0,
+        description="with `trigger: realtime`: how often progress is kept, at least 5s, 60s if not said; what was "
+        "written since is written again after a restart",
     )
     input_options: TextOptions = Field(
         default_factory=dict, description="of the reader of a topic, such as `maxOffsetsPerTrigger`, `startingOffsets`"
@@ -159,6 +172,23 @@ class OperatorSettings(Part):
     )
     unique_within: Seconds = Field(default=600.0, gt=0, description="how long records are remembered for `unique`")
     spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether its records go through one by one."""
+        return self.trigger == REALTIME
+
+    @property
+    def trigger_seconds(self) -> float | None:
+        """The trigger interval; None: there is none."""
+        return None if self.trigger is None or self.trigger == REALTIME else float(self.trigger)
+
+    @property
+    def checkpoint_seconds(self) -> float | None:
+        """How often a real-time query keeps its progress; None for any other."""
+        if not self.is_real_time:
+            return None
+        return CHECKPOINT_SECONDS if self.checkpoint_every is None else self.checkpoint_every
 
     @property
     def cap(self) -> int | None:

@@ -27,6 +27,7 @@ from penstock.settings.parts import (
     PolicySettings,
     RestartSettings,
 )
+from penstock.settings.real_time import real_time_faults
 
 MEAD_SHARES = (0.40, 0.55, 0.70, 0.85, 1.0)
 """The CPU levels of the MEAD paper (Sec. VII)."""
@@ -97,7 +98,7 @@ class RunSettings(Part):
 
 def parse_settings(data: object, where: str = "settings") -> RunSettings:
     """Settings out of plain data; a wrong one raises ConfigurationError with every mistake."""
-    faults = _faults_between_operators(data)
+    faults = [*_faults_between_operators(data), *real_time_faults(data)]
     try:
         settings = RunSettings.model_validate(data)
     except ValidationError as fault:

@@ -24,6 +24,8 @@ from penstock.errors import ConfigurationError
         ("counter", {"output": "out"}),
         ("matcher", {"output": "out", "pattern_count": "40"}),
         ("log_analysis", {"output": "out", "format": "combined", "pattern_count": "1"}),
+        ("match_lines", {}),
+        ("match_lines", {"output": "out", "format": "hdfs", "pattern_count": "3"}),
     ],
 )
 def test_good_options_pass(operator: str, options: dict[str, str]) -> None:

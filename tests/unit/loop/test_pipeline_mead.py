@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
+from penstock.loop.known_operator import InBatches
 from penstock.loop.mead import PipelineMead, Place
 from penstock.plan.mead_options import mead_options
 from penstock.ports import FloatArray, WatchingPolicy
@@ -266,14 +267,15 @@ def test_batches_during_a_change_are_not_learnt_from() -> None:
         telemetry, seen = query.look()
         policy.watch("log", telemetry, seen, query.arrivals)
     known = policy._known["log"]
-    assert known.demand is not None
-    before = known.demand.batches
+    assert isinstance(known, InBatches)
+    assert known._learnt is not None
+    before = known._learnt.batches
     telemetry, _ = query.look()
     late = Observation("log", query.at, 15.0, Quality.GOOD, ClusterState(None, None, Allocation(1, 0.4)))
     policy.watch("log", telemetry, late, query.arrivals)
     policy.close()
-    assert known.demand is not None
-    assert known.demand.batches == pytest.approx(before)
+    assert known._learnt is not None
+    assert known._learnt.batches == pytest.approx(before)
 
 
 def test_a_failed_plan_is_told_and_the_loop_goes_on() -> None:

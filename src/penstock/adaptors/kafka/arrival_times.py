@@ -66,6 +66,21 @@ class KafkaArrivals:
         counts = [self._tap.count_by(partition, at, self._wait_seconds) for partition in self._tap.partitions]
         return None if None in counts else sum(count for count in counts if count is not None)
 
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Arrival times after `start` and up to `end`, in order; None where the broker is away or they are gone."""
+        parts = []
+        for partition in self._tap.partitions:
+            low, high = (self._tap.count_by(partition, at, self._wait_seconds) for at in (start, end))
+            if low is None or high is None:
+                return None
+            if low < high:
+                found = self._tap.between(partition, low, high, self._wait_seconds)
+                if found is None:
+                    return None
+                self.is_exact = self.is_exact and found.is_exact
+                parts.append(found.seconds)
+        return np.sort(np.concatenate(parts)) if parts else np.empty(0)
+
     def done_index(self, source: SourceProgress) -> int | None:
         """How many records are done when this batch is; None where the offsets are not of the tap's topics."""
         end = self._offsets(source.end_offset)

@@ -36,8 +36,8 @@ _READ = {
 _SHOWN_CHARACTERS = 200
 
 
-def to_json_value(frame: DataFrame) -> DataFrame:
-    """Give the frame as one column `value`: each row as a JSON object, its nulls written out.
+def to_json_value(frame: DataFrame, *more: Column) -> DataFrame:
+    """Give the frame as one column `value`: each row as a JSON object, its nulls written out; and `more` beside it.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def to_json_value(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
     check_columns(frame.schema)
-    return frame.select(F.to_json(F.struct("*"), _WRITE).alias("value"))
+    return frame.select(F.to_json(F.struct("*"), _WRITE).alias("value"), *more)
 
 
 def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame:

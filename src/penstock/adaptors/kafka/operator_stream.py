@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.json_records import from_json_value, to_json_value
+from penstock.adaptors.kafka.record_rows import arrival_headers
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import ConfigurationError
 
@@ -77,22 +78,43 @@ def read_topic(
     return _without_copies(frame, topic, unique, unique_within_seconds) if unique else frame
 
 
-def write_topic(frame: DataFrame, connection: KafkaConnection, topic: str) -> DataStreamWriter:
+def write_topic(
+    frame: DataFrame, connection: KafkaConnection, topic: str, *, with_arrival: bool = False
+) -> DataStreamWriter:
     """Write a stream to a topic, each row as a JSON object that `read_topic` gives back under the frame's schema.
 
     Query name, checkpoint, trigger and output mode are the caller's to add. Records have no key and bear the time at
     which they were sent, within the batch that sent them.
 
+    Parameters
+    ----------
+    with_arrival
+        Whether each record carries its column `arrival` in a header too, from which `RecordLatency` tells its latency.
+
     Raises
     ------
     ConfigurationError
-        The topic is missing, the broker refuses the credentials, or a column cannot be brought back from JSON.
+        The topic is missing, the broker refuses the credentials, a column cannot be brought back from JSON, or there is
+        no timestamp `arrival` where one is wanted.
     ClusterError
         No broker answers; retryable.
     """
-    rows = to_json_value(frame)
+    if with_arrival:
+        _check_arrival(frame)
+    rows = to_json_value(frame, *([arrival_headers()] if with_arrival else []))
     Topics(connection).check([topic])
     return rows.writeStream.format("kafka").options(**connection.spark_options()).option("topic", topic)
+
+
+def _check_arrival(frame: DataFrame) -> None:
+    kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+    if kinds.get("arrival") != "timestamp":
+        has = f"its column arrival is a {kinds['arrival']}" if "arrival" in kinds else f"it has {', '.join(kinds)}"
+        raise ConfigurationError(
+            f"app: its result needs a timestamp `arrival`, from which the latency is told, and {has}; pass the "
+            "input's column arrival on (the last one of a group: max(arrival) as arrival)",
+            field="app",
+        )
 
 
 def _records(raw: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
@@ -27,7 +27,12 @@ class EnsuredTopics:
 
 
 def ensure_topics(
-    connection: KafkaConnection, names: Iterable[str], partitions: int, *, retention_hours: float = 24.0
+    connection: KafkaConnection,
+    names: Iterable[str],
+    partitions: int,
+    *,
+    retention_hours: float = 24.0,
+    stamped_by_broker: Collection[str] = (),
 ) -> EnsuredTopics:
     """Make the topics that are missing.
 
@@ -40,6 +45,8 @@ def ensure_topics(
         Of a topic that is made: as many tasks read it.
     retention_hours
         How long a topic that is made keeps its records: longer than an operator may be away.
+    stamped_by_broker
+        Those whose records, if the topic is made, get the time at which the broker took them.
 
     Raises
     ------
@@ -59,14 +66,15 @@ def ensure_topics(
     _refuse_compacted(connection, [name for name in wanted if name in there])
     settings = {
         "cleanup.policy": "delete",
-        "message.timestamp.type": "CreateTime",
         "retention.ms": str(round(retention_hours * 3_600_000)),
         "retention.bytes": "-1",
     }
     made = []
     for name in wanted:
         if name not in there:
-            topics.create(name, partitions=partitions, replicas=_BROKERS_CHOICE, settings=settings)
+            stamp = "LogAppendTime" if name in stamped_by_broker else "CreateTime"
+            own = {**settings, "message.timestamp.type": stamp}
+            topics.create(name, partitions=partitions, replicas=_BROKERS_CHOICE, settings=own)
             made.append(name)
         elif there[name].partitions != partitions:
             _LOG.info("topic %s keeps its %d partitions", name, there[name].partitions)

@@ -23,6 +23,8 @@ LEAST_INTERVAL_SECONDS = 5.0
 DEFAULT_INTERVAL_SECONDS = 60.0
 """A batch's length where nothing is said: short of Spark's 5 minutes, for a restart repeats up to a batch's records."""
 
+_EXCHANGE = re.compile(r"(?<![A-Za-z])Exchange (SinglePartition|\w+partitioning\(.*)", re.IGNORECASE)
+_COUNT = re.compile(r"(\d+)\), [A-Z_]+")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]\s*(.*)", re.DOTALL)
 _SUBJECT = re.compile(r"The (operator|sink)\(s\): (.+?) (?:is|are) not in the")
 _SLOTS = re.compile(r"needs (\d+) concurrent task slots .* but only (\d+) are")
@@ -106,6 +108,25 @@ def check_real_time(
     if faults:
         raise ConfigurationError.of_all(f"operators.{operator}", faults)
     return floor
+
+
+def shuffles_in_plan(plan: str) -> tuple[int, ...]:
+    """How many partitions each shuffle of a query has, by the text of its physical plan as Spark explains it.
+
+    Examples
+    --------
+    >>> shuffles_in_plan("+- Exchange hashpartitioning(pattern#7, 2), ENSURE_REQUIREMENTS, [plan_id=9]")
+    (2,)
+    >>> shuffles_in_plan("+- BroadcastExchange HashedRelationBroadcastMode(List(input[0, int, false]))")
+    ()
+    """
+    found: list[int] = []
+    for text in _EXCHANGE.findall(plan):
+        if text.startswith("SinglePartition"):
+            found.append(1)
+        elif counts := _COUNT.findall(text):  # one that is written in another way is counted by Spark at the start
+            found.append(int(counts[-1]))
+    return tuple(found)
 
 
 def explain_refusal(message: str) -> str | None:

@@ -16,14 +16,14 @@ the operator's option ``format`` then names the file's format).
 """
 
 from penstock.apps.log_analysis.counts import Counts, read_counts
-from penstock.apps.log_analysis.matches import MATCHES_SCHEMA, check_match_options, match_lines
+from penstock.apps.log_analysis.matches import check_match_options, match_lines
 from penstock.apps.log_analysis.operators import (
     counter,
     log_analysis,
     matcher,
     parser,
 )
-from penstock.apps.log_analysis.options import check_options, stream_schema
+from penstock.apps.log_analysis.options import MATCHES_SCHEMA, check_options, stream_schema
 
 __all__ = [
     "MATCHES_SCHEMA",

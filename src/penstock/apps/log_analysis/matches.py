@@ -11,17 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.log_analysis.options import Options, chosen_format, chosen_patterns
+from penstock.apps.log_analysis.options import Options, check_options, chosen_format, chosen_patterns
 from penstock.apps.log_analysis.patterns import check_in_java
-from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-MATCHES_SCHEMA = "index BIGINT, arrival TIMESTAMP, pattern STRING"
-"""What `match_lines` gives (DDL)."""
-
-_OPTIONS = ("format", "patterns", "pattern_count", "output")
 
 
 def match_lines(stream: DataFrame, options: Options) -> DataFrame:
@@ -66,11 +60,4 @@ def check_match_options(options: Options) -> None:
     ConfigurationError
         With every mistake: unknown option, unknown format, a pattern that does not compile.
     """
-    faults = [f"{name}: unknown option; known: {', '.join(_OPTIONS)}" for name in options if name not in _OPTIONS]
-    for check in (chosen_format, chosen_patterns):
-        try:
-            check(options)
-        except ConfigurationError as fault:
-            faults.append(str(fault))
-    if faults:
-        raise ConfigurationError.of_all("options of match_lines", faults)
+    check_options("match_lines", options)

@@ -14,18 +14,24 @@ from penstock.errors import ConfigurationError
 Options: TypeAlias = Mapping[str, str]
 
 PARSED_SCHEMA = "index BIGINT, arrival TIMESTAMP, timestamp TIMESTAMP, level STRING, component STRING, message STRING"
+MATCHES_SCHEMA = "index BIGINT, arrival TIMESTAMP, pattern STRING"
+"""What `match_lines` gives (DDL)."""
 _SCHEMAS = {
     "parser": PARSED_SCHEMA,
     "counter": COUNTS_SCHEMA,
     "matcher": COUNTS_SCHEMA,
     "log_analysis": COUNTS_SCHEMA,
+    "match_lines": MATCHES_SCHEMA,
 }
 _OPTIONS = {
     "parser": ("format", "output"),
     "counter": ("output",),
     "matcher": ("patterns", "pattern_count", "output"),
     "log_analysis": ("format", "patterns", "pattern_count", "output"),
+    "match_lines": ("format", "patterns", "pattern_count", "output"),
 }
+_WRITTEN_BY_THE_RUN = ("parser", "match_lines")
+"""What these give is written by whoever runs them, so they need no folder."""
 MOST_PATTERNS = 1000
 
 
@@ -55,7 +61,7 @@ def check_options(operator: str, options: Options) -> None:
     stream_schema(operator)
     known = _OPTIONS[operator]
     faults = [f"{name}: unknown option; known: {', '.join(known)}" for name in options if name not in known]
-    if operator != "parser" and not options.get("output"):  # what the parser emits is written by whoever runs it
+    if operator not in _WRITTEN_BY_THE_RUN and not options.get("output"):
         faults.append("output: missing; give the folder counts.json is written to")
     for name, check in (("format", chosen_format), ("patterns", _pattern_set), ("pattern_count", chosen_patterns)):
         if name in known and name in options:

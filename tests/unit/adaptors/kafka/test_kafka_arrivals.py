@@ -11,6 +11,7 @@ from penstock.adaptors.kafka.offsets import Partition
 from penstock.adaptors.kafka.record_times import RangeTimes, RecordTimes
 from penstock.adaptors.kafka.tap import TopicTap
 from penstock.errors import MetricSourceError
+from penstock.ports import TimedArrivalTimes
 from penstock.records import SourceProgress
 
 
@@ -121,6 +122,16 @@ def test_a_broker_that_is_away_makes_counts_unknown() -> None:
     tap.is_away = True
     assert arrivals.arrived_by(3.5) is None
     assert arrivals.of(progress(None, {"0": 3, "1": 2}, rows=5)) is None
+
+
+def test_arrivals_are_known_as_they_come() -> None:
+    """Between two instants, over all partitions and in order; none is told twice, and away is not none."""
+    tap, arrivals = played()
+    assert isinstance(arrivals, TimedArrivalTimes)
+    told = [arrivals.between(*span) for span in ((0.0, 2.0), (2.0, 4.5), (4.5, 5.0), (5.0, 9.0))]
+    assert [None if times is None else times.tolist() for times in told] == [[1.0, 2.0], [3.0, 4.0], [5.0], []]
+    tap.is_away = True
+    assert arrivals.between(0.0, 2.0) is None
 
 
 def test_sampled_answers_say_so() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adaptors.spark.real_time import check_real_time, cores_needed, explain_refusal, least_executors
+from penstock.adaptors.spark.real_time import (
+    check_real_time,
+    cores_needed,
+    explain_refusal,
+    least_executors,
+    shuffles_in_plan,
+)
 from penstock.errors import ConfigurationError
 from penstock.records import Limits
 
@@ -126,3 +132,24 @@ def test_refusals_are_told_in_one_line_with_what_to_do(message: str, told: str) 
 def test_other_failures_are_left_to_others(message: str) -> None:
     """What is no refusal of real-time mode is not explained as one."""
     assert explain_refusal(message) is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "partitions"),
+    [
+        ("*(1) Project [value#2]\n+- *(1) Filter isnotnull(value#2)", ()),
+        ("+- Exchange hashpartitioning(cast(a#1 as decimal(10,2)), b#2, 5), ENSURE_REQUIREMENTS, [plan_id=9]", (5,)),
+        ("+- Exchange SinglePartition, ENSURE_REQUIREMENTS, [plan_id=9]", (1,)),
+        ("Exchange RoundRobinPartitioning(3), REPARTITION_BY_NUM, [plan_id=5]", (3,)),
+        ("Exchange rangepartitioning(a#1 ASC NULLS FIRST, 7), REPARTITION_BY_NUM, [plan_id=3]", (7,)),
+        ("+- BroadcastExchange HashedRelationBroadcastMode(List(cast(input[0, int, false] as bigint)),false)", ()),
+        (
+            "Exchange hashpartitioning(a#1, 2), ENSURE_REQUIREMENTS, [plan_id=1]\n"
+            "+- Exchange hashpartitioning(b#1, 4), REPARTITION_BY_NUM, [plan_id=2]",
+            (2, 4),
+        ),
+    ],
+)
+def test_the_shuffles_of_a_plan_are_found(plan: str, partitions: tuple[int, ...]) -> None:
+    """Each exchange between tasks counts with its partitions; a broadcast is none."""
+    assert shuffles_in_plan(plan) == partitions

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MEAD has learnt of an operator: of one that works in micro-batches, and of one in real-time mode."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from penstock.errors import NotReadyError
+from penstock.monitor.steady import SteadyBatches
+from penstock.performance.cpu_demand_learning import CpuDemandLearner, LearntCpuDemand
+from penstock.performance.demand import Demand
+from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
+from penstock.plan.ladder import ladder
+from penstock.records import Allocation, Limits, Observation, Quality, Telemetry
+
+_HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
+"""Batches after which one counts half, and first ones that do not count: a JVM's first minutes are not its next."""
+_BATCHES_BETWEEN_PROBES = 5
+"""Batches that are looked at on one level before the next one down is tried."""
+_FALLS_BEHIND = 0.95
+"""Utilisation from which arrivals may be more than what is served."""
+_REMEMBERED_SECONDS = 300.0
+"""How long a level is not gone back to at which records were late."""
+
+Evidence = dict[str, float | int | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An operator's place in the pipeline, and what it may have."""
+
+    name: str
+    limits: Limits
+    inputs: tuple[str, ...] = ()
+    """The operators it reads from; none: the source."""
+    trigger_seconds: float | None = None
+    cap: int | None = None
+    is_real_time: bool = False
+    """Whether its records go through one by one."""
+    tasks: int | None = None
+    """How many tasks it runs at once in real-time mode, one for each partition of its topic."""
+
+
+class KnownOperator(ABC):
+    """What has been learnt and planned of an operator.
+
+    Parameters
+    ----------
+    place
+        Which one.
+    limits
+        What is planned within.
+    """
+
+    def __init__(self, place: Place, limits: Limits) -> None:
+        self.place, self.limits = place, limits
+        self.rows = 0
+        self.backlog: int | None = None
+        self.why_not = "no batch was seen yet"
+        """Why the demand is not known."""
+        self.meant: Allocation | None = None
+        """What it was meant to have when it was last asked about."""
+        self.planned: Allocation | None = None
+        self.planned_because = ""
+        self.is_raised = False
+        """Whether it was given more than was planned, because records waited."""
+        self.handed_at = -math.inf
+        """When the question of the plan was asked that was last handed on."""
+
+    def watch(self, telemetry: Telemetry, observation: Observation) -> None:
+        """Learn from one look."""
+        self.backlog = observation.backlog_records
+        self.rows += sum(batch.rows for batch in telemetry.batches)
+        try:
+            self._learn(telemetry, observation)
+        except NotReadyError as fault:
+            # What was once told apart stays known, though what came since has all been alike.
+            self.why_not = str(fault)
+
+    @abstractmethod
+    def _learn(self, telemetry: Telemetry, observation: Observation) -> None: ...
+
+    @property
+    @abstractmethod
+    def demand(self) -> Demand | None:
+        """What its records ask of it; None: not known yet."""
+
+    @property
+    @abstractmethod
+    def per_record_seconds(self) -> float | None:
+        """A record's time on one executor at full share."""
+
+    @property
+    @abstractmethod
+    def seen(self) -> Allocation | None:
+        """What it is seen to have."""
+
+    @property
+    @abstractmethod
+    def is_worth_probing(self) -> bool:
+        """Whether another level would tell what this one does not."""
+
+    @abstractmethod
+    def waiting_seconds(self, has: Allocation) -> float | None:
+        """How long it would take for the records that wait; None: not known."""
+
+    @abstractmethod
+    def evidence(self) -> Evidence:
+        """What was learnt, for a decision."""
+
+    def lifted(self, target: Allocation, at: float) -> Allocation:  # noqa: ARG002
+        """The level itself, or the next above those at which records were late not long ago."""
+        return target
+
+
+class InBatches(KnownOperator):
+    """An operator in micro-batches: f and c of their times f + c n."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, place.limits)
+        self._learner = BatchDemandLearner(
+            half_life_batches=_HALF_LIFE_BATCHES,
+            skip_first=_WARM_UP_BATCHES,
+            cap=place.cap,
+            trigger_seconds=place.trigger_seconds,
+        )
+        self._steady = SteadyBatches()
+        self._learnt: LearntDemand | None = None
+
+    def _learn(self, telemetry: Telemetry, observation: Observation) -> None:
+        for batch, had in self._steady.take(telemetry.at, observation.cluster.observed, telemetry.batches):
+            self._learner.observe(batch.rows, batch.duration_seconds, had)
+        self._learnt = self._learner.learnt()
+
+    @property
+    def demand(self) -> Demand | None:
+        """That of its batches."""
+        return None if self._learnt is None else self._learnt.demand
+
+    @property
+    def per_record_seconds(self) -> float | None:
+        """c."""
+        return None if self._learnt is None else self._learnt.demand.per_record_seconds
+
+    @property
+    def seen(self) -> Allocation | None:
+        """What it is seen to have."""
+        return self._steady.allocation
+
+    @property
+    def is_worth_probing(self) -> bool:
+        """Whether there were batches enough, all alike."""
+        is_unclear = self._learnt is None and self._learner.has_enough_batches
+        return is_unclear and self._steady.batches_since >= _BATCHES_BETWEEN_PROBES
+
+    def waiting_seconds(self, has: Allocation) -> float | None:
+        """The backlog's time."""
+        each = self.per_record_seconds
+        return None if self.backlog is None or each is None else self.backlog * each / has.capacity
+
+    def evidence(self) -> Evidence:
+        """Backlog, f and c."""
+        learnt = self._learnt
+        return {
+            "backlog_records": self.backlog,
+            "fixed_seconds": None if learnt is None else learnt.demand.fixed_seconds,
+            "per_record_seconds": self.per_record_seconds,
+        }
+
+
+class OneByOne(KnownOperator):
+    """An operator in real-time mode: CPU seconds per record, learnt from windows of CPU use and arrivals.
+
+    It runs as many tasks as its topic has partitions, on however many executors: more than its fewest, which have a
+    core for each, would stand by. So its executors are planned to be its fewest, and only their CPU share is chosen.
+
+    The queue of records for CPU is all that the model knows; not pauses between batches, garbage, or the broker. What
+    it leaves out is measured: a level at which records were late is not gone back to for five minutes.
+    """
+
+    def __init__(self, place: Place) -> None:
+        fewest = place.limits.min_executors
+        super().__init__(place, Limits(fewest, fewest, place.limits.cpu_shares))
+        self.why_not = "no window of CPU and arrivals was seen yet"
+        self._learner = CpuDemandLearner(tasks_per_executor=(place.tasks or fewest) / fewest)
+        self._learnt: LearntCpuDemand | None = None
+        self._seen: Allocation | None = None
+        self._sampled_at = -math.inf
+        self._late_capacity, self._late_until = 0.0, -math.inf
+
+    def _learn(self, telemetry: Telemetry, observation: Observation) -> None:
+        at, observed = telemetry.at, observation.cluster.observed
+        if observed != self._seen or self._sampled_at == -math.inf:
+            # A window that the change lies in tells of both: start anew.
+            self._seen, self._sampled_at = observed, at
+        used, rate, load = (
+            observation.cpu_used_cores, observation.arrival_rate_rows_per_second, observation.utilisation
+        )  # fmt: skip
+        if observation.quality is not Quality.GOOD or at - self._sampled_at < observation.window_seconds:
+            return
+        if used is None or load is None:
+            if self._learnt is None:
+                raise NotReadyError("how much CPU its executors use is not known: that needs control groups")
+            return
+        if rate is None or load >= _FALLS_BEHIND:
+            return
+        self._sampled_at = at
+        self._learner.observe(used, rate)
+        self._learnt = self._learner.learnt()
+
+    @property
+    def demand(self) -> Demand | None:
+        """That of single records."""
+        return None if self._learnt is None else self._learnt.demand
+
+    @property
+    def per_record_seconds(self) -> float | None:
+        """The mean service time."""
+        return None if self._learnt is None else self._learnt.demand.service.mean
+
+    @property
+    def seen(self) -> Allocation | None:
+        """What it is seen to have."""
+        return self._seen
+
+    @property
+    def is_worth_probing(self) -> bool:
+        """Never: CPU per record shows at any level."""
+        return False
+
+    def waiting_seconds(self, has: Allocation) -> float | None:  # noqa: ARG002
+        """None wait, as far as is known: being late is what is measured."""
+        return 0.0
+
+    def evidence(self) -> Evidence:
+        """CPU of a record, and how sure that is."""
+        learnt = self._learnt
+        return {
+            "cpu_seconds_per_record": None if learnt is None else learnt.cpu_seconds,
+            "cpu_relative_error": None if learnt is None else learnt.demand.spread,
+            "cpu_windows": None if learnt is None else learnt.windows,
+        }
+
+    def note_late(self, at: float, allocation: Allocation) -> None:
+        """Remember a level at which records were late."""
+        if at < self._late_until:
+            self._late_capacity = max(self._late_capacity, allocation.capacity)
+        else:
+            self._late_capacity = allocation.capacity
+        self._late_until = at + _REMEMBERED_SECONDS
+
+    def lifted(self, target: Allocation, at: float) -> Allocation:
+        """The next level above those at which records were late, or the highest."""
+        if at >= self._late_until or target.capacity > self._late_capacity:
+            return target
+        above = [level for level in ladder(self.limits) if level.capacity > self._late_capacity]
+        return above[0] if above else self.limits.top
+
+
+def known_operator(place: Place) -> KnownOperator:
+    """Nothing learnt yet, of an operator at that place."""
+    return OneByOne(place) if place.is_real_time else InBatches(place)

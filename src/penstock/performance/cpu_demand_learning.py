@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demand of an operator that serves records one by one, learnt from the CPU its executors use.
+
+A query in Spark's real-time mode tells the time of no single record. What is known is how much CPU all of them used
+and how many records came: over a window, cores used by records per second are CPU seconds per record. Windows count by
+their records, older ones less (a ratio of sums: Cochran, Sampling Techniques, 1977, Ch. 6); the standard error is that
+of the windows' scatter about it, so windows must not overlap.
+
+Assumptions, each of which a measurement can refute:
+
+* **A record's time varies like an exponential distribution** (SCV 1). Sums of CPU do not show how single records vary;
+  regular expressions over lines of like length vary less, a few huge records among small ones vary more.
+* All CPU is the records': what a JVM does without any (polls, garbage, compiling) is counted in. At low rates a record
+  therefore looks dearer than it is, and a plan for more records errs on the safe side.
+* Records arrive and are served at the same rate over a window. Who calls leaves out windows of a query that falls
+  behind or catches up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.errors import ConfigurationError, NotReadyError
+from penstock.markov import PH
+from penstock.performance.demand import RecordDemand
+
+_LEAST_WINDOWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LearntCpuDemand:
+    """A demand, and what it rests on: CPU seconds of a record, and how many windows, older ones counting less."""
+
+    demand: RecordDemand
+    cpu_seconds: float
+    windows: float
+
+
+class CpuDemandLearner:
+    """Learns a `RecordDemand` from CPU used and records arrived.
+
+    Parameters
+    ----------
+    tasks_per_executor
+        Tasks that an executor runs at once. One executor is one server of the model: with several tasks it is as much
+        faster.
+    half_life_windows
+        After so many windows a window counts half.
+
+    Examples
+    --------
+    >>> learner = CpuDemandLearner()
+    >>> for cores, records_per_second in ((0.2, 100.0), (0.41, 200.0), (0.3, 150.0)):
+    ...     learner.observe(cores, records_per_second)
+    >>> learnt = learner.learnt()
+    >>> round(learnt.demand.service.mean, 5), round(learnt.demand.spread, 3)
+    (0.00202, 0.009)
+    """
+
+    def __init__(self, *, tasks_per_executor: float = 1.0, half_life_windows: float = 20.0) -> None:
+        for field, value in (("tasks_per_executor", tasks_per_executor), ("half_life_windows", half_life_windows)):
+            if not (math.isfinite(value) and value > 0):
+                raise ConfigurationError(f"{field}: {value!r} must be above 0", field=field)
+        self._tasks = tasks_per_executor
+        self._keep = 0.5 ** (1.0 / half_life_windows)
+        self._seen = 0
+        self._weights = self._weights_squared = 0.0
+        self._cores = self._records = 0.0
+        # Sums of squared weights times cores^2, cores x records, records^2: for the scatter about any ratio.
+        self._squares = [0.0, 0.0, 0.0]
+
+    def observe(self, used_cores: float, records_per_second: float) -> None:
+        """Learn from one window, which no other one overlaps."""
+        for field, value in (("used_cores", used_cores), ("records_per_second", records_per_second)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ConfigurationError(f"{field}: {value!r} must be finite and not negative", field=field)
+        if records_per_second == 0:
+            return  # what it used without records is no record's
+        keep = self._keep
+        self._weights = keep * self._weights + 1.0
+        self._weights_squared = keep * keep * self._weights_squared + 1.0
+        self._cores = keep * self._cores + used_cores
+        self._records = keep * self._records + records_per_second
+        new = (used_cores * used_cores, used_cores * records_per_second, records_per_second * records_per_second)
+        self._squares = [keep * keep * old + one for old, one in zip(self._squares, new, strict=True)]
+        self._seen += 1
+
+    def learnt(self) -> LearntCpuDemand:
+        """Give the demand as it is known now.
+
+        Raises
+        ------
+        NotReadyError
+            Too few windows, with the number needed, or no CPU used in any of them.
+        """
+        if self._seen < _LEAST_WINDOWS:
+            raise NotReadyError(
+                f"{self._seen} windows of CPU and arrivals so far; {_LEAST_WINDOWS} are needed",
+                needed=_LEAST_WINDOWS,
+                available=self._seen,
+            )
+        ratio = self._cores / self._records
+        if ratio <= 0:
+            raise NotReadyError("no CPU was used so far, as far as the counters tell")
+        cores, both, records = self._squares
+        count = self._weights**2 / self._weights_squared
+        scatter = max(cores - 2.0 * ratio * both + ratio * ratio * records, 0.0) * count / (count - 1.0)
+        spread = math.sqrt(scatter) / self._cores
+        service = PH.exponential(mean=ratio / self._tasks)
+        return LearntCpuDemand(RecordDemand(service, spread=spread), ratio, self._weights)
