@@ -31,10 +31,12 @@ def settings_page() -> str:
         ("broker", settings.BrokerSettings),
         ("arrivals", settings.ArrivalsSettings),
         ("operators (a list)", settings.OperatorSettings),
+        ("sizes of an operator (a list)", settings.SizeSettings),
         ("policy", settings.PolicySettings),
         ("guards", settings.GuardSettings),
         ("objectives (a list)", settings.PathBound),
         ("restarts", settings.RestartSettings),
+        ("resize", settings.ResizeSettings),
         ("cluster", settings.ClusterSettings),
     ]
     for title, model in sections:

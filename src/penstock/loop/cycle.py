@@ -107,6 +107,7 @@ class Cycle:
 
     def restarted(self, cores_per_executor: int, now: float) -> None:
         """The operator was started anew with executors of another size: planning begins with what it has then."""
+        self.monitor.restarted()
         for outcome in self._reconciler.restarted(cores_per_executor, now):
             self._store.add_outcome(outcome)
 

@@ -105,6 +105,11 @@ class Monitor:
             missing=tuple(missing),
         )
 
+    def restarted(self) -> None:
+        """The operator was started anew: what its CPU did before tells nothing, and it warms up again."""
+        self._quality.first_batch_end = None
+        self._cpu = CpuWindow(self._window_seconds)
+
     def latency_of_run(self) -> LatencySummary | None:
         """Latency over all records done so far."""
         return self._latency.whole() if self._records is None else self._records.whole()

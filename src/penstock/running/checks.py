@@ -108,6 +108,7 @@ def check_run(settings: RunSettings) -> None:
     attempt("", lambda: check_floor(settings, known_partitions(settings)))
     attempt("", SparkInstallation.find)
     attempt("", lambda: _check_memory(settings))
+    attempt("", lambda: _check_sizes(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
 
@@ -132,7 +133,38 @@ def _check_payload(settings: RunSettings) -> None:
 
 def executor_bytes(operator: OperatorSettings) -> float:
     """What the executors of an operator take at most; Spark adds max(384 MiB, 10 %) to every heap."""
-    return operator.executors[1] * (parse_bytes(operator.executor_memory) * 1.1 + (400 << 20))
+    return operator.executors[1] * (parse_bytes(operator.executor_sizes[-1].memory) * 1.1 + (400 << 20))
+
+
+def executor_cores(operator: OperatorSettings) -> int:
+    """The cores that the executors of an operator have at most."""
+    return operator.executors[1] * operator.executor_sizes[-1].cores
+
+
+def _check_sizes(settings: RunSettings) -> None:
+    """Whether each worker of the embedded cluster can hold an executor of the largest size."""
+    cluster = settings.cluster
+    if cluster.master != "embedded":
+        return
+    faults = []
+    for i, operator in enumerate(settings.operators):
+        largest = operator.executor_sizes[-1]
+        if not operator.sizes:
+            continue
+        where = f"operators.{i}.sizes"
+        if cluster.cores_per_worker is not None and cluster.cores_per_worker < largest.cores:
+            faults.append(
+                f"{where}: {largest.cores} cores do not fit on a worker; raise cluster.cores_per_worker "
+                f"({cluster.cores_per_worker}), or leave it out"
+            )
+        memory = cluster.memory_per_worker
+        if memory is not None and parse_bytes(memory) < parse_bytes(largest.memory):
+            faults.append(
+                f"{where}: {largest.memory} do not fit on a worker; raise cluster.memory_per_worker ({memory}), or "
+                "leave it out"
+            )
+    if faults:
+        raise ConfigurationError.of_all("sizes", faults)
 
 
 def _check_memory(settings: RunSettings) -> None:
@@ -142,7 +174,7 @@ def _check_memory(settings: RunSettings) -> None:
     if settings.cluster.master == "embedded" and wanted > there:
         raise ConfigurationError(
             f"operators: their limits allow executors of {wanted / 2**30:.1f} GiB on the embedded cluster, and this "
-            f"machine has {there / 2**30:.1f} GiB; lower executors or executor_memory",
+            f"machine has {there / 2**30:.1f} GiB; lower executors, executor_memory or sizes",
             field="operators",
         )
 

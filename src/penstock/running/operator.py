@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from penstock._wiring import hold_query
@@ -27,10 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from penstock.adaptors.kafka.connection import KafkaConnection
+    from penstock.adaptors.spark.agent import OperatorAgent
+    from penstock.adaptors.spark.query_probe import QueryProbe
 
 _LOG = logging.getLogger(__name__)
 _SCHEMA_FILE = "schema.json"
 _UPSTREAM_PATIENCE_SECONDS = 180.0
+_FAREWELL_SECONDS = 10.0
+"""How long a process stays after its query has ended, for the controller to hear of it."""
+ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
+"""Exit codes of a process that was told to end its query after the running batch."""
 _REFUSAL_SECONDS = 6.0
 """How long Spark takes at most, as seen, to refuse a real-time query that it has let start."""
 
@@ -143,6 +150,7 @@ def run_operator(job: OperatorJob) -> int:
 
     spark = _session(job)
     stop = threading.Event()
+    borders: SimpleQueue[float] = SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         query = _start(spark, job) if job.checkpoint_seconds is None else _start_real_time(spark, job)
@@ -155,14 +163,18 @@ def run_operator(job: OperatorJob) -> int:
                 job.socket_path,
                 lease_seconds=job.lease_seconds,
                 on_stop=stop.set,
+                on_stop_at_border=borders.put,
             )
+            code = 0
             with agent:
                 _LOG.warning("operator %s is ready", job.name)
-                while not stop.is_set() and query.isActive:
-                    stop.wait(0.5)
-                if not stop.is_set():
+                while not stop.is_set() and query.isActive and borders.empty():
+                    stop.wait(0.2)
+                if not stop.is_set() and not borders.empty():
+                    code = _end_at_border(query, borders.get(), hold.probe, agent, stop)
+                elif not stop.is_set():
                     # Stay a moment so that the controller hears from the agent that, and why, the query ended.
-                    stop.wait(10.0)
+                    stop.wait(_FAREWELL_SECONDS)
         finally:
             hold.close()
         failure = query.exception()
@@ -173,9 +185,24 @@ def run_operator(job: OperatorJob) -> int:
                 _LOG.error("%s", why)
             if job.reads.topic is not None and (why := explain_failure(str(failure))) is not None:
                 _LOG.error("%s", why)
-        return 0 if failure is None else 1
+        return code if failure is None else 1
     finally:
         spark.stop()
+
+
+def _end_at_border(
+    query: StreamingQuery, within_seconds: float, probe: QueryProbe, agent: OperatorAgent, hurry: threading.Event
+) -> int:
+    """Let the running batch end, begin no other, and stay until the controller knows of all batches."""
+    from penstock.adaptors.spark.border_stop import BorderStop, stop_at_border
+
+    ended = stop_at_border(query, within_seconds, hurry=hurry)
+    _LOG.warning("the query ended %s", ended.value)
+    until = time.monotonic() + _FAREWELL_SECONDS
+    while not probe.has_heard_the_end and time.monotonic() < until:
+        time.sleep(0.05)
+    agent.await_last_collect(_FAREWELL_SECONDS)
+    return ENDED_AT_BORDER if ended is BorderStop.AT_BORDER else ENDED_IN_BATCH
 
 
 def _session(job: OperatorJob) -> SparkSession:

@@ -26,7 +26,7 @@ def summarise(
     accounts = {name: member.account for name, member in members.items()}
     first = next(iter(members.values()))
     last_seen = None if first.last is None else first.last.observation
-    static = sum(a.observed_seconds * members[n].settings.limits().top.capacity for n, a in accounts.items())
+    static = sum(a.observed_seconds * _largest(members[n]) for n, a in accounts.items())
     return RunSummary(
         name=settings.name,
         folder=str(folder),
@@ -64,7 +64,13 @@ def path_outcomes(
     return tuple(outcomes)
 
 
-def _of_operator(member: Member) -> dict[str, float | int | None]:
+def _largest(member: Member) -> float:
+    """The most it may have, in executors of its first size."""
+    sizes = member.settings.executor_sizes
+    return member.settings.limits().top.capacity * sizes[-1].cores / sizes[0].cores
+
+
+def _of_operator(member: Member) -> dict[str, float | int | list[float] | None]:
     latency, seen = member.flow.path.latency_of_run(), None if member.last is None else member.last.observation
     return {
         "executor_seconds": member.account.executor_seconds,
@@ -72,4 +78,6 @@ def _of_operator(member: Member) -> dict[str, float | int | None]:
         "path_latency_p95": None if latency is None else latency.p95_seconds,
         "records_done": None if seen is None else seen.records_done,
         "restarts": member.restarts,
+        "resizes": len(member.pauses),
+        "resize_pauses_seconds": list(member.pauses),
     }

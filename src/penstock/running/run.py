@@ -23,9 +23,10 @@ from penstock.loop.mead import Place
 from penstock.ports import Policy
 from penstock.records import Limits, Mode, Quality
 from penstock.running.back_off import BackOff
-from penstock.running.checks import check_run, executor_bytes
+from penstock.running.checks import check_run, executor_bytes, executor_cores
 from penstock.running.member import Member, OperatorProcess, State
 from penstock.running.operator import OperatorJob
+from penstock.running.resize import Resizer, job_of_size, size_fact
 from penstock.running.results import summarise
 from penstock.running.spark_configuration import spark_configuration
 from penstock.running.streams import FolderStreams, Streams
@@ -98,6 +99,8 @@ class _Run:
         self._cluster: EmbeddedCluster | None = None
         self._members: dict[str, Member] = {}
         self._cycles: dict[str, Cycle] = {}
+        self._resizers: dict[str, Resizer] = {}
+        self._passes_held = 0
         self._runner: Runner | None = None
         self._failure: ClusterError | None = None
         self._next_heal = 0.0
@@ -150,6 +153,9 @@ class _Run:
         if not self._stop.is_set():
             policies = self._policies()
             self._cycles = {name: self._cycle(member, policies[name]) for name, member in self._members.items()}
+            self._resizers = {
+                name: self._resizer(member) for name, member in self._members.items() if member.settings.sizes
+            }
             self._streams.begin()
         self._control()
         self._listener.phase("stopping the operators")
@@ -162,7 +168,7 @@ class _Run:
             self._streams.load,
             started_at=started_at,
             ended_at=self._clock.now(),
-            faults=0 if self._runner is None else self._runner.faults,
+            faults=0 if self._runner is None else self._runner.faults - self._passes_held,
         )
         self._store.set_fact("summary", json.dumps(summary.to_json()))
         if self._failure is not None:
@@ -180,7 +186,7 @@ class _Run:
             return wanted.master, SparkInstallation.find().environment()
         self._listener.phase("starting the Spark cluster")
         operators = self._settings.operators
-        cores = sum(o.executors[1] * o.executor_cores for o in operators)
+        cores = sum(map(executor_cores, operators))
         heap = sum(map(executor_bytes, operators))
         self._cluster = EmbeddedCluster(
             self._warden,
@@ -222,6 +228,8 @@ class _Run:
             trigger_seconds=operator.trigger_seconds,
             checkpoint_seconds=operator.checkpoint_seconds,
         )
+        if self._resume and (size := self._store.fact(size_fact(operator.name))) is not None:
+            job = job_of_size(job, operator, operator.executor_sizes[int(size)])
         warden = self._warden if self._cluster is not None else None
         member = Member(
             operator,
@@ -272,7 +280,7 @@ class _Run:
                 guards=self._settings.guards,
                 window_seconds=self._settings.window,
                 warm_up_seconds=self._settings.warm_up,
-                cores_per_executor=member.settings.executor_cores,
+                cores_per_executor=int(member.job.spark["spark.executor.cores"]),
             ),
             policy=policy,
             source=member.remote,
@@ -280,6 +288,20 @@ class _Run:
             arrival_times=member.flow.arrivals,
             store=self._store,
             record_latencies=member.flow.latencies,
+        )
+
+    def _resizer(self, member: Member) -> Resizer:
+        known = self._store.fact(size_fact(member.name)) if self._resume else None
+        return Resizer(
+            member,
+            self._cycles[member.name],
+            self._store,
+            self._settings.resize,
+            limits=self._limits(member),
+            objective=self._settings.objective_of(member.name),
+            mode=Mode(self._settings.mode),
+            size=0 if known is None else int(known),
+            tell=lambda text: self._listener.fault(member.name, text),
         )
 
     # --- running ---
@@ -307,6 +329,8 @@ class _Run:
         member.last = report
         for batch in report.batches:
             member.flow.path.add(batch)
+        if member.name in self._resizers:
+            self._resizers[member.name].take(report)
         member.account.add(report)
         for note in report.notes:
             self._listener.fault(member.name, note)
@@ -318,7 +342,9 @@ class _Run:
 
     def _on_fault(self, operator: str, text: str) -> None:
         member = self._members[operator]
-        if member.state is State.RUNNING:
+        if member.is_resizing:
+            self._passes_held += 1  # nobody there, and that is as it should be
+        elif member.state is State.RUNNING:
             self._listener.fault(operator, text)
         self._look_after(member)
         if member is next(reversed(self._members.values())):
@@ -326,7 +352,12 @@ class _Run:
 
     def _look_after(self, member: Member, ended: str | None = None) -> None:
         assert self._runner is not None
+        restarts = member.restarts
         member.watch(self._clock.now(), lambda text: self._listener.fault(member.name, text), ended)
+        if member.restarts > restarts:
+            self._cycles[member.name].monitor.restarted()
+        if member.name in self._resizers:
+            self._resizers[member.name].follow(self._clock.now())
         if member.state is State.FAILED:
             self._failure = member.failure()
             self._runner.stop()

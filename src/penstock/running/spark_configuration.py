@@ -5,7 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.records import ExecutorSize
 from penstock.settings import OperatorSettings
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def size_configuration(operator: OperatorSettings, size: ExecutorSize) -> dict[str, str]:
+    """What makes executors of a size; the number of shuffle partitions is the user's where he gave it for all sizes.
+
+    A query that keeps state goes on with the number it began with, so all sizes have the one that suits the largest.
+    """
+    most, largest = operator.executors[1], operator.executor_sizes[-1].cores
+    return {
+        "spark.executor.cores": str(size.cores),
+        "spark.executor.memory": size.memory,
+        "spark.cores.max": str(most * size.cores),
+        _PARTITIONS: operator.spark.get(_PARTITIONS) or str(size.shuffle_partitions or max(2, most * largest)),
+    }
 
 
 def spark_configuration(
@@ -17,14 +34,9 @@ def spark_configuration(
     leave free.
     """
     most = operator.executors[1]
-    shuffles = max(2, most * operator.executor_cores)
-    if operator.is_real_time:
-        shuffles = max(1, operator.executors[0] * operator.executor_cores - (source_partitions or 0))
     configuration = {
-        "spark.executor.cores": str(operator.executor_cores),
-        "spark.executor.memory": operator.executor_memory,
+        **size_configuration(operator, operator.executor_sizes[0]),
         "spark.driver.memory": operator.driver_memory,
-        "spark.cores.max": str(most * operator.executor_cores),
         "spark.executor.instances": str(most),
         "spark.dynamicAllocation.enabled": "false",
         "spark.ui.enabled": "true",
@@ -36,8 +48,10 @@ def spark_configuration(
         "spark.storage.decommission.rddBlocks.enabled": "true",
         # Spark looks every 30 s whether a leaving executor's blocks have moved; seen to make drains 3x shorter.
         "spark.storage.decommission.replicationReattemptInterval": "2s",
-        "spark.sql.shuffle.partitions": str(shuffles),
     }
+    if operator.is_real_time:
+        shuffles = operator.executors[0] * operator.executor_cores - (source_partitions or 0)
+        configuration[_PARTITIONS] = str(max(1, shuffles))
     if is_local:
         configuration |= {
             "spark.driver.host": "127.0.0.1",

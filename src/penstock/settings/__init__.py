@@ -19,6 +19,7 @@ from penstock.settings.parts import (
     RestartSettings,
 )
 from penstock.settings.run import MEAD_SHARES, RunSettings, load_settings, mode_of, parse_settings
+from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
     "ARRIVALS",
@@ -35,9 +36,11 @@ __all__ = [
     "OperatorSettings",
     "PathBound",
     "PolicySettings",
+    "ResizeSettings",
     "RestartSettings",
     "RunSettings",
     "Seconds",
+    "SizeSettings",
     "load_settings",
     "make_objective",
     "mode_of",

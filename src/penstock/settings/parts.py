@@ -8,9 +8,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, FieldSerializationInfo, field_serializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    FieldSerializationInfo,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
-from penstock.records import Limits
+from penstock.records import ExecutorSize, Limits
 from penstock.settings.fields import (
     AppPath,
     CpuShares,
@@ -24,6 +31,7 @@ from penstock.settings.fields import (
     Trigger,
 )
 from penstock.settings.real_time import REALTIME
+from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
 
 ARRIVALS = "arrivals"
 """What operators call the pipeline's source."""
@@ -172,6 +180,26 @@ class OperatorSettings(Part):
     )
     unique_within: Seconds = Field(default=600.0, gt=0, description="how long records are remembered for `unique`")
     spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
+    sizes: tuple[SizeSettings, ...] = Field(
+        default=(),
+        description="larger executors that it may be restarted with at a batch border, rising, after `executor_cores` "
+        "and `executor_memory`; empty: it is never restarted for its size",
+    )
+
+    @field_validator("sizes")
+    @classmethod
+    def _sizes_rise(cls, sizes: tuple[SizeSettings, ...], told: ValidationInfo) -> tuple[SizeSettings, ...]:
+        cores, memory = told.data.get("executor_cores"), told.data.get("executor_memory")
+        if cores is not None and memory is not None:  # what is wrong there is told by itself
+            check_sizes(sizes, cores, memory, told.data.get("spark") or {})
+        if sizes and told.data.get("trigger") == REALTIME:
+            raise ValueError("a real-time query has no batch border to be restarted at; leave them out")
+        return sizes
+
+    @property
+    def executor_sizes(self) -> tuple[ExecutorSize, ...]:
+        """What its executors may be, rising; it is started with the first."""
+        return sizes_from(self.executor_cores, self.executor_memory, self.sizes)
 
     @property
     def is_real_time(self) -> bool:

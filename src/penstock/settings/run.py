@@ -28,6 +28,7 @@ from penstock.settings.parts import (
     RestartSettings,
 )
 from penstock.settings.real_time import real_time_faults
+from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 MEAD_SHARES = (0.40, 0.55, 0.70, 0.85, 1.0)
 """The CPU levels of the MEAD paper (Sec. VII)."""
@@ -51,6 +52,7 @@ class RunSettings(Part):
     policy: PolicySettings = Field(default_factory=PolicySettings, description="which policy decides")
     guards: GuardSettings = Field(default_factory=GuardSettings, description="damping after the policy")
     restarts: RestartSettings = Field(default_factory=RestartSettings, description="when an operator dies")
+    resize: ResizeSettings = Field(default_factory=ResizeSettings, description="when an operator gets another size")
     mode: Literal["act", "recommend"] = Field(default="act", description="`recommend` does all but act")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
     interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
@@ -183,7 +185,9 @@ def _fields_at(loc: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
         "cluster": ClusterSettings, "broker": BrokerSettings, "arrivals": ArrivalsSettings,
         "operators": OperatorSettings, "policy": PolicySettings, "guards": GuardSettings,
-        "restarts": RestartSettings, "objectives": PathBound,
+        "restarts": RestartSettings, "objectives": PathBound, "resize": ResizeSettings,
     }  # fmt: skip
+    if len(loc) > 2 and loc[2] == "sizes":
+        return list(SizeSettings.model_fields)
     part = parts.get(str(loc[0]), RunSettings) if loc else RunSettings
     return list(part.model_fields)
