@@ -10,7 +10,7 @@ from pyspark.sql import types as t
 
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.json_records import check_columns
-from penstock.adaptors.kafka.operator_stream import read_topic
+from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.operator_topics import ensure_topics
 from penstock.errors import ConfigurationError
 from penstock.records import decode, encode
@@ -87,3 +87,20 @@ def test_a_connection_goes_through_a_file_and_keeps_its_secret_from_logs() -> No
     text = encode(cast(Any, connection))
     assert decode(KafkaConnection, text) == connection
     assert "hidden!" not in repr(connection)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({"index": t.LongType(), "pattern": t.StringType()}, "and it has index, pattern; pass the input's column"),
+        ({"arrival": t.LongType()}, "and its column arrival is a long"),
+    ],
+)
+def test_a_latency_needs_an_arrival(kinds: dict[str, t.DataType], said: str) -> None:
+    """Where each record shall carry its arrival, a result without one is refused with the fix."""
+
+    class Rows:
+        schema = t.StructType([t.StructField(name, kind) for name, kind in kinds.items()])
+
+    with pytest.raises(ConfigurationError, match=said):
+        write_topic(cast(Any, Rows()), NOWHERE, "matches", with_arrival=True)
