@@ -28,12 +28,17 @@ from penstock.records import (
     Resize,
 )
 from penstock.running.member import Member, State
-from penstock.running.operator import ENDED_AT_BORDER, OperatorJob
+from penstock.running.operator import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob
 from penstock.running.spark_configuration import size_configuration
 from penstock.settings import OperatorSettings, ResizeSettings
 from penstock.units import format_seconds
 
 POLICY = "resize"
+_WHERE: dict[int | None, str] = {
+    ENDED_AT_BORDER: "at a batch border",
+    ENDED_IN_BATCH: "in a batch, which was run again",
+}
+"""By exit code; that of a process taken over from another controller is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +191,14 @@ class Resizer:
     def _note_pause(self, batch: BatchProgress) -> None:
         last, self._last = self._last, batch
         under_way = self._under_way
-        if under_way is None or last is None or batch.run_id == last.run_id or self._member.job is not under_way.job:
+        if under_way is None or self._member.job is not under_way.job or (last and last.run_id == batch.run_id):
+            return
+        if last is None:  # none was seen before, so there is nothing to measure from
+            self._end(OutcomeStatus.DONE, batch.started_at, "its pause is not known")
             return
         pause = batch.started_at - last.ended_at
         self._member.pauses.append(pause)
-        where = "at a batch border" if self._member.exit_code == ENDED_AT_BORDER else "in a batch"
+        where = _WHERE.get(self._member.exit_code, "nobody knows where")
         detail = f"stopped {where}, paused for {format_seconds(pause)} (batch {last.batch_id} to {batch.batch_id})"
         self._tell(f"has executors of {self._sizes[under_way.size]}: {detail}")
         self._end(OutcomeStatus.DONE, batch.started_at, detail)

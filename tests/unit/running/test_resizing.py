@@ -34,7 +34,7 @@ from penstock.records import (
 )
 from penstock.running.back_off import BackOff
 from penstock.running.member import Member, OperatorProcess, State
-from penstock.running.operator import ENDED_AT_BORDER, JobInput, OperatorJob
+from penstock.running.operator import ENDED_AT_BORDER, ENDED_IN_BATCH, JobInput, OperatorJob
 from penstock.running.resize import Resizer, job_of_size, size_fact
 from penstock.running.streams import Flow
 from penstock.settings import OperatorSettings, ResizeSettings, RestartSettings
@@ -155,7 +155,7 @@ class Scene:
         """Twelve seconds at the top of its limits."""
         report = None
         for at in range(13):
-            report = self.see(float(at), *([a_batch(6, "old", 11.0)] if at == 11 else []))
+            report = self.see(float(at))
             if report.decision is not None:
                 return report
         raise AssertionError("nothing was decided")
@@ -244,6 +244,22 @@ def test_a_process_that_does_not_end_is_ended(process: Sleeper, tmp_path: Path) 
     assert process.cores == ["1"]
     scene.look(at + 90.0)
     assert process.cores == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"), [(ENDED_IN_BATCH, "stopped in a batch, which was run again"), (-9, "stopped nobody knows where")]
+)
+def test_a_batch_that_had_to_be_stopped_is_told(process: Sleeper, tmp_path: Path, code: int, told: str) -> None:
+    """The outcome says whether a batch was run again, or that it is not known."""
+    scene = Scene(process, tmp_path)
+    scene.until_decided()
+    scene.see(13.0, a_batch(6, "old", 13.0))
+    process.end(code)
+    scene.look(14.0)
+    scene.look(15.0)
+    scene.see(34.0, a_batch(7, "new", 34.0))
+    (outcome,) = scene.store.outcomes()
+    assert outcome.detail.startswith(told)
 
 
 def test_one_that_cannot_be_told_goes_on(process: Sleeper, tmp_path: Path) -> None:
