@@ -38,8 +38,6 @@ _FAREWELL_SECONDS = 10.0
 """How long a process stays after its query has ended, for the controller to hear of it."""
 ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
 """Exit codes of a process that was told to end its query after the running batch."""
-_REFUSAL_SECONDS = 6.0
-"""How long Spark takes at most, as seen, to refuse a real-time query that it has let start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ def run_operator(job: OperatorJob) -> int:
     borders: SimpleQueue[float] = SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        query = _start(spark, job) if job.checkpoint_seconds is None else _start_real_time(spark, job)
+        query = _start(spark, job)
         hold = hold_query(query, job.name, job.limits, job.mode)
         try:
             agent = OperatorAgent(
@@ -218,6 +216,10 @@ def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
     from pyspark.sql import DataFrame
 
     result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
+    if job.checkpoint_seconds is not None:
+        from penstock.running.real_time_query import start_real_time
+
+        return start_real_time(result, job, publish=lambda frame: _publish_schema(frame, Path(job.folder)))
     if isinstance(result, DataFrame):
         _publish_schema(result, Path(job.folder))
         result = _sink(result, job)
@@ -225,53 +227,6 @@ def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
     if job.trigger_seconds is not None:
         writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
     return writer.start()
-
-
-def _start_real_time(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
-    """Start the query in real-time mode; what Spark refuses, now or in its first seconds, is told in one line."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame
-
-    from penstock.adaptors.kafka.operator_stream import write_topic
-    from penstock.adaptors.spark.real_time import explain_refusal
-
-    result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
-    if not isinstance(result, DataFrame) or job.writes.topic is None:
-        raise ConfigurationError(
-            f"app: {job.app} gives a {type(result).__name__}; in real-time mode it must give the DataFrame that is "
-            "written to the operator's topic",
-            field="app",
-        )
-    _check_floor(result, job)
-    _publish_schema(result, Path(job.folder))
-    writer = write_topic(result, job.writes.topic.connection(), job.writes.topic.topic, with_arrival=True)
-    writer = writer.queryName(job.name).option("checkpointLocation", job.checkpoint_folder).outputMode("update")
-    failure: PySparkException | None
-    try:
-        query: StreamingQuery = writer.trigger(realTime=f"{job.checkpoint_seconds:g} seconds").start()  # type: ignore[call-overload]
-        until = time.monotonic() + _REFUSAL_SECONDS
-        while query.isActive and time.monotonic() < until:
-            time.sleep(0.2)
-        failure = None if query.isActive else query.exception()
-    except PySparkException as fault:
-        failure = fault
-    if failure is not None:
-        why = explain_refusal(str(failure))
-        if why is None:
-            raise failure
-        raise ConfigurationError(f"trigger: {why}", field="trigger") from failure
-    return query
-
-
-def _check_floor(result: DataFrame, job: OperatorJob) -> None:
-    """Refuse a query whose fewest executors have fewer cores than its partitions, shuffles counted in."""
-    from penstock.adaptors.spark.real_time import check_real_time, shuffles_in_plan
-
-    jvm: Any = result.sparkSession._jvm
-    # What `explain` prints: the plan of a stream is known before it starts.
-    shuffles = shuffles_in_plan(jvm.PythonSQLUtils.explainString(result._jdf.queryExecution(), "simple"))
-    cores = int(job.spark.get("spark.executor.cores", "1"))
-    check_real_time(job.name, job.limits, cores, job.reads.partitions or 1, shuffles)
 
 
 def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:
