@@ -385,7 +385,7 @@ class _Run:
             # What a real-time query has done is known only at its checkpoints.
             checkpoints = [o.checkpoint_seconds or 0.0 for o in self._settings.operators]
             self._drain_deadline = now + self._settings.drain + max(checkpoints)
-        if self._all_done():
+        if self._all_done(now):
             self._runner.stop()
         elif now >= self._drain_deadline:
             self._listener.fault(
@@ -395,10 +395,11 @@ class _Run:
         else:
             self._listener.phase("finishing the records still under way", None)
 
-    def _all_done(self) -> bool:
+    def _all_done(self, now: float) -> bool:
+        """Whether nobody has anything left, all seen in this very pass: who is away may have more than it last had."""
         for member in self._members.values():
             seen = None if member.last is None else member.last.observation
-            if seen is None or seen.backlog_records != 0:
+            if member.state is not State.RUNNING or seen is None or seen.at < now or seen.backlog_records != 0:
                 return False
             if member.settings.input == ARRIVALS and seen.records_done != self._streams.load.total:
                 return False
