@@ -84,7 +84,7 @@ def test_the_largest_size_is_what_the_cluster_must_hold() -> None:
 
 def test_all_sizes_have_the_shuffle_partitions_of_the_largest() -> None:
     """A query with state keeps the number it began with: begun with the smallest, a larger size would be idle."""
-    operator = OperatorSettings(name="a", app="a:b", executors=(1, 2), sizes=({"cores": 4},))  # type: ignore[arg-type]
+    operator = OperatorSettings(name="a", app="a:b", executors=(1, 2), sizes=({"cores": 4},))
     first, second = (size_configuration(operator, size) for size in operator.executor_sizes)
     assert first["spark.sql.shuffle.partitions"] == second["spark.sql.shuffle.partitions"] == "8"
     assert (first["spark.executor.cores"], second["spark.executor.cores"]) == ("1", "4")
@@ -96,8 +96,8 @@ def test_all_sizes_have_the_shuffle_partitions_of_the_largest() -> None:
 def test_partitions_of_a_size_and_of_the_user_are_kept() -> None:
     """What is said of a size holds for it; what the user's Spark configuration says holds for all."""
     sizes = ({"cores": 2, "shuffle_partitions": 6},)
-    sized = OperatorSettings(name="a", app="a:b", sizes=sizes)  # type: ignore[arg-type]
+    sized = OperatorSettings(name="a", app="a:b", sizes=sizes)
     assert [size_configuration(sized, s)["spark.sql.shuffle.partitions"] for s in sized.executor_sizes] == ["2", "6"]
     spark = {"spark.sql.shuffle.partitions": "5"}
-    fixed = OperatorSettings(name="a", app="a:b", sizes=({"cores": 2},), spark=spark)  # type: ignore[arg-type]
+    fixed = OperatorSettings(name="a", app="a:b", sizes=({"cores": 2},), spark=spark)
     assert [size_configuration(fixed, s)["spark.sql.shuffle.partitions"] for s in fixed.executor_sizes] == ["5", "5"]

@@ -169,5 +169,5 @@ def test_calm_is_the_bottom_of_the_limits_with_the_objective_met() -> None:
         spells.add(seen(0.0, has=Allocation(1, 0.5), backlog=100))
         spells.add(seen(5.0, has=Allocation(1, 0.5), backlog=100))
         assert spells.calm_seconds == 5.0
-        spells.add(seen(6.0, **other))  # type: ignore[arg-type]
+        spells.add(seen(6.0, **other))
         assert spells.calm_seconds == 0.0

@@ -97,7 +97,7 @@ class Scene:
     """An operator of one core that may have two, its control, and a clock moved by hand."""
 
     def __init__(self, process: Sleeper, folder: Path, mode: Mode = Mode.ACT, **size: Any) -> None:
-        settings = OperatorSettings(name="slow", app="a:b", sizes=({"cores": 2, **size},))  # type: ignore[arg-type]
+        settings = OperatorSettings(name="slow", app="a:b", sizes=({"cores": 2, **size},))
         job = OperatorJob("slow", "a:b", "local", LIMITS, mode, str(folder), "s", JobInput(replay={}))
         job = job_of_size(job, settings, settings.executor_sizes[0])
         process.change(job)
