@@ -36,6 +36,7 @@ CSS_NAMES = {
 _HEIGHTS = (1.5, 1.0, 1.5, 1.1, 0.8, 1.0)
 _LINES_FOR_CHANGES_UP_TO = 80
 _LOG_LATENCY_ABOVE = 25  # times the objective: beyond it a straight axis shows only the worst moment
+_HARDLY = 0.02  # of all instants: what is known at fewer makes no line
 _NICE_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
 _NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 STYLE: dict[Any, Any] = {
@@ -153,8 +154,11 @@ class _Column:
             axes.set_ylim(bottom=0)
         if value_text is not None:
             axes.yaxis.set_major_formatter(lambda value, _: value_text(value))
-        if not any(np.isfinite(np.asarray(line.get_ydata(), dtype=np.float64)).any() for line in axes.lines):
-            axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", color=MUTED)
+        known = [np.isfinite(np.asarray(line.get_ydata(), dtype=np.float64)).sum() for line in axes.lines]
+        if max(known, default=0) < _HARDLY * len(self._times) or not any(known):
+            text = "known at a few instants only" if any(known) else "not measured"
+            axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
+            axes.set_yticks([0])
         # Above the panel, where it can hide no data.
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, borderaxespad=0.0, handlelength=1.6)

@@ -19,6 +19,8 @@ _HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
 """Batches after which one counts half, and first ones that do not count: a JVM's first minutes are not its next."""
 _BATCHES_BETWEEN_PROBES = 5
 """Batches that are looked at on one level before the next one down is tried."""
+_HALF_LIFE_WINDOWS = 8.0
+"""Windows after which one counts half: at first a record was seen to cost four times what it cost later."""
 _FALLS_BEHIND = 0.95
 """Utilisation from which arrivals may be more than what is served."""
 _REMEMBERED_SECONDS = 300.0
@@ -184,17 +186,20 @@ class OneByOne(KnownOperator):
         fewest = place.limits.min_executors
         super().__init__(place, Limits(fewest, fewest, place.limits.cpu_shares))
         self.why_not = "no window of CPU and arrivals was seen yet"
-        self._learner = CpuDemandLearner(tasks_per_executor=(place.tasks or fewest) / fewest)
+        self._learner = CpuDemandLearner(
+            tasks_per_executor=(place.tasks or fewest) / fewest, half_life_windows=_HALF_LIFE_WINDOWS
+        )
         self._learnt: LearntCpuDemand | None = None
         self._seen: Allocation | None = None
         self._sampled_at = -math.inf
         self._late_capacity, self._late_until = 0.0, -math.inf
 
     def _learn(self, telemetry: Telemetry, observation: Observation) -> None:
-        at, observed = telemetry.at, observation.cluster.observed
-        if observed != self._seen or self._sampled_at == -math.inf:
-            # A window that the change lies in tells of both: start anew.
-            self._seen, self._sampled_at = observed, at
+        at, before, self._seen = telemetry.at, self._seen, observation.cluster.observed
+        is_same = before is not None and self._seen is not None and before.executors == self._seen.executors
+        if not is_same or self._sampled_at == -math.inf:
+            # What starting executors use is no record's. A share changes how fast the work is done, not how much it is.
+            self._sampled_at = at
         used, rate, load = (
             observation.cpu_used_cores, observation.arrival_rate_rows_per_second, observation.utilisation
         )  # fmt: skip
