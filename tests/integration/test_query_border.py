@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real queries are ended between two batches, and go on from there with other settings, without a batch run twice."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.adaptors.spark.border_stop import BorderStop, stop_at_border
+
+pytestmark = pytest.mark.spark
+
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small local session."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYSPARK_PYTHON", sys.executable)
+    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("test-border")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "600m")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark") / "warehouse"))
+        .config("spark.log.level", "OFF")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+    patch.undo()
+
+
+def start(
+    spark: SparkSession, folder: Path, *, seconds: float = 0.3, trigger: str = "0 seconds", keeps_state: bool = True
+) -> StreamingQuery:
+    """A query whose every batch takes so long, and is written down each time it is run."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        counts = {str(row[0]): row[1] for row in batch.collect()} if keeps_state else {"rows": batch.count()}
+        with (folder / "runs").open("a") as runs:
+            runs.write(f"{number}\n")
+        (folder / f"{number}.json").write_text(json.dumps(counts))
+        time.sleep(seconds)
+
+    folder.mkdir(exist_ok=True)
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
+    key = (col("value") % 5).alias("key")
+    result = rows.groupBy(key).count() if keeps_state else rows.repartition(key)
+    writer = result.writeStream.outputMode("complete" if keeps_state else "append").foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(processingTime=trigger).start()
+
+
+def await_true(is_true: Callable[[], bool]) -> None:
+    """Poll."""
+    deadline = time.monotonic() + 120
+    while not is_true():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def runs(folder: Path) -> list[int]:
+    """Numbers of the batches in the order in which they were run."""
+    path = folder / "runs"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def newest(folder: Path, log: str) -> int:
+    """The newest batch in `offsets` (planned) or `commits` (done)."""
+    return max((int(p.name) for p in (folder / "checkpoint" / log).glob("[0-9]*")), default=-1)
+
+
+def test_no_batch_is_run_twice_over_several_borders(spark: SparkSession, tmp_path: Path) -> None:
+    """Stopped at four moments of a batch and started again, all batches come once and every record is counted once."""
+    for stop in range(4):
+        query = start(spark, tmp_path)
+        done = len(runs(tmp_path))
+        await_true(lambda d=done: len(runs(tmp_path)) >= d + 2)  # type: ignore[misc]
+        time.sleep(0.1 * stop)
+        assert stop_at_border(query, 60.0) is BorderStop.AT_BORDER
+        assert query.exception() is None
+        assert newest(tmp_path, "offsets") == newest(tmp_path, "commits") == runs(tmp_path)[-1]
+    numbers = runs(tmp_path)
+    assert numbers == list(range(len(numbers)))
+    counts = json.loads((tmp_path / f"{numbers[-1]}.json").read_text())
+    assert sum(counts.values()) == ROWS * len(numbers)
+
+
+def test_a_batch_that_takes_longer_than_allowed_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    """It is stopped in the middle; run again, its records are counted once in the state all the same."""
+    query = start(spark, tmp_path, seconds=30.0)
+    await_true(lambda: runs(tmp_path) == [0])
+    assert stop_at_border(query, 0.2) is BorderStop.IN_BATCH
+    assert (newest(tmp_path, "offsets"), newest(tmp_path, "commits")) == (0, -1)
+    query = start(spark, tmp_path, seconds=0.0)
+    await_true(lambda: len(runs(tmp_path)) >= 3)
+    assert stop_at_border(query, 60.0) is BorderStop.AT_BORDER
+    numbers = runs(tmp_path)
+    assert numbers[:3] == [0, 0, 1]
+    counts = json.loads((tmp_path / f"{numbers[-1]}.json").read_text())
+    assert sum(counts.values()) == ROWS * (numbers[-1] + 1)
+
+
+def test_a_query_that_waits_for_its_trigger_is_stopped_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """An hour to the next batch is not waited for."""
+    query = start(spark, tmp_path, seconds=0.0, trigger="1 hour")
+    await_true(lambda: newest(tmp_path, "commits") == 0 and not query.status["isTriggerActive"])
+    began = time.monotonic()
+    assert stop_at_border(query, 600.0) is BorderStop.AT_BORDER
+    assert time.monotonic() - began < 300.0
+    assert runs(tmp_path) == [0]
+
+
+@pytest.mark.parametrize("keeps_state", [True, False], ids=["state", "no state"])
+def test_other_shuffle_partitions_take_effect_without_state_alone(
+    spark: SparkSession, tmp_path: Path, keeps_state: bool
+) -> None:
+    """From its checkpoint a query with state goes on with the partitions it began with; another takes the new ones."""
+    found = []
+    for partitions in ("2", "5"):
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        query = start(spark, tmp_path, seconds=0.0, keeps_state=keeps_state)
+        done = len(runs(tmp_path))
+        await_true(lambda d=done: len(runs(tmp_path)) >= d + 2)  # type: ignore[misc]
+        plan = query._jsq.explainInternal(False)
+        assert stop_at_border(query, 60.0) is BorderStop.AT_BORDER
+        found.append({n for n in ("2", "5") if f", {n})" in plan})
+    assert found == ([{"2"}, {"2"}] if keeps_state else [{"2"}, {"5"}])
