@@ -143,8 +143,8 @@ class _Run:
 
     def run(self) -> RunSummary:
         started_at = self._clock.now()
+        self._streams.start()  # before the cluster: a broker that cannot be reached is told at once
         master, environment = self._start_cluster()
-        self._streams.start()
         sockets = self._warden.temporary_folder() if self._cluster is not None else _agents_folder(self._folder)
         for operator in self._settings.operators:
             self._start_operator(operator, master, environment, sockets)
