@@ -60,9 +60,9 @@ class LiveRun:
             assert time.monotonic() < deadline, f"waited in vain for: {what}\n{self.output()}"
             time.sleep(0.2)
 
-    def result(self) -> dict[str, Any]:
+    def result(self, patience_seconds: float = PATIENCE_SECONDS + 300) -> dict[str, Any]:
         """Wait for the end and give the object on the last line."""
-        code = self.process.wait(PATIENCE_SECONDS + 300)
+        code = self.process.wait(patience_seconds)
         text = self.output()
         assert code == 0, f"exit code {code}\n{text}"
         result: dict[str, Any] = json.loads(text.strip().splitlines()[-1])

@@ -61,6 +61,10 @@ def numbers_kept(run: LiveRun) -> np.ndarray[Any, np.dtype[np.int64]]:
 def test_nothing_is_lost_and_nothing_counted_twice_whatever_dies(tmp_path: Path) -> None:
     """Executors come and go, one is killed, a driver is killed, the broker is away: every number arrives, once."""
     rate = max(300, RECORDS // 200)
+    # Few records a batch, so that every fault meets a batch under way; memory for a million numbers in the state.
+    few: dict[str, Any] = {"input_options": {"maxOffsetsPerTrigger": str(max(3000, RECORDS // 60))}}
+    if RECORDS > 200_000:
+        few |= {"executor_memory": "2g", "driver_memory": "1g"}
     spec = {
         "name": "faults",
         "broker": {"partitions": 2},
@@ -69,11 +73,9 @@ def test_nothing_is_lost_and_nothing_counted_twice_whatever_dies(tmp_path: Path)
             "options": {"payload": "log", "malformed": "0"},
         },
         "operators": [
-            # Few records a batch, so that every fault meets a batch under way.
-            operator("parser", "penstock.apps.log_analysis:parser", executors=[1, 2],
-                     input_options={"maxOffsetsPerTrigger": str(max(3000, RECORDS // 60))}),
-            operator("counter", "penstock.apps.log_analysis:counter", input="parser", unique=["index"]),
-            operator("keeper", "tests.e2e.number_keeper:keep_numbers", input="parser", unique=["index"]),
+            operator("parser", "penstock.apps.log_analysis:parser", executors=[1, 2], **few),
+            operator("counter", "penstock.apps.log_analysis:counter", input="parser", unique=["index"], **few),
+            operator("keeper", "tests.e2e.number_keeper:keep_numbers", input="parser", unique=["index"], **few),
         ],
         "policy": {"name": "schedule", "options": {"steps": "20s@1,20s@2", "every_seconds": "2s"}},
         "guards": {"cooldown_down": "1s", "opposite": "1s", "drain": "10000s", "settle": "5s"},
@@ -100,7 +102,7 @@ def test_nothing_is_lost_and_nothing_counted_twice_whatever_dies(tmp_path: Path)
         injected["broker away"] += 1
         kill_9(broker)
         injected["broker killed"] += 1
-        result = run.result()
+        result = run.result(1800.0)
         output, decisions = run.output(), run.decisions()
     injected["executors removed"] = sum(d.target.executors < d.current.executors for d in decisions)
     injected["executors added"] = sum(d.target.executors > d.current.executors for d in decisions)
