@@ -288,7 +288,11 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     job = decode(OperatorJob, Path(sys.argv[1]).read_bytes())
-    return run_operator(job)
+    try:
+        return run_operator(job)
+    except ConfigurationError as fault:
+        _LOG.error("%s", fault)  # the user's to mend: where in our code it was found does not help him
+        return 2
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.running.operator import OperatorJob
 
+_LOG = logging.getLogger(__name__)
 _REFUSAL_SECONDS = 6.0
 """How long Spark takes at most, as seen, to refuse a real-time query that it has let start."""
 
@@ -68,6 +70,7 @@ def start_real_time(
         why = explain_refusal(str(failure))
         if why is None:
             raise failure
+        _LOG.info("Spark refuses the query: %s", failure)
         raise ConfigurationError(f"trigger: {why}", field="trigger") from failure
     return query
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry of an operator's process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.records import Limits, Mode, encode
+from penstock.running import operator
+from penstock.running.operator import JobInput, OperatorJob
+
+
+def test_what_the_user_must_mend_is_one_line_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of the log is what the run tells: the fault itself, and no trace of our code."""
+    job = OperatorJob("a", "m:f", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput(), checkpoint_seconds=60.0)
+    path = tmp_path / "job.json"
+    path.write_text(encode(job))
+
+    def refuse(told: OperatorJob) -> int:
+        assert told == job
+        raise ConfigurationError("trigger: say it with Spark's own functions", field="trigger")
+
+    monkeypatch.setattr(operator, "run_operator", refuse)
+    monkeypatch.setattr(sys, "argv", ["operator", str(path)])
+    assert operator.main() == 2
+    (record,) = caplog.records
+    assert record.getMessage() == "trigger: say it with Spark's own functions"
+    assert record.exc_info is None
