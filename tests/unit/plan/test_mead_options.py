@@ -66,7 +66,7 @@ def test_the_registry_knows_which_policies_decide_for_pipelines() -> None:
         make_pipeline_options("mead", windows=5)
     with pytest.raises(ConfigurationError, match="whole pipeline"):
         make_policy("mead")
-    with pytest.raises(ConfigurationError, match="known: fixed, threshold, mead"):
+    with pytest.raises(ConfigurationError, match="known: fixed, schedule, threshold, mead"):
         make_policy("meat")
 
 
