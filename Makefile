@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 STAMP := .venv/.penstock-installed
 
-.PHONY: help setup demo test test-unit check bench docs clean
+.PHONY: help setup demo test test-unit test-long check bench docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -19,8 +19,11 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh script
 demo: setup ## watch a real streaming query on a real Spark being scaled
 	@source scripts/java.sh && .venv/bin/penstock demo $(ARGS)
 
-test: setup ## all tests: unit, contract, property, integration on a real cluster, end to end
+test: setup ## the tests: unit, contract, property, integration on a real cluster, end to end
 	@source scripts/java.sh && $(PY) scripts/run_tests.py $(ARGS)
+
+test-long: setup ## faults under load, real-time runs, restarts with another size: half an hour
+	@source scripts/java.sh && $(PY) scripts/run_tests.py --part long $(ARGS)
 
 test-unit: setup ## the tests that need no Spark, a minute or two
 	@$(PY) scripts/run_tests.py --part computed $(ARGS)

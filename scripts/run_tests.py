@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests in two parts and sums them up: computed, and on a real Spark, broker or kernel.
+"""Runs the tests in parts and sums them up: computed, and on a real Spark, broker or kernel; long ones when asked for.
 
 What is only computed is spread over all cores. A test with a real Spark, broker or kernel has the machine for itself:
 two at a time were seen to run each other into their time limits. Arguments are pytest's, and go to every part.
@@ -36,6 +36,8 @@ class Part:
     options: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_default: bool = True
+    """Whether it is run where no part is named."""
 
 
 # Whole files go to a worker, so that a module's fixture is made once. Linear algebra gets one thread in each worker: as
@@ -47,7 +49,9 @@ PARTS = (
         ("--numprocesses=logical", "--dist=loadfile"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
-    Part("real", REAL, folders=REAL_FOLDERS),
+    Part("real", f"({REAL}) and not long", folders=REAL_FOLDERS),
+    # Several minutes for each test: all of them would make a change wait for three quarters of an hour.
+    Part("long", "long", folders=REAL_FOLDERS, is_default=False),
 )
 
 
@@ -129,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen, others = parser.parse_known_args(arguments)
     results: list[Result] = []
     for part in PARTS:
-        if chosen.part not in {None, part.name}:
+        if chosen.part != part.name if chosen.part is not None else not part.is_default:
             continue
         print(f"\npenstock: tests, part {part.name!r}: {part.marks}", flush=True)
         results.append(run(part, others, chosen.marks))

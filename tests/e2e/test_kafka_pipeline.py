@@ -57,6 +57,7 @@ def numbers_kept(run: LiveRun) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.concatenate([np.frombuffer(path.read_bytes(), dtype="<i8") for path in files])
 
 
+@pytest.mark.long
 @pytest.mark.kill
 def test_nothing_is_lost_and_nothing_counted_twice_whatever_dies(tmp_path: Path) -> None:
     """Executors come and go, one is killed, a driver is killed, the broker is away: every number arrives, once."""

@@ -19,7 +19,7 @@ from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS
 from penstock.records import Quality
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 RATE, SECONDS, CHECKPOINT_SECONDS, PARTITIONS = 150, 50, 10.0, 2
 SPEC: dict[str, Any] = {

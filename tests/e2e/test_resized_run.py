@@ -13,7 +13,7 @@ from tests.e2e.live_run import LiveRun
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Decision, OutcomeStatus
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 # Two milliseconds each: one core does 500 a second less the fixed part of a batch, two do twice that.
 RATE, SECONDS = 600, 45
