@@ -99,7 +99,11 @@ def test_too_few_cores_are_found_before_anything_starts() -> None:
 
 def test_the_partitions_of_an_outside_topic_are_asked_for_later() -> None:
     """Before the start nobody knows them; once known they count."""
-    told = parse_settings(settings({**MATCHER, "executors": [2, 2]}, arrivals={"topic": "lines"}))
+    told = parse_settings(
+        settings(
+            {**MATCHER, "executors": [2, 2]}, arrivals={"topic": "lines"}, broker={"servers": "h:1", "partitions": 2}
+        )
+    )
     assert known_partitions(told) == {"matcher": 2}
     check_floor(told, known_partitions(told))
     with pytest.raises(ConfigurationError, match=r"operators.0.executors: .*it needs 3 cores"):

@@ -194,7 +194,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
     """YAML alone would keep the second value and say nothing."""
     path = tmp_path / "twice.yaml"
     path.write_text("name: one\nmode: act\nmode: recommend\n")
-    with pytest.raises(ConfigurationError, match=r"`mode` stands twice.*\n.*line 3"):
+    with pytest.raises(ConfigurationError, match=r"line 3, column 1: `mode` stands twice in one mapping; keep one$"):
         load_settings(path)
 
 
@@ -223,6 +223,10 @@ def test_secrets_come_from_the_environment_and_are_not_told(monkeypatch: pytest.
         ({"broker": {"partitions": 0}}, "broker.partitions"),
         ({"broker": {"server": "h:1"}}, "did you mean `servers`"),
         ({"restarts": {"most": -1}}, "restarts.most"),
+        ({"broker": "embedded"}, "broker: write names and values, with some of: servers"),
+        ({"arrivals": {"topic": "t"}, "broker": {}}, "nobody else writes to an embedded broker"),
+        ({"operators": []}, "operators: give at least one"),
+        ({"broker": {"options": "sasl.password=abra"}}, "broker.options: write names and values"),
     ],
 )
 def test_mistakes_of_topics_are_told(change: dict[str, Any], words: str) -> None:
@@ -230,3 +234,44 @@ def test_mistakes_of_topics_are_told(change: dict[str, Any], words: str) -> None
     with pytest.raises(ConfigurationError) as caught:
         parse_settings(plain() | change)
     assert words in str(caught.value)
+    assert "abra" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["@abra", "%abra", "*abra", "!abra", '"abra\\q"', "abra: x", "{abra"])
+def test_what_is_no_yaml_is_told_by_its_place_alone(tmp_path: Path, line: str) -> None:
+    """The line itself may hold a password."""
+    path = tmp_path / "odd.yaml"
+    path.write_text(f"name: x\nbroker:\n  options: {{sasl.password: {line}}}\n")
+    with pytest.raises(ConfigurationError, match=r"is not YAML: line \d") as caught:
+        load_settings(path)
+    assert "abra" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"maxOffsetsPerTrigger": "abc"}, "whole number"),
+        ({"maxOffsetsPerTrigger": 0}, "whole number"),
+        ({"maxOffsetPerTrigger": 5}, "did you mean maxOffsetsPerTrigger?"),
+        ({"subscribe": "other"}, "leave it out"),
+        ({"kafka.bootstrap.servers": "x:1"}, "leave it out"),
+    ],
+)
+def test_wrong_options_of_a_reader_are_told(options: dict[str, Any], words: str) -> None:
+    """Before anything starts, and with the field."""
+    data = plain() | {"broker": {}}
+    data["operators"][0]["input_options"] = options
+    with pytest.raises(ConfigurationError, match=r"operators\.0\.input_options") as caught:
+        parse_settings(data)
+    assert words in str(caught.value)
+
+
+def test_an_input_that_is_no_name_and_a_path_with_two_bounds_are_told() -> None:
+    """Neither ends in a crash or in the last one winning."""
+    data = three_operators()
+    data["operators"][1]["input"] = ["parser"]
+    with pytest.raises(ConfigurationError, match=r"operators\.1\.input"):
+        parse_settings(data)
+    twice = [{"path": "parser -> matcher", "objective": {"p95": f"{n}s"}} for n in (2, 3)]
+    with pytest.raises(ConfigurationError, match=r"objectives\.1\.path.*has a bound already"):
+        parse_settings(three_operators() | {"objectives": twice})

@@ -157,7 +157,7 @@ def read_options(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigurationError(f"--option: cannot read {text!r}; write NAME=VALUE", field="--option")
+            raise ConfigurationError("--option: one of them has no '='; write NAME=VALUE", field="--option")
         pairs[name.strip()] = value.strip()
     return pairs
 

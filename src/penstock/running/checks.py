@@ -119,7 +119,11 @@ def _check_broker(broker: BrokerSettings | None) -> None:
     if broker is None:
         return
     if broker.servers != "embedded":
-        connection_of(broker)
+        try:
+            connection_of(broker)
+        except ConfigurationError as fault:
+            told = [text.replace("bootstrap_servers", "servers") for text in fault.faults]
+            raise ConfigurationError.of_all("broker", told) from None
     elif broker.options:
         raise ConfigurationError("options: the embedded broker needs none; leave them out", field="broker.options")
 

@@ -47,7 +47,7 @@ def _size(value: Any) -> str:
 
 def _text_options(value: Any) -> dict[str, str]:
     if value is not None and not isinstance(value, Mapping):
-        raise ValueError("write names and values, such as {payload: log}")
+        raise ValueError("write names and values, such as {name: value}")
     return {str(k): str(v) for k, v in (value or {}).items()}
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import yaml
 
 from penstock.errors import ConfigurationError
+
+_QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 
 class _OnceOnlyLoader(yaml.SafeLoader):
@@ -38,8 +41,20 @@ def read_settings(path: Path) -> dict[str, Any]:
         ) from fault
     try:
         data = yaml.load(text, _OnceOnlyLoader)
+    except yaml.MarkedYAMLError as fault:
+        raise ConfigurationError(f"{path}: is not YAML: {_in_words(fault)}", field="settings file") from None
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
     return data
+
+
+def _in_words(fault: yaml.MarkedYAMLError) -> str:
+    """Where and what, without the line itself: it may hold a password, and so may a word in quotes."""
+    mark = fault.problem_mark or fault.context_mark
+    where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+    problem = _QUOTED.sub("...", fault.problem or fault.context or "cannot be read")
+    if isinstance(fault, yaml.constructor.ConstructorError):
+        return f"{where}{problem}"
+    return f"{where}{problem}; put values with @, %, *, &, !, # or ': ' in them into quotes"

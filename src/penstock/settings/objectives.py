@@ -57,11 +57,15 @@ def objectives_of(
     known = {path_text(path): path for path in paths}
     found = dict.fromkeys(paths, make_objective(objective)) if objective else {}
     faults: list[str] = []
+    own: set[Path] = set()
     for i, bound in enumerate(bounds):
         path = known.get(path_text(path_of(bound.path)))
-        if path is None:
+        if path is not None and path in own:
+            faults.append(f"objectives.{i}.path: {bound.path!r} has a bound already; give each path one")
+        elif path is None:
             faults.append(f"objectives.{i}.path: {bound.path!r} is no path; the paths are {', '.join(known)}")
         else:
+            own.add(path)
             found[path] = make_objective(bound.objective)
     if faults:
         raise ConfigurationError.of_all(where, faults)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -42,8 +43,21 @@ WITH_SECRETS = {"secrets": True}
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints of a real-time query, where nothing is said."""
 
+_READER_OPTIONS = (
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
+    "maxRecordsPerPartition", "groupIdPrefix", "includeHeaders",
+)  # fmt: skip
+"""Of Spark's Kafka source, to tell a misspelt one."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET = re.compile("password|jaas|secret|token|keystore.key", re.IGNORECASE)
+
+
+def _told(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
+    """Options as they are written down: settings are kept with a run and shown in its report."""
+    if info.context == WITH_SECRETS:
+        return options
+    return {name: "***" if _SECRET.search(name) else value for name, value in options.items()}
 
 
 def _variable(name: str) -> str:
@@ -97,10 +111,7 @@ class BrokerSettings(Part):
 
     @field_serializer("options")
     def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-        """What is written down of the options: settings are kept with a run and shown in its report."""
-        if info.context == WITH_SECRETS:
-            return options
-        return {name: "***" if _SECRET.search(name) else value for name, value in options.items()}
+        return _told(options, info)
 
 
 class ArrivalsSettings(Part):
@@ -217,6 +228,24 @@ class OperatorSettings(Part):
         if not self.is_real_time:
             return None
         return CHECKPOINT_SECONDS if self.checkpoint_every is None else self.checkpoint_every
+
+    @field_validator("input_options")
+    @classmethod
+    def _read_by_penstock(cls, options: dict[str, str]) -> dict[str, str]:
+        cap = options.get("maxOffsetsPerTrigger", "1")
+        if not cap.isdigit() or int(cap) < 1:
+            raise ValueError("maxOffsetsPerTrigger: write a whole number of records, such as 10000")
+        for name in options:
+            if name.lower() in ("subscribe", "subscribepattern", "assign") or name.lower().startswith("kafka."):
+                raise ValueError(f"{name}: topic and broker are said by `input` and `broker`; leave it out")
+            near = difflib.get_close_matches(name, _READER_OPTIONS, n=1, cutoff=0.8)
+            if near and name not in _READER_OPTIONS:
+                raise ValueError(f"{name}: did you mean {near[0]}?")
+        return options
+
+    @field_serializer("options", "input_options", "spark")
+    def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
+        return _told(options, info)
 
     @property
     def cap(self) -> int | None:

@@ -26,7 +26,7 @@ def real_time_faults(data: object) -> list[str]:
     assert isinstance(data, Mapping)
     faults: list[str] = []
     known = [(i, operator) for i, operator in enumerate(operators) if isinstance(operator, Mapping)]
-    real_time = {o.get("name") for _, o in known if is_realtime(o.get("trigger"))}
+    real_time = [o.get("name") for _, o in known if is_realtime(o.get("trigger"))]
     for i, operator in known:
         where = f"operators.{i}"
         if is_realtime(operator.get("trigger")):

@@ -73,6 +73,14 @@ class RunSettings(Part):
 
     @model_validator(mode="after")
     def _topics_need_a_broker(self) -> RunSettings:
+        topic = self.arrivals.topic
+        if self.broker is not None and topic is not None:
+            if self.broker.servers == "embedded":
+                raise ValueError(
+                    "arrivals.topic: nobody else writes to an embedded broker; give the `servers` of yours, or `shape`"
+                )
+            if topic in [f"{self.name}.{operator.name}" for operator in self.operators]:
+                raise ValueError(f"arrivals.topic: {topic!r} is what an operator writes to; its records would go round")
         if self.broker is None:
             if self.arrivals.topic is not None:
                 raise ValueError("arrivals.topic: needs `broker`; say where the topic is, such as {servers: host:9092}")
@@ -136,6 +144,8 @@ def _faults_between_operators(data: object) -> list[str]:
     known, every = [ARRIVALS], [o.get("name") for o in operators if isinstance(o, dict)]
     for i, operator in enumerate(o for o in operators if isinstance(o, dict)):
         name, source = operator.get("name"), operator.get("input", ARRIVALS)
+        if not isinstance(source, str) or not isinstance(name, str):
+            continue  # told of as a wrong value
         if source in every and source not in known:
             faults.append(
                 f"operators.{i}.input: {source!r} does not stand above it; move it up, or, where the two read from "
@@ -172,6 +182,12 @@ def _in_words(error: dict[str, Any]) -> str:
         message = "is not a setting" + (f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}")
         if not near and "options" in known:
             message += "; what the source or the application takes stands under `options`"
+    elif error["type"] == "model_type":
+        message = f"write names and values, with some of: {', '.join(_fields_at(error['loc']))}"
+    elif error["type"] == "too_short":
+        message = "give at least one"
+    elif path.startswith("broker.options"):
+        return f"{path}: {message}"  # what was given may be a password
     elif error["type"] == "tuple_type":
         message = f"write a list such as [1, 2] (got {_SHORT.repr(error['input'])})"
     elif not path:

@@ -184,7 +184,11 @@ def _address_faults(servers: str) -> list[str]:
     faults = []
     for server in str(servers).split(","):
         host, colon, port = server.strip().rpartition(":")
-        if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+        if "@" in server or "://" in server:  # not shown: it may hold a password
+            faults.append(
+                "bootstrap_servers: write host:port alone; a login goes into the options sasl.username, sasl.password"
+            )
+        elif not (host and colon and port.isdigit() and 0 < int(port) < 65536):
             faults.append(
                 f'bootstrap_servers: {server.strip()!r} is not host:port; write it like "broker-1:9092,broker-2:9092"'
             )
