@@ -32,13 +32,12 @@ from typing import TYPE_CHECKING
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.connector import connector_settings
+from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.record_latency import RecordLatency
-from penstock.adaptors.kafka.record_rows import lines_of_topic, records_of_rows
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import Produced, produce
-from penstock.adaptors.produce.sink import DUE_HEADER
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.payloads import LogPayload
 from penstock.adaptors.spark.real_time import check_real_time
@@ -152,18 +151,11 @@ class Bench:
     def _start(self, way: str, lines: str, rows: str) -> StreamingQuery:
         from penstock.apps.log_analysis import match_lines
 
-        source = (
-            self._spark.readStream.format("kafka")
-            .options(**self._connection.spark_options())
-            .options(subscribe=lines, startingOffsets="earliest", includeHeaders="true")
-            .load()
-        )
         options = {"pattern_count": str(self._arguments.patterns)}
+        found = match_lines(read_topic(self._spark, self._connection, lines), options)
         writer = (
-            records_of_rows(match_lines(lines_of_topic(source, DUE_HEADER), options))
-            .writeStream.format("kafka")
-            .options(**self._connection.spark_options())
-            .options(topic=rows, checkpointLocation=str(self._folder / f"checkpoint-{self._count}"))
+            write_topic(found, self._connection, rows, with_arrival=True)
+            .option("checkpointLocation", str(self._folder / f"checkpoint-{self._count}"))
             .outputMode("update")
         )
         if way == "real-time":

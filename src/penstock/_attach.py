@@ -16,7 +16,7 @@ from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
-from penstock.loop.mead import Place
+from penstock.loop.known_operator import Place
 from penstock.ports import ArrivalTimes, KnowledgeStore
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation
 from penstock.settings import GuardSettings, PolicySettings, mode_of

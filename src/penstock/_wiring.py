@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.loop import Cycle
-from penstock.loop.mead import PipelineMead, Place
+from penstock.loop.known_operator import Place
+from penstock.loop.mead import PipelineMead
 from penstock.monitor import Monitor
 from penstock.paths import Path
 from penstock.plan.guards import guards_as_set

@@ -126,5 +126,5 @@ def test_every_find_comes_out_soon_and_cpu_is_chosen_by_the_per_record_model(tmp
     changes = [f"{d['from']} -> {d['to']}: {d['reason']}" for d in result["decisions"]]
     print(json.dumps({"latency": latency, "settled_p95": float(np.median(settled)), "changes": changes,
                       "by_model": len(by_model), "held": len(held)}))  # fmt: skip
-    assert by_model or held
+    assert by_model, "three minutes of load taught nothing"
     run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)

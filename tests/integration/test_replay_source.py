@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.integration.local_spark import local_session
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
@@ -30,25 +30,10 @@ OFFSETS = ("startOffset", "endOffset", "latestOffset")
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small session with the source registered."""
-    folder = tmp_path_factory.mktemp("spark")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("test-replay-source")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "600m")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    register(session)
-    yield session
-    session.stop()
-    patch.undo()
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    with local_session(tmp_path_factory, "test-replay-source", settings) as session:
+        register(session)
+        yield session
 
 
 def _stream(spark: SparkSession, options: dict[str, Any]) -> DataFrame:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, lit, raise_error, window
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.integration.local_spark import local_session
 
 from penstock.adaptors.spark.query_probe import QueryProbe
 from penstock.adaptors.spark.scaling import ExecutorScaler
@@ -24,26 +24,9 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local session with its web page."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("test-sensing")
-        .config("spark.ui.enabled", "true")
-        .config("spark.ui.port", "0")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "600m")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark") / "warehouse"))
-        .config("spark.log.level", "OFF")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
-    patch.undo()
+    page = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+    with local_session(tmp_path_factory, "test-sensing", page) as session:
+        yield session
 
 
 def rate_query(spark: SparkSession) -> StreamingQuery:

@@ -62,9 +62,6 @@ def bounds_of(objectives: Mapping[Path, Objective], policy: str) -> dict[Path, f
     return bounds
 
 
-__all__ = ["MeadOfOperator", "PipelineMead", "Place", "bounds_of"]
-
-
 class PipelineMead:
     """The policy of all operators of a pipeline; `policy` gives each its part.
 
@@ -93,12 +90,10 @@ class PipelineMead:
             objectives = dict.fromkeys(paths, objectives)
         self._objectives = {path: objectives.get(path, Objective()) for path in paths}
         self._bounds = bounds_of(self._objectives, options.name)
-        for place in places:
-            Levels.within(
-                known_operator(place).limits, options.costs
-            )  # costs that do not fit are told before anything runs
         self.options = options
         self._known = {place.name: known_operator(place) for place in places}
+        for known in self._known.values():
+            Levels.within(known.limits, options.costs)  # costs that do not fit are told before anything runs
         self._source = next(place.name for place in places if not place.inputs)
         """The operator whose arrivals are the pipeline's."""
         self._taken_to: float | None = None

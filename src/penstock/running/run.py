@@ -19,7 +19,7 @@ from penstock.errors import ClusterError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
 from penstock.loop.account import RunSummary
-from penstock.loop.mead import Place
+from penstock.loop.known_operator import Place
 from penstock.ports import Policy
 from penstock.records import Limits, Mode, Quality
 from penstock.running.back_off import BackOff
@@ -125,6 +125,8 @@ class _Run:
         why = None
         if self._settings.cluster.master == "embedded":
             why = "a run on the embedded cluster ends with its controller; start a new one"
+        elif self._settings.broker is not None and self._settings.arrivals.topic is None:
+            why = "the producer (and a broker) of a run end with its controller, and would begin anew; start a new one"
         elif self._store.fact("settings") != self._settings.model_dump_json():
             why = "the run in this folder has other settings; give those it was started with"
         if why is not None:

@@ -128,12 +128,16 @@ class ReplayLoad:
         """By the newest batch planned."""
         from penstock.arrivals.due import ReplayOffset
 
-        numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
-        if not numbers:
-            return None
-        lines = (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
-        offset = ReplayOffset.parse(lines[-1])
+        offset = ReplayOffset.parse(newest_offsets(checkpoint))
         return None if offset is None else offset.index
+
+
+def newest_offsets(checkpoint: Path) -> str | None:
+    """Where the newest batch ends that a query has planned, in its source's words; None before the first."""
+    numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
+    if not numbers:
+        return None
+    return (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()[-1]
 
 
 class FolderStreams:

@@ -15,7 +15,7 @@ from penstock.ports import ArrivalTimes, FloatArray
 from penstock.running.operator import JobInput, JobOutput, TopicEnd
 from penstock.running.producer import ProducerJob, ProducerProcess
 from penstock.running.real_time_floor import check_floor
-from penstock.running.streams import Flow, Load, ReplayLoad
+from penstock.running.streams import Flow, Load, ReplayLoad, newest_offsets
 from penstock.settings import ARRIVALS, BrokerSettings, OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ class TopicStreams:
         self._taps: dict[str, TopicTap] = {}
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
-        self._fault: str | None = None
         self._partitions: dict[str, int] = {}
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
@@ -295,9 +294,5 @@ def offsets_read(checkpoint: Path) -> int | None:
     """How many records of its topics a query has planned to read, by its checkpoint."""
     from penstock.adaptors.kafka.offsets import parse_offsets
 
-    numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
-    if not numbers:
-        return None
-    lines = (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()
-    offsets = parse_offsets(lines[-1])
+    offsets = parse_offsets(newest_offsets(checkpoint))
     return None if offsets is None else sum(offsets.values())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from penstock.records import ExecutorSize, Limits
+from penstock.secrets import is_secret
 from penstock.settings.fields import (
     AppPath,
     CpuShares,
@@ -31,6 +31,7 @@ from penstock.settings.fields import (
     TopicName,
     Trigger,
 )
+from penstock.settings.reader_options import reader_option_faults
 from penstock.settings.real_time import REALTIME
 from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
 
@@ -43,21 +44,14 @@ WITH_SECRETS = {"secrets": True}
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints of a real-time query, where nothing is said."""
 
-_READER_OPTIONS = (
-    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "failOnDataLoss", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
-    "maxRecordsPerPartition", "groupIdPrefix", "includeHeaders",
-)  # fmt: skip
-"""Of Spark's Kafka source, to tell a misspelt one."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_SECRET = re.compile("password|jaas|secret|token|keystore.key", re.IGNORECASE)
 
 
 def _told(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
     """Options as they are written down: settings are kept with a run and shown in its report."""
     if info.context == WITH_SECRETS:
         return options
-    return {name: "***" if _SECRET.search(name) else value for name, value in options.items()}
+    return {name: "***" if is_secret(name) else value for name, value in options.items()}
 
 
 def _variable(name: str) -> str:
@@ -232,15 +226,9 @@ class OperatorSettings(Part):
     @field_validator("input_options")
     @classmethod
     def _read_by_penstock(cls, options: dict[str, str]) -> dict[str, str]:
-        cap = options.get("maxOffsetsPerTrigger", "1")
-        if not cap.isdigit() or int(cap) < 1:
-            raise ValueError("maxOffsetsPerTrigger: write a whole number of records, such as 10000")
-        for name in options:
-            if name.lower() in ("subscribe", "subscribepattern", "assign") or name.lower().startswith("kafka."):
-                raise ValueError(f"{name}: topic and broker are said by `input` and `broker`; leave it out")
-            near = difflib.get_close_matches(name, _READER_OPTIONS, n=1, cutoff=0.8)
-            if near and name not in _READER_OPTIONS:
-                raise ValueError(f"{name}: did you mean {near[0]}?")
+        faults = reader_option_faults(options)
+        if faults:
+            raise ValueError("; ".join(faults))
         return options
 
     @field_serializer("options", "input_options", "spark")
@@ -251,7 +239,7 @@ class OperatorSettings(Part):
     def cap(self) -> int | None:
         """The most records a batch may have; None: there is no such bound."""
         text = self.input_options.get("maxOffsetsPerTrigger")
-        return int(text) if text is not None and text.isdigit() else None
+        return None if text is None else int(text)
 
     def limits(self) -> Limits:
         """What it may have."""

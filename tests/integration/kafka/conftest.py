@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.adaptors.kafka.broker import KafkaBroker
+from penstock.adaptors.kafka.connector import connector_settings
 from penstock.adaptors.kafka.distribution import fetch_kafka
 from penstock.adaptors.kafka.maven import NotFetchedError
 from penstock.adaptors.kafka.topics import Topics
@@ -41,6 +42,15 @@ def kafka_broker(kafka_warden: Warden, tmp_path_factory: pytest.TempPathFactory)
     """A broker without login."""
     with KafkaBroker(kafka_warden, tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_connector() -> dict[str, str]:
+    """The Spark configuration with the Kafka connector; skipped where it cannot be had."""
+    try:
+        return connector_settings()
+    except NotFetchedError as fault:
+        pytest.skip(f"Spark's Kafka connector cannot be fetched: {str(fault).splitlines()[0]}")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,14 +14,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
+from tests.integration.local_spark import local_session
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.connector import connector_settings
 from penstock.adaptors.kafka.failures import explain_failure
 from penstock.adaptors.kafka.json_records import from_json_value
-from penstock.adaptors.kafka.maven import NotFetchedError
 from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.operator_topics import delete_topics, ensure_topics, records_in
 from penstock.adaptors.kafka.tap import TopicTap
@@ -50,33 +48,12 @@ EVERY_TYPE = """select timestamp'2024-10-27 02:30:00.123456' at, timestamp'1890-
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
     """A small local session with the connector, in a time zone that is not UTC."""
-    try:
-        settings = connector_settings()
-    except NotFetchedError as fault:
-        pytest.skip(f"Spark's Kafka connector cannot be fetched: {str(fault).splitlines()[0]}")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    own = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "600m",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "America/St_Johns",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark") / "warehouse"),
-        "spark.log.level": "OFF",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("test-operator-stream")
-    for name, value in {**own, **settings}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
-    patch.undo()
+    with local_session(
+        tmp_path_factory, "test-operator-stream", {**kafka_connector, "spark.sql.session.timeZone": "America/St_Johns"}
+    ) as session:
+        yield session
 
 
 def run_to_end(writer: DataStreamWriter, checkpoint: Path) -> StreamingQuery:

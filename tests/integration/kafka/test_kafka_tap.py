@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from tests.integration.local_spark import local_session
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.connector import connector_settings
-from penstock.adaptors.kafka.maven import NotFetchedError
 from penstock.adaptors.kafka.offset_counts import OffsetCounts
 from penstock.adaptors.kafka.tap import TopicTap
 from penstock.adaptors.spark.query_probe import QueryProbe
@@ -136,32 +134,10 @@ def test_a_missing_topic_is_told_before_anything_runs(kafka_broker: KafkaBroker)
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
     """A small local session with the connector."""
-    try:
-        settings = connector_settings()
-    except NotFetchedError as fault:
-        pytest.skip(f"Spark's Kafka connector cannot be fetched: {str(fault).splitlines()[0]}")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master("local[2]").appName("test-kafka")
-    own = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "600m",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark") / "warehouse"),
-        "spark.log.level": "OFF",
-    }
-    for name, value in {**own, **settings}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
-    patch.undo()
+    with local_session(tmp_path_factory, "test-kafka", kafka_connector) as session:
+        yield session
 
 
 @pytest.mark.spark

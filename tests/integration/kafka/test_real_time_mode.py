@@ -18,14 +18,11 @@ import pytest
 
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.connector import connector_settings
-from penstock.adaptors.kafka.maven import NotFetchedError
+from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.record_latency import RecordLatency
-from penstock.adaptors.kafka.record_rows import lines_of_topic, records_of_rows
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import produce
-from penstock.adaptors.produce.sink import DUE_HEADER
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.payloads import LogPayload
 from penstock.adaptors.spark.progress import to_batch_progress
@@ -50,14 +47,12 @@ SECONDS = 180.0
 
 
 @pytest.fixture(scope="module")
-def spark(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]
+) -> Iterator[SparkSession]:
     """A session with as many executors of one core as the topics have partitions."""
     from pyspark.sql import SparkSession
 
-    try:
-        settings = connector_settings()
-    except NotFetchedError as fault:
-        pytest.skip(f"Spark's Kafka connector cannot be fetched: {str(fault).splitlines()[0]}")
     patch = pytest.MonkeyPatch()
     patch.setenv("PYSPARK_PYTHON", sys.executable)
     for name, value in standalone_cluster.spark_environment().items():
@@ -76,7 +71,7 @@ def spark(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPath
         "spark.log.level": "OFF",
     }
     builder = SparkSession.builder.master(standalone_cluster.master_url).appName("test-real-time")
-    for name, value in {**own, **settings}.items():
+    for name, value in {**own, **kafka_connector}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     status = session.sparkContext._jsc.sc()
@@ -104,22 +99,16 @@ def send(connection: KafkaConnection, topic: str, lines: int, per_second: int) -
         sink.close()
 
 
-def source(spark: SparkSession, connection: KafkaConnection, topic: str) -> DataFrame:
-    """The topic's records from the first on."""
-    options = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "true"}
-    return spark.readStream.format("kafka").options(**connection.spark_options()).options(**options).load()
-
-
 def started(
     rows: DataFrame, connection: KafkaConnection, topic: str, checkpoint: Path, **trigger: Any
 ) -> StreamingQuery:
     """Write rows to a topic."""
-    writer = rows.writeStream.format("kafka").options(**connection.spark_options()).outputMode("update")
-    return writer.options(topic=topic, checkpointLocation=str(checkpoint)).trigger(**trigger).start()
+    writer = write_topic(rows, connection, topic, with_arrival="arrival" in rows.columns).outputMode("update")
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
 
 
 def records(connection: KafkaConnection, topic: str) -> list[tuple[float, int, str]]:
-    """All that is in a topic: timestamp, key and text."""
+    """All that is in a topic: timestamp, index as `read_topic` gives it, and text."""
     from confluent_kafka import TopicPartition
 
     found: list[tuple[float, int, str]] = []
@@ -131,9 +120,9 @@ def records(connection: KafkaConnection, topic: str) -> list[tuple[float, int, s
         while len(found) < sum(end[1] for end in ends if end is not None):
             assert time.monotonic() < deadline
             for message in consumer.consume(1000, timeout=0.5):
-                key, value = message.key(), message.value()
-                if message.error() is None and key is not None and value is not None:
-                    found.append((message.timestamp()[1] / 1e3, int(key), value.decode()))
+                partition, offset, value = message.partition(), message.offset(), message.value()
+                if message.error() is None and partition is not None and offset is not None and value is not None:
+                    found.append((message.timestamp()[1] / 1e3, (partition << 40) + offset, value.decode()))
     finally:
         consumer.close()
     return found
@@ -157,7 +146,7 @@ def test_rows_equal_those_of_micro_batches_and_come_not_with_the_batch(
     lines, quick, slow = new_topic(PARTITIONS), f"quick-{tmp_path.name}", f"slow-{tmp_path.name}"
     for topic in (quick, slow):
         Topics(connection).create(topic, partitions=PARTITIONS, stamped_by_broker=True)
-    rows = records_of_rows(match_lines(lines_of_topic(source(spark, connection, lines), DUE_HEADER), {}))
+    rows = match_lines(read_topic(spark, connection, lines), {})
 
     floor = check_real_time("match", Limits(PARTITIONS, 3), 1, PARTITIONS, interval_seconds=20.0)
     assert floor == PARTITIONS
@@ -220,7 +209,7 @@ def test_sparks_refusals_are_told_in_one_line(
 
     connection, topic = kafka_broker.connection, new_topic(PARTITIONS)
     send(connection, topic, 10, per_second=100)
-    lines = source(spark, connection, topic)
+    lines = read_topic(spark, connection, topic)
     counts = lines.groupBy("key").count().selectExpr("key", "string(count) AS value")
     python = lines.select(sf.udf(lambda text: text, "string")(sf.col("value").cast("string")).alias("value"))
     cases = [

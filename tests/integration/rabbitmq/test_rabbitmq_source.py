@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from tests.integration.local_spark import local_session
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
@@ -61,24 +62,10 @@ def _wait(is_so: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small session with the source registered."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("test-rabbitmq-source")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "600m")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark") / "warehouse"))
-        .getOrCreate()
-    )
-    register(session)
-    yield session
-    session.stop()
-    patch.undo()
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    with local_session(tmp_path_factory, "test-rabbitmq-source", settings) as session:
+        register(session)
+        yield session
 
 
 def _stream(spark: SparkSession, url: str, queue: str, folder: Path, **options: Any) -> DataFrame:

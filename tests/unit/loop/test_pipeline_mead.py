@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.loop.known_operator import InBatches
-from penstock.loop.mead import PipelineMead, Place
+from penstock.loop.known_operator import InBatches, Place
+from penstock.loop.mead import PipelineMead
 from penstock.plan.mead_options import mead_options
 from penstock.ports import FloatArray, WatchingPolicy
 from penstock.records import (

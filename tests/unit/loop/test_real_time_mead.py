@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock.loop.mead import PipelineMead, Place
+from penstock.loop.known_operator import Place
+from penstock.loop.mead import PipelineMead
 from penstock.performance.demand import RecordDemand
 from penstock.plan.mead_options import mead_options
 from penstock.ports import FloatArray

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigurationError
+from penstock.secrets import is_secret
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -39,7 +40,6 @@ _SAME = (
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 KNOWN_OPTIONS = tuple(sorted((*_SAME, *_FILES, "sasl.username", "sasl.password")))
 _CLIENT_ONLY, _SPARK_ONLY = "librdkafka.", "kafka."
-_SECRET = ("password", "jaas", "secret", "token", "keystore.key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,7 @@ class KafkaConnection:
         }
 
     def __repr__(self) -> str:
-        shown = {
-            name: "***" if any(word in name for word in _SECRET) else value for name, value in self.options.items()
-        }
+        shown = {name: "***" if is_secret(name) else value for name, value in self.options.items()}
         return f"KafkaConnection({self.bootstrap_servers!r}, {shown!r})"
 
 

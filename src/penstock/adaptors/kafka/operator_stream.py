@@ -11,18 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.adaptors.kafka.arrival_header import arrival_headers
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.json_records import from_json_value, to_json_value
-from penstock.adaptors.kafka.record_rows import arrival_headers
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import ConfigurationError
+from penstock.settings.reader_options import reader_option_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-_SPOKEN_FOR = ("subscribe", "subscribepattern", "assign")
 _OFFSET_BITS = 40
 _TAKEN_AT = "_taken_at"
 
@@ -65,7 +65,9 @@ def read_topic(
         No broker answers; retryable.
     """
     more = dict(options or {})
-    _check_options(more)
+    faults = reader_option_faults(more)
+    if faults:
+        raise ConfigurationError.of_all("kafka.options", faults)
     Topics(connection).check([topic])
     raw = (
         spark.readStream.format("kafka")
@@ -172,17 +174,6 @@ def _check_unique(frame: DataFrame, topic: str, names: Sequence[str], within_sec
         faults.append(f"column {_TAKEN_AT!r} is needed for the time a record was taken in; give yours another name")
     if faults:
         raise ConfigurationError.of_all("unique", faults)
-
-
-def _check_options(options: Mapping[str, str]) -> None:
-    faults = []
-    for name in options:
-        if name.lower() in _SPOKEN_FOR:
-            faults.append(f"{name}: the topic is said already; leave it out")
-        elif name.lower().startswith("kafka."):
-            faults.append(f"{name}: belongs to the connection's options, where both clients see it")
-    if faults:
-        raise ConfigurationError.of_all("kafka.options", faults)
 
 
 def _quoted(name: str) -> str:

@@ -3,7 +3,7 @@
 
 What a micro-batch query tells of its batches, a query in Spark's real-time mode does not tell: a batch there is as long
 as its trigger says, and its records went through one by one meanwhile. So its output is read, beside whoever uses it:
-the latency of a record is its timestamp less the arrival in its header (`record_rows.ARRIVAL_HEADER`). A topic stamped
+the latency of a record is its timestamp less the arrival in its header (`arrival_header`). A topic stamped
 by the broker (``Topics.create(..., stamped_by_broker=True)``) says when the broker had the record; otherwise the
 timestamp is that of the writing task, a little earlier. Kafka's timestamps have milliseconds.
 
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Protocol, Self, cast
 
 import numpy as np
 
+from penstock.adaptors.kafka.arrival_header import ARRIVAL_HEADER
 from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
 from penstock.adaptors.kafka.ends import PartitionEnds
-from penstock.adaptors.kafka.record_rows import ARRIVAL_HEADER
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
@@ -198,7 +198,7 @@ def arrival_of(message: Message) -> float | None:
             if not text.isdecimal():
                 raise ConfigurationError(
                     f"{ARRIVAL_HEADER}: {text!r} is no count of microseconds; records of this topic are not written by "
-                    "records_of_rows",
+                    "write_topic",
                     field=ARRIVAL_HEADER,
                 )
             return int(text) / 1e6

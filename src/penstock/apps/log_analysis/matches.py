@@ -27,7 +27,7 @@ def match_lines(stream: DataFrame, options: Options) -> DataFrame:
     ----------
     stream
         Raw lines: rows with at least `index`, `arrival` and `value`, such as the replay source's, or a topic's as
-        `penstock.adaptors.kafka.record_rows.lines_of_topic` gives them.
+        `penstock.adaptors.kafka.operator_stream.read_topic` gives them.
     options
         ``format``: the name of a line format (default ``penstock``). ``patterns``: a file of patterns (default: a
         built-in set). ``pattern_count``: how many of them to look for (default: all of them once). ``output`` is

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from penstock.adaptors.kafka.arrival_header import ARRIVAL_HEADER
 from penstock.adaptors.kafka.record_latency import arrival_of
-from penstock.adaptors.kafka.record_rows import ARRIVAL_HEADER
 from penstock.errors import ConfigurationError
 
 
