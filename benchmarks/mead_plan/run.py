@@ -37,11 +37,11 @@ from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.screening import worst_processes
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.plan.mead import MeadPolicy, PipelinePlan, Search
-from penstock.plan.mead_search import figure_5, refined
+from penstock.policies.mead.planner import MeadPolicy, PipelinePlan, Search
+from penstock.policies.mead.search import figure_5, refined
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import FakePathLatency, single_executors
-from penstock.workload import WorkloadEstimate, estimate_workload, fit_maps
+from penstock.workload import FittedWorkload, estimate_workload, fit_maps
 from penstock.workload.plausible import plausible_maps
 
 FloatArray = npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ LOADS = {"parser": 0.15, "counter": 0.08, "matcher": 0.30}
 SEARCHES: tuple[Search, ...] = ("published", "refined", "exact")
 
 
-def labelled(estimate: WorkloadEstimate) -> dict[str, MAP]:
+def labelled(estimate: FittedWorkload) -> dict[str, MAP]:
     """The processes of all windows, by window and rank."""
     return {
         f"window {window.n}, fit {rank}, {fitted.states} states": fitted.map
@@ -79,7 +79,7 @@ def log_analysis(rate: float, bound: float, kind: str) -> PipelineModel:
 
 
 def one_pass(
-    stream: FloatArray, kind: str, search: Search, warm: WorkloadEstimate | None, flow: Flow = "source"
+    stream: FloatArray, kind: str, search: Search, warm: FittedWorkload | None, flow: Flow = "source"
 ) -> dict[str, Any]:
     """One analysis and plan, timed by stage; the bound is twice what full allocation gives (and 4 s for batches)."""
     stages: dict[str, float] = {}

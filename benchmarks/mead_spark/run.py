@@ -25,9 +25,9 @@ import numpy.typing as npt
 from penstock.adaptors.spark.replay_options import replay_arrivals
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
-from penstock.loop.account import RunSummary
-from penstock.loop.known_operator import Place
-from penstock.loop.mead import PipelineMead
+from penstock.account import RunSummary
+from penstock.policies.mead.operator_knowledge import Place
+from penstock.policies.mead.policy import PipelineMead
 from penstock.markov import MAP
 from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand import BatchDemand

@@ -10,16 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query, make_cycle, policies_of
+from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query, ignored_objective, make_cycle
 from penstock.clock import SystemClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
-from penstock.loop.known_operator import Place
-from penstock.ports import ArrivalTimes, KnowledgeStore
+from penstock.policies import default_policy, make_policy
+from penstock.ports import ArrivalTimes, KnowledgeStore, OperatorSite, Policy, PolicyContext
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation
-from penstock.settings import GuardSettings, PolicySettings, mode_of
+from penstock.settings import GuardSettings, mode_of
+from penstock.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -35,7 +36,7 @@ def attach(
     executors: tuple[int, int] = (1, 1),
     cpu_shares: tuple[float, ...] = (1.0,),
     mode: str = "recommend",
-    policy: str = "threshold",
+    policy: str | Policy | None = None,
     policy_options: dict[str, Any] | None = None,
     guards: dict[str, Any] | None = None,
     name: str | None = None,
@@ -62,9 +63,10 @@ def attach(
         Allowed CPU shares per executor, rising; the default leaves the CPU alone. Needs the executors on this host
         and the rights for cgroups; without them executors alone are scaled.
     mode
-        ``"recommend"`` (default) decides and tells; ``"act"`` carries it out.
+        ``"recommend"`` (default) decides and reports; ``"act"`` carries it out.
     policy, policy_options, guards
-        Which policy decides, with its options; the guards' settings. See docs/reference/settings.md.
+        Which policy decides: a name with its options, or an object of your own (docs/how-to/write-a-policy.md). By
+        default one that plans for the objective. And the guards' settings (docs/reference/settings.md).
     name
         The operator's name in decisions; default: the query's name.
     arrivals
@@ -96,9 +98,9 @@ def attach(
         warm_up_seconds=warm_up_seconds,
     )
     operator = name or query.name or "query"
-    chosen = PolicySettings.model_construct(name=policy, options=dict(policy_options or {}))
+    chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    policies_of(chosen, [Place(operator, limits)], settings.objective, knows_arrivals=arrivals is not None)
+    make_policy(chosen, _context(operator, limits, settings.objective), policy_options)
     hold = hold_query(query, operator, limits, settings.mode)
     kept: KnowledgeStore | None = None
     try:
@@ -108,12 +110,11 @@ def attach(
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
             cores_per_executor=hold.cores_per_executor,
         )
+        made = make_policy(chosen, _context(operator, settings.limits, settings.objective), policy_options)
         cycle = make_cycle(
             operator,
             settings,
-            policy=policies_of(
-                chosen, [Place(operator, settings.limits)], settings.objective, knows_arrivals=arrivals is not None
-            )[operator],
+            policy=made,
             source=hold.probe,
             actuator=hold.actuator,
             arrival_times=arrivals,
@@ -124,14 +125,21 @@ def attach(
         if kept is not None:
             kept.close()
         raise
-    return Scaler(cycle, hold, kept, interval_seconds)
+    ignored = ignored_objective(made, [settings.objective])
+    if ignored is not None:
+        _LOG.warning("%s: %s", operator, ignored)
+    notes = (*hold.notes, *([ignored] if ignored is not None else []))
+    return Scaler(cycle, hold, kept, interval_seconds, notes)
 
 
 class Scaler:
     """A query under watch. `decisions`, `observation` and `latency` say how it goes; `detach` ends it."""
 
-    def __init__(self, cycle: Cycle, hold: QueryHold, store: KnowledgeStore, interval_seconds: float) -> None:
-        self.notes = hold.notes
+    def __init__(
+        self, cycle: Cycle, hold: QueryHold, store: KnowledgeStore, interval_seconds: float, notes: tuple[str, ...]
+    ) -> None:
+        self.notes = notes
+        """What you should know, a line each."""
         self._cycle = cycle
         self._hold = hold
         self._store = store
@@ -161,6 +169,18 @@ class Scaler:
         """How many passes failed; the query did not notice."""
         return self._runner.faults
 
+    def replace_policy(self, policy: str | Policy, policy_options: dict[str, Any] | None = None) -> None:
+        """Let another policy decide from the next pass on.
+
+        Raises
+        ------
+        ConfigurationError
+            It cannot be built, or fails on what was last seen; the one before goes on.
+        """
+        cycle = self._cycle
+        made = make_policy(policy, _context(cycle.operator, cycle.limits, cycle.objective), policy_options)
+        self._runner.replace_policy(made)
+
     def detach(self) -> None:
         """Stop watching and put executors and CPU shares back; the query runs on. May be called twice."""
         with self._lock:
@@ -184,6 +204,10 @@ class Scaler:
 
     def _take(self, report: CycleReport) -> None:
         self._observation = report.observation
+
+
+def _context(operator: str, limits: Limits, objective: Objective) -> PolicyContext:
+    return PolicyContext(Topology.of_one(operator), {operator: OperatorSite(limits)}, {(operator,): objective})
 
 
 def _limits(executors: Any, cpu_shares: Any) -> Limits:

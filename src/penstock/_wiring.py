@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.loop import Cycle
-from penstock.loop.known_operator import Place
-from penstock.loop.mead import PipelineMead
 from penstock.monitor import Monitor
+from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import guards_as_set
-from penstock.plan.registry import make_pipeline_options, make_policy
+from penstock.policies import reads_objective
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import ExecutorState, Limits, Mode, Objective
-from penstock.settings import GuardSettings, PolicySettings
-from penstock.topology import Path
+from penstock.settings import GuardSettings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,24 +42,15 @@ class LoopSettings:
     cores_per_executor: int = 1
 
 
-def policies_of(
-    settings: PolicySettings,
-    places: Sequence[Place],
-    objectives: Objective | Mapping[Path, Objective],
-    *,
-    knows_arrivals: bool,
-) -> dict[str, Policy]:
-    """The policy of each operator, as set; ConfigurationError for an unknown name or option."""
-    options = make_pipeline_options(settings.name, **settings.options)
-    if options is None:
-        return {place.name: make_policy(settings.name, **settings.options) for place in places}
-    if not knows_arrivals:
-        raise ConfigurationError(
-            f"arrivals: {options.name} needs to know when records arrive; give `arrivals`, or use threshold",
-            field="arrivals",
-        )
-    together = PipelineMead(places, objectives, options)
-    return {place.name: together.policy(place.name) for place in places}
+def ignored_objective(policy: Policy, objectives: Iterable[Objective]) -> str | None:
+    """One line for the user where a bound is given and the policy does not look at it; None: all is well."""
+    wanted = next((objective for objective in objectives if objective.seconds is not None), None)
+    if wanted is None or reads_objective(policy):
+        return None
+    return (
+        f"the policy {policy.name} does not look at the objective ({wanted}); "
+        "name no policy to get one that plans for it"
+    )
 
 
 def make_cycle(
@@ -74,6 +63,7 @@ def make_cycle(
     arrival_times: ArrivalTimes | None,
     store: KnowledgeStore,
     record_latencies: RecordLatencies | None = None,
+    path: PathMonitor | None = None,
 ) -> Cycle:
     """Wire one operator's cycle."""
     return Cycle(
@@ -84,6 +74,7 @@ def make_cycle(
             window_seconds=settings.window_seconds,
             warm_up_seconds=settings.warm_up_seconds,
             record_latencies=record_latencies,
+            path=path,
         ),
         policy=policy,
         guards=guards_as_set(settings.guards),

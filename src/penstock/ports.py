@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,17 @@ from penstock.records import (
     Allocation,
     Decision,
     LatencySummary,
+    Limits,
+    Objective,
     Observation,
     Outcome,
     PlanRequest,
+    Prediction,
     SourceProgress,
     StageTime,
     Telemetry,
 )
+from penstock.topology import Path, Topology
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -92,10 +96,10 @@ class SampledArrivalTimes(ArrivalTimes, Protocol):
 
 @runtime_checkable
 class TimedArrivalTimes(ArrivalTimes, Protocol):
-    """Arrival times that are known as records come, before any batch has told of them."""
+    """Arrival times that are known as records come, before any batch has carried them."""
 
     def between(self, start: float, end: float) -> FloatArray | None:
-        """Those after `start` and up to `end`, in order; None where some of them cannot be told."""
+        """Those after `start` and up to `end`, in order; None where some of them are not known."""
         ...
 
 
@@ -122,12 +126,42 @@ class BatchLineage(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Look:
+    """One look at one operator, as a policy that learns gets it.
+
+    Attributes
+    ----------
+    telemetry, observation
+        What came in, and the monitor's picture of it.
+    arrivals
+        When records arrived at the operator, as far as this look has made it known: runs of rising times that follow
+        each other. None stands for a gap, after which times do not join those before.
+    is_exact
+        Whether these times were known; False: some were interpolated between batches.
+    """
+
+    telemetry: Telemetry
+    observation: Observation
+    arrivals: tuple[FloatArray | None, ...] = ()
+    is_exact: bool = True
+
+    @property
+    def operator(self) -> str:
+        """Whose look it is."""
+        return self.telemetry.operator
+
+
 class Policy(Protocol):
-    """A pure function from a request to a decision: same request, same decision, no side effect."""
+    """Decides what the operators of a pipeline should have; it is asked about each of them in turn.
+
+    Promises: the same request gives the same decision and has no side effect; `request.at` is the only clock; a
+    decision stays within `request.limits`; where data are missing it holds.
+    """
 
     @property
     def name(self) -> str:
-        """How the policy is called in settings and decisions."""
+        """The policy's name in settings and decisions."""
         ...
 
     @property
@@ -142,14 +176,14 @@ class Policy(Protocol):
 
 @runtime_checkable
 class WatchingPolicy(Policy, Protocol):
-    """A policy that learns from everything the loop sees, not only from what it is asked about.
+    """A policy that learns from everything the loop sees.
 
-    Promises: `watch` returns at once, its thinking is done elsewhere; given the same things seen, `plan` is as pure as
-    any policy's; `close` ends what `watch` has started and may be called twice.
+    Promises: `watch` returns at once and does long work elsewhere; given the same looks, `plan` is as pure as any
+    policy's; `close` ends what `watch` has started and may be called twice.
     """
 
-    def watch(self, telemetry: Telemetry, observation: Observation, arrivals: ArrivalTimes | None) -> tuple[str, ...]:
-        """Take in one look, with what is known of the source; gives what the user should know of the policy itself."""
+    def watch(self, look: Look) -> tuple[str, ...]:
+        """Take in one look at one operator; returns what the user should know about the policy itself."""
         ...
 
     def close(self) -> None:
@@ -157,38 +191,107 @@ class WatchingPolicy(Policy, Protocol):
         ...
 
 
+Worker = Literal["process", "thread", "here"]
+"""Where long analyses run: in a process or thread of their own, or at once (under a virtual clock)."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnalysisMemo:
+    """What analyses have found, kept for other runs on the same arrivals.
+
+    Attributes
+    ----------
+    of_arrivals
+        Answers that depend on the arrivals alone: good for every run on the same trace.
+    of_pipeline
+        Answers that depend on demands and objectives too: good for runs that have the same ones.
+    """
+
+    of_arrivals: MutableMapping[Any, Any] = field(default_factory=dict)
+    of_pipeline: MutableMapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnalysisPlace:
+    """Where a policy's long analyses run.
+
+    Attributes
+    ----------
+    worker
+        Who does them.
+    delay_seconds
+        With ``here``: how long after its start an answer is in force, as an analysis really takes.
+    memo
+        Keeps answers for other runs that will ask the same; None: nothing is kept.
+    """
+
+    worker: Worker = "process"
+    delay_seconds: float = 0.0
+    memo: AnalysisMemo | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OperatorSite:
+    """One operator as a policy is introduced to it.
+
+    Attributes
+    ----------
+    limits
+        What it may have.
+    trigger_seconds, cap
+        Its trigger interval and the most records of a batch; None: there is no such bound.
+    is_real_time
+        Whether its records go through one by one, in Spark's real-time mode.
+    tasks
+        How many tasks it runs at once in real-time mode: one for each partition of its topic.
+    demand
+        What its records ask of it (see `penstock.performance.demand`), where that is declared; None: it is learnt.
+    selectivity
+        Records out for one in, where that is declared; None: it is learnt.
+    """
+
+    limits: Limits
+    trigger_seconds: float | None = None
+    cap: int | None = None
+    is_real_time: bool = False
+    tasks: int | None = None
+    demand: object | None = None
+    selectivity: float | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PolicyContext:
+    """The pipeline that a policy is built for.
+
+    Attributes
+    ----------
+    topology
+        Who reads from whom.
+    operators
+        Each operator's site.
+    objectives
+        What is wanted of each path; an objective without a statistic is to keep up.
+    analysis
+        Where long analyses run.
+    """
+
+    topology: Topology
+    operators: Mapping[str, OperatorSite]
+    objectives: Mapping[Path, Objective]
+    analysis: AnalysisPlace = AnalysisPlace()
+
+
 class Guard(Protocol):
     """A named part that may change a decision, and says what it changed."""
 
     @property
     def name(self) -> str:
-        """How the guard is called in a decision's amendments."""
+        """The guard's name in a decision's amendments."""
         ...
 
     def check(self, decision: Decision, request: PlanRequest) -> Decision:
         """The decision as it may stand."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PathPrediction:
-    """What is predicted of one source-to-sink path under one allocation, in the worst of all workload models.
-
-    `seconds` is the statistic that the path's objective bounds; infinite where an operator cannot keep up.
-    `operator_seconds` gives each operator's part of it and `utilisation` its load, under the model in `worst`.
-    """
-
-    path: tuple[str, ...]
-    seconds: float
-    bound_seconds: float
-    operator_seconds: Mapping[str, float]
-    utilisation: Mapping[str, float]
-    worst: str
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the bound is kept."""
-        return self.seconds <= self.bound_seconds
 
 
 class PathLatency(Protocol):
@@ -208,7 +311,7 @@ class PathLatency(Protocol):
         """The source-to-sink paths, as names of operators."""
         ...
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """The predictions in the order of `paths`."""
         ...
 
@@ -278,22 +381,3 @@ class KnowledgeStore(Protocol):
     def close(self) -> None:
         """Write what is left and let go of files."""
         ...
-
-
-__all__ = [
-    "Actuator",
-    "Allocation",
-    "ArrivalTimes",
-    "BatchLineage",
-    "FloatArray",
-    "Guard",
-    "KnowledgeStore",
-    "MetricSource",
-    "PathLatency",
-    "PathPrediction",
-    "Policy",
-    "RecordLatencies",
-    "SampledArrivalTimes",
-    "TimedArrivalTimes",
-    "WatchingPolicy",
-]

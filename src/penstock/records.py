@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frozen records that travel between the stages, in the order of the data's way.
 
-``Telemetry (BatchProgress, ...) -> Observation -> Prediction -> Decision -> Action -> Outcome``
+``Telemetry (BatchProgress, ...) -> Observation -> WorkloadEstimate -> Prediction -> Decision -> Action -> Outcome``
 
 Instants (`at`, `started_at`, ...) are seconds since the epoch. A value that is not known is ``None``, never zero.
 Every record is plain data: `encode` writes it as JSON, `decode` reads it back.
@@ -99,30 +99,91 @@ class Telemetry:
 # --- sizes and aims --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
+class ExecutorSize:
+    """What one executor is made of. A running application cannot change it: another size takes a restart."""
+
+    cores: int
+    memory: str
+    shuffle_partitions: int | None = None
+    """Asked for with this size; None: the same for all sizes."""
+    worth: float = 1.0
+    """Its cores over those of the operator's own size: how many of those executors it stands for."""
+
+    def __str__(self) -> str:
+        partitions = "" if self.shuffle_partitions is None else f", {self.shuffle_partitions} shuffle partitions"
+        return f"{self.cores} {'core' if self.cores == 1 else 'cores'}, {self.memory}{partitions}"
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
-    """What an operator has: executors, and the CPU share of each (1.0: all of its cores)."""
+    """Everything that can be chosen for an operator.
+
+    Attributes
+    ----------
+    executors
+        How many.
+    cpu_share
+        The part of its cores that each executor may use; 1.0 is all of them.
+    size
+        What an executor is made of; None is the size that the operator is set up with.
+    nodes
+        How many executors each node has, as pairs of a node's name and a number; empty leaves the choice to the
+        cluster.
+    """
 
     executors: int
     cpu_share: float = 1.0
+    size: ExecutorSize | None = None
+    nodes: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.nodes and sum(count for _, count in self.nodes) != self.executors:
+            raise ConfigurationError(
+                f"nodes: {dict(self.nodes)} has {sum(count for _, count in self.nodes)} executors, and the allocation "
+                f"{self.executors}; make them equal",
+                field="nodes",
+            )
 
     @property
     def capacity(self) -> float:
-        """Executors' worth of CPU: the cost of the allocation."""
-        return self.executors * self.cpu_share
+        """Executors' worth of CPU, in executors of the operator's own size: the cost of the allocation."""
+        return self.executors * self.cpu_share * (1.0 if self.size is None else self.size.worth)
+
+    def satisfies(self, wanted: Allocation) -> bool:
+        """Whether this, as observed, is what was wanted; any nodes will do where none were named."""
+        return (self.executors, self.cpu_share, self.size) == (wanted.executors, wanted.cpu_share, wanted.size) and (
+            not wanted.nodes or sorted(self.nodes) == sorted(wanted.nodes)
+        )
 
     def __str__(self) -> str:
         noun = "executor" if self.executors == 1 else "executors"
-        return f"{self.executors} {noun} x {self.cpu_share:.0%} CPU"
+        size = "" if self.size is None else f" of {self.size}"
+        nodes = "" if not self.nodes else f" on {', '.join(f'{node} ({count})' for node, count in self.nodes)}"
+        return f"{self.executors} {noun}{size} x {self.cpu_share:.0%} CPU{nodes}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an operator may have: executors from `min_executors` to `max_executors`, shares out of `cpu_shares`."""
+    """What an operator may have.
+
+    Attributes
+    ----------
+    min_executors, max_executors
+        Fewest and most executors.
+    cpu_shares
+        The CPU shares that may be chosen, rising.
+    sizes
+        Further executor sizes that a restart may give it, by rising worth, beside its own.
+    nodes
+        The nodes that may be chosen; empty leaves the choice to the cluster.
+    """
 
     min_executors: int = 1
     max_executors: int = 1
     cpu_shares: tuple[float, ...] = (1.0,)
+    sizes: tuple[ExecutorSize, ...] = ()
+    nodes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_executors < 1:
@@ -153,12 +214,15 @@ class Limits:
     def allows(self, allocation: Allocation) -> bool:
         """Whether the allocation may be asked for."""
         return (
-            self.min_executors <= allocation.executors <= self.max_executors and allocation.cpu_share in self.cpu_shares
+            self.min_executors <= allocation.executors <= self.max_executors
+            and allocation.cpu_share in self.cpu_shares
+            and (allocation.size is None or allocation.size in self.sizes)
+            and all(node in self.nodes for node, _ in allocation.nodes)
         )
 
     @property
     def top(self) -> Allocation:
-        """The largest allocation."""
+        """The largest allocation that needs no restart."""
         return Allocation(self.max_executors, self.cpu_shares[-1])
 
 
@@ -193,7 +257,7 @@ class Objective:
         return latency.statistic(self.statistic)
 
     def is_met_by(self, latency: LatencySummary | None) -> bool | None:
-        """Whether the latency meets the objective; None where it cannot be told."""
+        """Whether the latency meets the objective; None where that is not known."""
         value = self.measured(latency)
         return None if value is None or self.seconds is None else value <= self.seconds
 
@@ -262,13 +326,16 @@ class Observation:
     batch_seconds: float | None = None
     """Mean batch time over the window."""
     latency: LatencySummary | None = None
+    """Of the records done in the window, from their arrival at this operator."""
+    path_latency: LatencySummary | None = None
+    """The same from their first arrival at the pipeline; None where that is not followed."""
     records_arrived: int | None = None
     records_done: int | None = None
     last_batch_id: int | None = None
     missing: tuple[str, ...] = ()
 
 
-# --- what the models say of an allocation ----------------------------------------------------------------------
+# --- what the models say ---------------------------------------------------------------------------------------
 
 # JSON has no number for infinity: it is written as the text "Infinity", and read back.
 _INFINITY_AS_TEXT = {"ser_json_inf_nan": "strings"}
@@ -286,8 +353,48 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadEstimate:
+    """What a policy expects to arrive: the ground of its predictions."""
+
+    at: float
+    arrivals_per_second: float
+    """Over the busiest of its windows, `growth` included."""
+    windows: tuple[int, ...] = ()
+    """How many inter-arrival times each window has."""
+    growth: float = 1.0
+    """By what the windows' rate was raised because arrivals rise."""
+    is_exact: bool = True
+    """Whether arrival times were known; False: some were interpolated."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says of an allocation. Saturated is an answer: `is_stable` False, all times infinite."""
+    """What is predicted of one path under one allocation of its operators, in the worst case over all models.
+
+    `seconds` is the statistic that the path's objective bounds; it is infinite where an operator cannot keep up.
+    `operator_seconds` gives each operator's part of it and `utilisation` its load, under the model named in `worst`.
+    """
+
+    __pydantic_config__ = _INFINITY_AS_TEXT
+    path: tuple[str, ...]
+    seconds: float
+    bound_seconds: float
+    operator_seconds: Mapping[str, float]
+    utilisation: Mapping[str, float]
+    worst: str
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bound is kept."""
+        return self.seconds <= self.bound_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLatency:
+    """The latency of one operator under one candidate allocation, with bounds.
+
+    Saturation is an answer: `is_stable` is False and all times are infinite.
+    """
 
     __pydantic_config__ = _INFINITY_AS_TEXT
     allocation: Allocation
@@ -317,7 +424,7 @@ class Prediction:
 
 
 class Mode(StrEnum):
-    """Whether decisions are carried out or only told."""
+    """Whether decisions are carried out or only reported."""
 
     ACT = "act"
     RECOMMEND = "recommend"
@@ -341,28 +448,6 @@ class Amendment:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorSize:
-    """What one executor is made of; a running application cannot change it."""
-
-    cores: int
-    memory: str
-    shuffle_partitions: int | None = None
-    """Asked for with this size; None: the same for all sizes."""
-
-    def __str__(self) -> str:
-        partitions = "" if self.shuffle_partitions is None else f", {self.shuffle_partitions} shuffle partitions"
-        return f"{self.cores} {'core' if self.cores == 1 else 'cores'}, {self.memory}{partitions}"
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """Executors of another size, by a restart at a batch border."""
-
-    before: ExecutorSize
-    after: ExecutorSize
-
-
 def new_id() -> str:
     """A short identifier, unique among the records of a run."""
     return uuid.uuid4().hex[:12]
@@ -383,28 +468,36 @@ class Decision:
     amended_by: tuple[Amendment, ...] = ()
     mode: Mode = Mode.ACT
     decision_id: str = field(default_factory=new_id)
-    resize: Resize | None = None
-    """A restart with executors of another size; None: a live change, or none."""
+    workload: WorkloadEstimate | None = None
+    """What the policy expects to arrive; None where it makes no estimate."""
+    prediction: Prediction | None = None
+    """Of the path nearest to its bound under the target; None where the policy predicts nothing."""
 
     @property
     def is_change(self) -> bool:
         """Whether anything is to be done."""
-        return self.target != self.current or self.resize is not None
+        return not self.current.satisfies(self.target)
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether the operator must be restarted, because its executors get another size."""
+        return self.target.size != self.current.size
 
     @property
     def verb(self) -> str:
-        """``scale up``, ``scale down``, ``restart larger``, ``restart smaller`` or ``hold``."""
-        if self.resize is not None:
-            return "restart larger" if self.resize.after.cores > self.resize.before.cores else "restart smaller"
+        """``scale up``, ``scale down``, ``move``, ``restart larger``, ``restart smaller`` or ``hold``."""
         if not self.is_change:
             return "hold"
-        return "scale up" if self.target.capacity > self.current.capacity else "scale down"
+        is_more = self.target.capacity > self.current.capacity
+        if self.is_restart:
+            return "restart larger" if is_more else "restart smaller"
+        if self.target.capacity == self.current.capacity:
+            return "move"
+        return "scale up" if is_more else "scale down"
 
     @property
     def change_text(self) -> str:
         """From what to what."""
-        if self.resize is not None:
-            return f"executors of {self.resize.before} -> {self.resize.after}"
         return f"{self.current} -> {self.target}"
 
     def amended(self, guard: str, after: Allocation, reason: str) -> Decision:
@@ -428,7 +521,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """All a policy may know. `recent` holds the operator's latest changes, oldest first."""
+    """All that a policy may know.
+
+    `recent` holds the operator's latest changes and `history` its latest observations, both bounded, oldest first.
+    """
 
     operator: str
     at: float
@@ -437,6 +533,7 @@ class PlanRequest:
     limits: Limits
     objective: Objective
     recent: tuple[Decision, ...] = ()
+    history: tuple[Observation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from penstock.performance.demand import RecordDemand
 from penstock.performance.latency import Model
 from penstock.performance.pipeline_latency import Flow, PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.plan.mead import MeadPolicy, PipelinePlan
+from penstock.policies.mead.planner import MeadPolicy, PipelinePlan
 from penstock.records import Allocation, Objective
-from penstock.workload import WorkloadEstimate, estimate_workload
+from penstock.workload import FittedWorkload, estimate_workload
 
 BURSTY = superpose(
     MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0]), MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
@@ -45,7 +45,7 @@ def window() -> FloatArray:
 
 
 @pytest.fixture(scope="module")
-def estimate(window: FloatArray) -> WorkloadEstimate:
+def estimate(window: FloatArray) -> FittedWorkload:
     """What the buffer says of it."""
     buffer = IatWindows(50_000, parts=(1.0, 0.5))
     buffer.add_iats(window)
@@ -53,7 +53,7 @@ def estimate(window: FloatArray) -> WorkloadEstimate:
     return estimate_workload(snapshot.iats, shares=snapshot.shares)
 
 
-def planned(estimate: WorkloadEstimate, bound: float, model: Model, flow: Flow = "source") -> PipelinePlan:
+def planned(estimate: FittedWorkload, bound: float, model: Model, flow: Flow = "source") -> PipelinePlan:
     """The plan, as every minute."""
     pipeline = PipelineModel(
         [
@@ -75,7 +75,7 @@ def shares_of(plan: PipelinePlan) -> dict[str, float]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize("flow", ["source", "onward"])
-def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: WorkloadEstimate, flow: Flow) -> None:
+def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: FittedWorkload, flow: Flow) -> None:
     """Replaying the window under the planned shares keeps the 95th percentile, with a quarter of the CPU saved."""
     full = simulated(window, dict.fromkeys(LOADS, 1.0))
     bound = 3.0 * float(np.quantile(full[PATHS[1]], 0.95))
@@ -94,7 +94,7 @@ def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: Wo
 
 
 @pytest.mark.reference
-def test_a_model_blind_to_bursts_breaks_the_bound(window: FloatArray, estimate: WorkloadEstimate) -> None:
+def test_a_model_blind_to_bursts_breaks_the_bound(window: FloatArray, estimate: FittedWorkload) -> None:
     """Under the same bound M/G/1 gives the least CPU, promises to keep it, and does not."""
     full = simulated(window, dict.fromkeys(LOADS, 1.0))
     bound = 3.0 * float(np.quantile(full[PATHS[1]], 0.95))

@@ -93,6 +93,14 @@ class ReplayArrivals:
             return None
         return due_index(self.arrivals, self.speed, self._epoch_us, at)
 
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Arrival times after `start` and up to `end`; None before time zero is known."""
+        first, last = self.arrived_by(start), self.arrived_by(end)
+        if first is None or last is None or self._epoch_us is None:
+            return None
+        times: FloatArray = self._epoch_us / 1e6 + self.arrivals.times(first, last) / self.speed
+        return times
+
     def done_index(self, source: SourceProgress) -> int | None:
         """How many records are done when this batch is; None where the offsets are not of this replay."""
         end = self._learn(source)

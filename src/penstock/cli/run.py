@@ -194,7 +194,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
         table.add_row("broker", f"Kafka, {settings.broker.servers}")
     for operator in settings.operators:
         low, high = operator.executors
-        shares = ", ".join(f"{share:.0%}" for share in operator.cpu_shares)
+        shares = ", ".join(f"{share:.0%}" for share in operator.limits().cpu_shares)
         each = f"{operator.executor_cores} cores and {operator.executor_memory}"
         size = f"{low} to {high} executors of {each}; CPU shares {shares}"
         table.add_row(f"operator {operator.name}", f"{operator.app} on {operator.input}\n{size}")

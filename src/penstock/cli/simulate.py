@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="NAME[:OPTION=VALUE,...]",
-    help="What decides: static (the top allocation throughout), fixed, threshold, mead, or mead's planning with a "
-    "simpler queue, m/g/1 or gi/g/1; several are compared.",
+    help="What decides: static (the top allocation throughout), or a policy that `penstock policies` lists, with "
+    "options; several are compared.",
 )
 @click.option(
     "--objective",
@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
 @click.option("--records", type=click.IntRange(1), help="Take only so many records of the trace.")
-@click.option("--interval", help='How often the loop looks, such as "1s".  [default: when the policy wants]')
+@click.option("--interval", default="1s", show_default=True, help="How often the loop looks.")
+@click.option(
+    "--analysis",
+    default="5s",
+    show_default=True,
+    help="How long an analysis takes before its plan is in force; the MEAD paper reports 25 to 40 s.",
+)
 @trace_options
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the runs into this PNG file.")
 @json_option
@@ -54,15 +60,17 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     objective: str | None,
     seed: int,
     records: int | None,
-    interval: str | None,
+    interval: str,
+    analysis: str,
     plot: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Run a policy on a trace in the simulator: the loop of a real run, with simulated operators behind it.
 
-    Every operator starts at the top of its limits. Latency is from a record's arrival to its end at the path's last
-    operator, over all records of the run; "latency" is that of the path nearest to its bound. A window of 10 s breaks
+    The policy is the object that runs on Spark. Every operator starts at the top of its limits.
+
+    Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency" is that of the path nearest to its bound. A window of 10 s breaks
     the objective when its own statistic is above the bound; "broken" is the part of the time in such windows. "cost"
     is executors times CPU share over time, as a part of what the top allocation throughout costs.
 
@@ -75,7 +83,8 @@ def simulate(  # noqa: PLR0917 - click passes them by name
       penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy threshold --objective p95=0.5
       penstock simulate --trace packets.txt.xz --unit us --pipeline pipeline.yaml --policy static \\
         --policy threshold --policy threshold:upper=0.5,lower=0.3 --objective mean=200ms --plot runs.png
-      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy m/g/1 --policy static
+      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy mead-published
+      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy mead:rescue=false
       penstock simulate --trace iats.csv --as iats --pipeline pipeline.yaml --policy static --json
     """
     import dataclasses
@@ -84,28 +93,32 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError
     from penstock.evaluation.path_objectives import path_objectives
     from penstock.evaluation.pipeline_file import load_pipeline
-    from penstock.evaluation.simulated_policies import simulated_policy
+    from penstock.evaluation.policy_choice import parse_policy
     from penstock.evaluation.simulation import simulate as run
+    from penstock.ports import AnalysisMemo
     from penstock.units import parse_seconds
 
     check_picture(plot)
     spec = load_pipeline(pipeline)
     wanted = spec.objectives if objective is None else _objective(objective)
-    chosen = [simulated_policy(text) for text in policies]
-    looks = None if interval is None else parse_seconds(interval, "--interval")
+    chosen = [parse_policy(text) for text in policies]
+    looks = parse_seconds(interval, "--interval")
     if looks == 0.0:
         raise ConfigurationError(
-            f"--interval: {interval!r} is no time between two looks; give one above 0, such as 1s", field="--interval"
+            f"--interval: {interval!r} is not above 0; give a time such as 1s",
+            field="--interval",
         )
     path_objectives(spec.pipeline, wanted)  # what is impossible needs no reading
     with in_command_words(), progress_bar(f"reading {file.name}") as progress:
         times = arrival_times(file, reading_of(options, seed), records, progress)
     results: list[SimulationResult] = []
+    memo = AnalysisMemo()
     for text, policy in zip(policies, chosen, strict=True):
         with progress_bar(f"simulating {text}") as progress:
             result = run(
                 times, spec.pipeline, policy, wanted, seed,
-                guards=spec.guards, interval_seconds=looks, progress=progress,
+                guards=spec.guards, interval_seconds=looks, progress=progress, memo=memo,
+                analysis_seconds=parse_seconds(analysis, "--analysis"),
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))
     console = words_console(as_json)
@@ -186,8 +199,8 @@ def _heading(file: Path, name: str, span: float, result: SimulationResult) -> st
     from penstock.units import format_seconds
 
     objectives = ", ".join(dict.fromkeys(str(path.objective) for path in result.paths))
-    told = f"{file.name} on {name}: {result.records} records in {format_seconds(span)}, seed {result.seed}"
-    return f"{told}; objective {objectives}"
+    trace = f"{file.name} on {name}: {result.records} records in {format_seconds(span)}, seed {result.seed}"
+    return f"{trace}; objective {objectives}"
 
 
 def _write_picture(path: Path, times: FloatArray, results: Sequence[SimulationResult], title: str) -> None:

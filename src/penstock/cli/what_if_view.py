@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.queue_options import format_time
-from penstock.records import Bounded, Objective, Prediction
+from penstock.records import Bounded, CandidateLatency, Objective
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class Choice:
     """The cheapest allocation that meets the objective, and why; None where none does."""
 
-    chosen: Prediction | None
+    chosen: CandidateLatency | None
     reason: str
 
 
-def choose(predictions: Sequence[Prediction], objective: Objective, processes: int) -> Choice:
+def choose(predictions: Sequence[CandidateLatency], objective: Objective, processes: int) -> Choice:
     """Find the first of the predictions, which come by rising cost, that meets the objective."""
 
-    def told(one: Prediction) -> str:
+    def told(one: CandidateLatency) -> str:
         return _has(one, objective, processes)
 
     place = next((i for i, one in enumerate(predictions) if one.meets(objective)), None)
@@ -46,7 +46,7 @@ def choose(predictions: Sequence[Prediction], objective: Objective, processes: i
     return Choice(chosen, words)
 
 
-def table_of(predictions: Sequence[Prediction], objective: Objective, choice: Choice) -> Table:
+def table_of(predictions: Sequence[CandidateLatency], objective: Objective, choice: Choice) -> Table:
     """One row for each allocation, by cost; the chosen one marked."""
     from rich.table import Table
 
@@ -75,7 +75,7 @@ def table_of(predictions: Sequence[Prediction], objective: Objective, choice: Ch
 
 
 def document_of(
-    predictions: Sequence[Prediction], objective: Objective, choice: Choice, rates: Sequence[float]
+    predictions: Sequence[CandidateLatency], objective: Objective, choice: Choice, rates: Sequence[float]
 ) -> dict[str, Any]:
     """What `--json` prints."""
     return {
@@ -89,7 +89,7 @@ def document_of(
     }
 
 
-def _plain(one: Prediction, objective: Objective) -> dict[str, Any]:
+def _plain(one: CandidateLatency, objective: Objective) -> dict[str, Any]:
     percentiles = one.percentile_seconds
     return {
         "executors": one.allocation.executors,
@@ -114,19 +114,19 @@ def _plain(one: Prediction, objective: Objective) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _of_name(one: Prediction, name: str) -> Bounded:
+def _of_name(one: CandidateLatency, name: str) -> Bounded:
     found = one.statistic(name)
     if found is None:
         raise LookupError(f"{name} was not predicted")
     return found
 
 
-def _of(one: Prediction, objective: Objective) -> Bounded:
+def _of(one: CandidateLatency, objective: Objective) -> Bounded:
     """What the objective is about: its statistic, or where it is to keep up the utilisation."""
     return one.utilisation if objective.statistic is None else _of_name(one, objective.statistic)
 
 
-def _has(one: Prediction, objective: Objective, processes: int) -> str:
+def _has(one: CandidateLatency, objective: Objective, processes: int) -> str:
     if not one.is_stable:
         return f"saturated (utilisation {one.utilisation.value:.2f})"
     if objective.statistic is None:
@@ -147,7 +147,7 @@ def _bounds(predicted: Bounded) -> str:
     return f"{number} - {high}" if high.endswith(f" {unit}") and high.count(" ") == 1 else f"{low} - {high}"
 
 
-def _verdict(one: Prediction, objective: Objective) -> str:
+def _verdict(one: CandidateLatency, objective: Objective) -> str:
     if not one.is_stable:
         return "saturated"
     if not one.meets(objective):
@@ -156,7 +156,9 @@ def _verdict(one: Prediction, objective: Objective) -> str:
     return "yes" if _of(one, objective).high <= bound else "likely"
 
 
-def _none_will_do(predictions: Sequence[Prediction], objective: Objective, told: Callable[[Prediction], str]) -> str:
+def _none_will_do(
+    predictions: Sequence[CandidateLatency], objective: Objective, told: Callable[[CandidateLatency], str]
+) -> str:
     if not any(one.is_stable for one in predictions):
         best = min(predictions, key=lambda one: one.utilisation.value)
         words = f"none keeps up: even {best.allocation} is {told(best)}; allow more executors, or make records cheaper"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.errors import ConfigurationError
-from penstock.loop.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.loop.cycle import CycleReport
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime

@@ -27,26 +27,22 @@ def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Obj
     pipeline
         Whose paths.
     objective
-        One for all paths, or one for each.
+        One for all paths, or one for each; a path without one has to keep up.
 
     Raises
     ------
     ConfigurationError
-        With every fault: a path without an objective, an objective for what is no path, or a bound below what the
-        path's operators need at the top of their limits without any waiting.
+        With every fault: an objective for what is not a path, or a bound below what the path's operators need at
+        the top of their limits without any waiting.
     """
     given = dict.fromkeys(pipeline.paths, objective) if isinstance(objective, Objective) else dict(objective)
     known = ", ".join(path_text(path) for path in pipeline.paths)
     strange = [path for path in given if path not in pipeline.paths]
-    faults = [f"objective: {path_text(path)!r} is no path; the paths are {known}" for path in strange]
+    faults = [f"objective: {path_text(path)!r} is not a path; the paths are {known}" for path in strange]
     for path in pipeline.paths:
-        wanted = given.get(path)
-        if wanted is None or wanted.statistic is None or wanted.seconds is None:
-            faults.append(
-                f"objective: the path {path_text(path)} has none; give one for all paths, such as p95=500ms, "
-                "or one for each"
-            )
-            continue
+        wanted = given.get(path, Objective())
+        if wanted.statistic is None or wanted.seconds is None:
+            continue  # to keep up
         least = least_latency(pipeline, path, wanted.statistic)
         if wanted.seconds < least:
             faults.append(
@@ -55,7 +51,7 @@ def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Obj
             )
     if faults:
         raise ConfigurationError.of_all(pipeline.name, faults)
-    return {path: given[path] for path in pipeline.paths}
+    return {path: given.get(path, Objective()) for path in pipeline.paths}
 
 
 def least_latency(pipeline: Pipeline, path: Path, statistic: str) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, STYLE
 from penstock.performance.queueing.response import Response
 from penstock.ports import FloatArray
-from penstock.records import Bounded, Objective, Prediction
+from penstock.records import Bounded, CandidateLatency, Objective
 from penstock.units import format_seconds
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def distribution_picture(answer: Response, percentiles: Sequence[float], title: 
 
 
 def allocations_picture(
-    predictions: Sequence[Prediction],
+    predictions: Sequence[CandidateLatency],
     statistic: str,
     *,
     objective: Objective | None = None,
-    chosen: Prediction | None = None,
+    chosen: CandidateLatency | None = None,
     title: str = "",
 ) -> bytes:
     """Draw a predicted statistic over the cost of the allocations as PNG: a line for each number of executors.
@@ -153,7 +153,7 @@ def _say_saturated(axes: Axes, utilisation: float) -> None:
 
 
 def _draw_executors(
-    axes: Axes, rows: Sequence[Prediction], statistic: str, number: int, heights: tuple[float, float, float]
+    axes: Axes, rows: Sequence[CandidateLatency], statistic: str, number: int, heights: tuple[float, float, float]
 ) -> None:
     _, high, top = heights
     colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
@@ -172,7 +172,7 @@ def _draw_executors(
     axes.plot(lost, [math.sqrt(high * top)] * len(lost), "x", color=colour, ms=7, mew=1.8)
 
 
-def _mark_chosen(axes: Axes, chosen: Prediction, statistic: str) -> None:
+def _mark_chosen(axes: Axes, chosen: CandidateLatency, statistic: str) -> None:
     value = _of(chosen, statistic).value
     label = f"cheapest that will do: {chosen.allocation}, {format_seconds(value)}"
     axes.plot([_cost(chosen)], [value], "o", mfc="none", mec=INK, ms=14, mew=1.6, label=label, ls="")
@@ -185,7 +185,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
 
 
-def _limits(predictions: Sequence[Prediction], statistic: str, bound: float | None) -> tuple[float, float]:
+def _limits(predictions: Sequence[CandidateLatency], statistic: str, bound: float | None) -> tuple[float, float]:
     times = [t for p in predictions for t in (_of(p, statistic).low, _of(p, statistic).value, _of(p, statistic).high)]
     finite = [t for t in times if math.isfinite(t) and t > 0] + ([bound] if bound is not None else [])
     if not finite:
@@ -193,14 +193,14 @@ def _limits(predictions: Sequence[Prediction], statistic: str, bound: float | No
     return min(finite) / 1.3, max(finite) * 1.3
 
 
-def _of(prediction: Prediction, statistic: str) -> Bounded:
+def _of(prediction: CandidateLatency, statistic: str) -> Bounded:
     found = prediction.statistic(statistic)
     if found is None:
         raise LookupError(f"{statistic} was not predicted")
     return found
 
 
-def _cost(prediction: Prediction) -> float:
+def _cost(prediction: CandidateLatency) -> float:
     return prediction.allocation.capacity
 
 

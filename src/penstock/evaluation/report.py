@@ -136,7 +136,7 @@ def cards(history: RunHistory) -> list[Card]:
     if share is not None:
         result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
     ups = sum(d.verb == "scale up" for d in history.changes)
-    restarts = sum(d.resize is not None for d in history.changes)
+    restarts = sum(d.is_restart for d in history.changes)
     downs = len(history.changes) - ups - restarts
     others = f", {restarts} by restart" if restarts else ""
     note = f"{ups} up, {downs} down{others}; {len(history.decisions)} decisions in all"

@@ -17,23 +17,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from penstock.errors import ConfigurationError, NotReadyError
+from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import TableExperiment, TraceCells
-from penstock.evaluation.foresight import WorkloadAnalyst
-from penstock.evaluation.simulated_mead import SimulatedMead
-from penstock.evaluation.simulated_policies import simulated_policy
+from penstock.evaluation.policy_choice import parse_policy
 from penstock.evaluation.simulation import simulate
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.ports import FloatArray, PathPrediction
-from penstock.records import Allocation, LatencySummary, Objective
+from penstock.ports import AnalysisMemo, FloatArray, Guard
+from penstock.records import Allocation, LatencySummary, Objective, Prediction
 from penstock.simulator import Pipeline
 from penstock.topology import Path
 
 ORACLE = "oracle"
-_BLIND = ("static", "threshold", "fixed")
-"""Policies to which the bound means nothing: one run serves all bounds of a trace."""
-
 Progress = Callable[[float], None]
 T = TypeVar("T")
 
@@ -114,26 +109,25 @@ class TableRun:
         for row, text in self.experiment.rows.items():
             if text != ORACLE:
                 try:
-                    simulated_policy(text)
+                    parse_policy(text)
                 except ConfigurationError as fault:
                     raise ConfigurationError(f"rows.{row}: {fault}", field="rows") from fault
 
     def results(self, progress: Progress | None = None) -> tuple[CellResult, ...]:
         """All rows of all cells, in the order of the file."""
-        told = progress or (lambda _: None)
+        report = progress or (lambda _: None)
         with ExitStack() as stack:
             pool = None
             if self.workers > 1:
                 # Spawned: numpy's own threads do not survive a fork.
                 pool = stack.enter_context(ProcessPoolExecutor(self.workers, mp_context=get_context("spawn")))
-            # Fits take about a fifth of the time.
-            analysts = dict(_done(pool, self._fits(), lambda part: told(0.2 * part)))
+            memos = self._memos(pool, lambda part: report(0.2 * part))
             found = {
                 (cell.trace, cell.bound, cell.row): cell
-                for cells in _done(pool, self._runs(analysts), lambda part: told(0.2 + 0.8 * part))
+                for cells in _done(pool, self._tasks(memos), lambda part: report(0.2 + 0.8 * part))
                 for cell in cells
             }
-        told(1.0)
+        report(1.0)
         return tuple(
             found[trace.name, cell.bound, row]
             for trace in self.experiment.traces
@@ -141,48 +135,41 @@ class TableRun:
             for row in self.experiment.rows
         )
 
-    def _fits(self) -> list[Callable[[], tuple[tuple[str, tuple[object, ...]], WorkloadAnalyst]]]:
-        """One task for each trace and each kind of windows: arrivals depend on neither seed nor policy."""
-        tasks = {}
-        for trace in self.experiment.traces:
-            for text in self.experiment.rows.values():
-                policy = None if text == ORACLE else simulated_policy(text)
-                if isinstance(policy, SimulatedMead) and policy.foresight.model == "map":
-                    key = (trace.name, policy.foresight.analyst.settings)
-                    times = self.arrivals[trace.name]
-                    tasks[key] = partial(_fit, key, times, policy.foresight.analyst, policy.planner.every_seconds)
-        return list(tasks.values())
+    def _work(self, trace: TraceCells) -> _Work:
+        return _Work(self.experiment, trace, self.arrivals[trace.name], self.seeds)
 
-    def _runs(
-        self, analysts: Mapping[tuple[str, tuple[object, ...]], WorkloadAnalyst]
-    ) -> list[Callable[[], list[CellResult]]]:
+    def _memos(self, pool: Executor | None, report: Progress) -> dict[str, AnalysisMemo]:
+        """What analyses find in each trace's arrivals: the same for every row, bound and seed, so it is found once."""
+        planning = [text for text in self.experiment.rows.values() if _plans(text)]
+        tasks = [partial(_explore, self._work(trace), planning) for trace in self.experiment.traces if planning]
+        return dict(_done(pool, tasks, report))
+
+    def _tasks(self, memos: Mapping[str, AnalysisMemo]) -> list[Callable[[], list[CellResult]]]:
         tasks: list[Callable[[], list[CellResult]]] = []
         for trace in self.experiment.traces:
-            work = _Work(self.experiment, trace, self.arrivals[trace.name], self.seeds)
+            work, every = self._work(trace), tuple(range(len(trace.cells)))
             for row, text in self.experiment.rows.items():
                 if text == ORACLE:
                     tasks.append(partial(_oracle, work, row))
-                elif text.partition(":")[0] in _BLIND:
-                    tasks.append(partial(_policy, work, row, text, tuple(range(len(trace.cells))), None))
+                elif not _plans(text):
+                    # The bound means nothing to it: one run serves all bounds of a trace.
+                    tasks.append(partial(_policy, work, row, text, every, None))
                 else:
-                    policy = simulated_policy(text)
-                    assert isinstance(policy, SimulatedMead)
-                    analyst = analysts.get((trace.name, policy.foresight.analyst.settings))
-                    tasks += [partial(_policy, work, row, text, (i,), analyst) for i in range(len(trace.cells))]
+                    tasks += [partial(_policy, work, row, text, (i,), memos[trace.name]) for i in every]
         return tasks
 
 
-def _done(pool: Executor | None, tasks: Sequence[Callable[[], T]], told: Progress) -> Iterator[T]:
+def _done(pool: Executor | None, tasks: Sequence[Callable[[], T]], report: Progress) -> Iterator[T]:
     """What each task gives, as they end; here where there is no pool."""
     if pool is None:
         for number, task in enumerate(tasks, start=1):
             yield task()
-            told(number / len(tasks))
+            report(number / len(tasks))
         return
     futures = [pool.submit(task) for task in tasks]
     for number, future in enumerate(as_completed(futures), start=1):
         yield future.result()
-        told(number / len(tasks))
+        report(number / len(tasks))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -198,34 +185,35 @@ class _Work:
     def pipeline(self) -> Pipeline:
         return self.experiment.pipeline_of(self.trace).pipeline
 
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        return self.experiment.pipeline_of(self.trace).guards
+
     def objective(self, number: int) -> Objective:
         return self.experiment.objective(self.trace.cells[number])
 
 
-def _fit(
-    key: tuple[str, tuple[object, ...]], times: FloatArray, analyst: WorkloadAnalyst, period: float
-) -> tuple[tuple[str, tuple[object, ...]], WorkloadAnalyst]:
-    """Analyse the trace at all instants at which a plan is due."""
-    for at in np.arange(0.0, float(times[-1]) + period, period):
-        try:
-            analyst.windows(times[: int(np.searchsorted(times, at, side="right"))])
-        except NotReadyError:
-            continue  # the policy holds until there is more
-    return key, analyst
+def _plans(text: str) -> bool:
+    """Whether a row is a policy to which the bound means something."""
+    choice = None if text == ORACLE else parse_policy(text)
+    return choice is not None and choice.reads_objective
 
 
-def _policy(
-    work: _Work, row: str, text: str, cells: tuple[int, ...], analyst: WorkloadAnalyst | None
-) -> list[CellResult]:
+def _explore(work: _Work, policies: Sequence[str]) -> tuple[str, AnalysisMemo]:
+    """Run each policy once, and keep what its analyses found in the arrivals alone."""
+    memo = AnalysisMemo()
+    for text in policies:
+        simulate(work.times, work.pipeline, parse_policy(text), work.objective(0), 0, guards=work.guards, memo=memo)
+    return work.trace.name, AnalysisMemo(memo.of_arrivals)
+
+
+def _policy(work: _Work, row: str, text: str, cells: tuple[int, ...], memo: AnalysisMemo | None) -> list[CellResult]:
     """One policy under one bound; or under many that it takes no heed of, of which the first is run."""
-    policy = simulated_policy(text)
-    if isinstance(policy, SimulatedMead) and analyst is not None:
-        policy.foresight.analyst = analyst
-    pipeline = work.pipeline
+    choice, pipeline = parse_policy(text), work.pipeline
+    known = AnalysisMemo() if memo is None else AnalysisMemo(memo.of_arrivals)
     runs: dict[int, list[RunFigures]] = {i: [] for i in cells}
     for seed in range(work.seeds):
-        mine = policy.again() if isinstance(policy, SimulatedMead) else policy
-        result = simulate(work.times, pipeline, mine, work.objective(cells[0]), seed)
+        result = simulate(work.times, pipeline, choice, work.objective(cells[0]), seed, guards=work.guards, memo=known)
         for i in cells:
             objective = work.objective(i)
             slowest = max(_measured(objective, path.latency) for path in result.paths)
@@ -256,7 +244,7 @@ class Hindsight:
         """The source-to-sink paths."""
         return tuple(self.pipeline.paths)
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Simulate the whole trace under these allocations."""
         key = tuple(allocations[name] for name in self.operators)
         if key not in self.known:
@@ -265,7 +253,7 @@ class Hindsight:
         bound = self.objective.seconds
         assert bound is not None
         return tuple(
-            PathPrediction(path, _measured(self.objective, latency), bound, {}, {}, "in hindsight")
+            Prediction(path, _measured(self.objective, latency), bound, {}, {}, "in hindsight")
             for path, latency in self.known[key].items()
         )
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy on a trace in the simulator: the loop's own cycle, operator by operator, under the simulation's clock.
 
-`Policy` decides for one operator, `PipelinePolicy` for all at once. Both run inside `loop.Cycle` with the monitor,
-guards and reconciler of a real run; only the ports behind them are simulated.
+The policy is the very object that runs on Spark, inside `loop.Cycle` with the monitor, guards and reconciler of a real
+run. Only the ports behind them are simulated. What differs is handed in: demands are declared, and analyses are done
+at once, remembered, and in force after the time that they really take.
 """
 
 from __future__ import annotations
@@ -14,22 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import ConfigurationError
+from penstock.evaluation.declared_demand import declared_demand
 from penstock.evaluation.path_objectives import path_objectives
-from penstock.evaluation.pipeline_policy import AskedTogether, OneOfAll, PipelinePolicy, PipelineView
+from penstock.evaluation.policy_choice import STATIC, PolicyChoice
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle
 from penstock.monitor import Monitor
-from penstock.ports import Guard, Policy
-from penstock.records import Allocation, Decision, Mode, Objective, Observation
-from penstock.simulator import OperatorPorts, Pipeline, Simulation
+from penstock.policies import make_policy
+from penstock.ports import AnalysisMemo, AnalysisPlace, Guard, OperatorSite, Policy, PolicyContext, WatchingPolicy
+from penstock.records import Allocation, Decision, Mode, Objective
+from penstock.settings import tightest
+from penstock.simulator import MicroBatch, Operator, OperatorPorts, Pipeline, Simulation
 from penstock.topology import Path
 
-__all__ = ["PipelinePolicy", "PipelineView", "SimulationResult", "simulate"]
-
 VIOLATION_WINDOW_SECONDS = 10.0
-STATIC = "static"
+INTERVAL_SECONDS = 1.0
+"""How often the loop looks, as in a real run."""
+MONITOR_WINDOW_SECONDS = 15.0
+"""What rates and latencies are taken over, as in a real run."""
+ANALYSIS_SECONDS = 5.0
+"""What an analysis takes on two cores (benchmarks/mead_plan); the MEAD paper reports 25 to 40 s."""
 _SETTLE_SECONDS = 90.0
 _MOST_STEPS = 5e6
 
@@ -37,14 +44,16 @@ _MOST_STEPS = 5e6
 def simulate(
     times: npt.ArrayLike,
     pipeline: Pipeline,
-    policy: Policy | PipelinePolicy | None,
+    policy: Policy | PolicyChoice | None,
     objective: Objective | Mapping[Path, Objective],
     seed: int = 0,
     *,
     start: Mapping[str, Allocation] | None = None,
     guards: Sequence[Guard] = (),
-    interval_seconds: float | None = None,
+    interval_seconds: float = INTERVAL_SECONDS,
     window_seconds: float = VIOLATION_WINDOW_SECONDS,
+    analysis_seconds: float = ANALYSIS_SECONDS,
+    memo: AnalysisMemo | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> SimulationResult:
     """Run a policy on a trace.
@@ -56,38 +65,75 @@ def simulate(
     pipeline
         What they flow through.
     policy
-        What decides; None: nothing does, every operator keeps what it starts with.
+        What decides: a policy by name and options, or an object; None: every operator keeps what it starts with.
     objective
-        One for all paths, or one for each.
+        One for all paths, or one for each; an objective without a statistic is to keep up.
     seed
-        Of the service times and selectivities: the same seed, the same result.
+        Of the service times and selectivities: the same seed gives the same result.
     start
         Allocations at the start where they are not the top of the limits.
     guards
         Applied after the policy, beside the limits, as in a real run; none: policies are compared as they are.
     interval_seconds
-        How often the loop looks; default: as often as the policy wants to be asked.
+        How often the loop looks.
     window_seconds
         Length of the windows in which the objective is found broken or not.
+    analysis_seconds
+        How long after its start a policy's analysis is in force.
+    memo
+        What analyses found in other runs on the same trace.
     progress
-        Hears which part is done.
+        Called with the part that is done.
 
     Raises
     ------
     ConfigurationError
-        The objective is missing on a path or impossible, times or seed are wrong, or the trace lasts for millions of
-        windows or looks.
+        The objective is impossible, times or seed are wrong, the policy cannot be built, or the trace lasts for
+        millions of windows or looks.
     """
     if not (math.isfinite(window_seconds) and window_seconds > 0):
         raise ConfigurationError(f"window_seconds: {window_seconds!r} must be a positive time", field="window_seconds")
+    if not 0.0 <= analysis_seconds < math.inf:
+        raise ConfigurationError(
+            f"analysis_seconds: {analysis_seconds!r} must be zero or a positive time", field="analysis_seconds"
+        )
     objectives = path_objectives(pipeline, objective)
     given = np.asarray(times, dtype=np.float64)
     since_first = given - given[0] if given.ndim == 1 and len(given) else given
     simulation = Simulation(pipeline, since_first, seed=seed, start=start)
-    run = _Run(simulation, objectives, policy, tuple(guards), interval_seconds)
+    built: Policy | None = None
+    if policy is not None:
+        context = simulated_context(
+            pipeline, objectives, AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo)
+        )
+        built = policy.build(context) if isinstance(policy, PolicyChoice) else make_policy(policy, context)
+    run = _Run(simulation, objectives, built, tuple(guards), interval_seconds)
     _check_length(float(simulation.times[-1]), window_seconds, run.interval_seconds)
-    run.to_the_end(progress)
+    try:
+        run.to_the_end(progress)
+    finally:
+        if isinstance(built, WatchingPolicy):
+            built.close()
     return run.result(seed, window_seconds)
+
+
+def simulated_context(
+    pipeline: Pipeline, objectives: Mapping[Path, Objective], analysis: AnalysisPlace
+) -> PolicyContext:
+    """A simulated pipeline as a policy is introduced to it, with the demand of every operator declared."""
+    return PolicyContext(pipeline.topology, {o.name: _site(o) for o in pipeline.order}, objectives, analysis=analysis)
+
+
+def _site(operator: Operator) -> OperatorSite:
+    server = operator.server
+    batch = server if isinstance(server, MicroBatch) else None
+    return OperatorSite(
+        limits=operator.limits,
+        trigger_seconds=None if batch is None else batch.trigger,
+        cap=None if batch is None else batch.cap,
+        demand=declared_demand(server) if operator.demand_is_known else None,
+        selectivity=operator.selectivity if operator.demand_is_known else None,
+    )
 
 
 class _Run:
@@ -95,26 +141,17 @@ class _Run:
         self,
         simulation: Simulation,
         objectives: Mapping[Path, Objective],
-        policy: Policy | PipelinePolicy | None,
+        policy: Policy | None,
         guards: tuple[Guard, ...],
-        interval_seconds: float | None,
+        interval_seconds: float,
     ) -> None:
         self._simulation = simulation
         self._objectives = objectives
         self._policy = policy
         self._changes: list[Decision] = []
         self._allocations = {name: [(0.0, state.asked)] for name, state in simulation.operators.items()}
-        self._cycles: list[Cycle] = []
-        self._interval = math.inf
-        if policy is None:
-            return
-        self._interval = _exact_step(policy.every_seconds if interval_seconds is None else interval_seconds)
-        shared = AskedTogether(policy, self.view) if isinstance(policy, PipelinePolicy) else None
-        self.observations: dict[str, Observation] = {}
-        for name in simulation.operators:
-            chosen = policy if shared is None else OneOfAll(shared, name)
-            assert not isinstance(chosen, PipelinePolicy)
-            self._cycles.append(self._cycle(name, chosen, guards))
+        self._interval = math.inf if policy is None else _exact_step(interval_seconds)
+        self._cycles = [] if policy is None else [self._cycle(name, policy, guards) for name in simulation.operators]
 
     @property
     def interval_seconds(self) -> float:
@@ -122,38 +159,32 @@ class _Run:
         return self._interval
 
     def _cycle(self, name: str, policy: Policy, guards: tuple[Guard, ...]) -> Cycle:
-        limits = self._simulation.pipeline.by_name[name].limits
-        ports = OperatorPorts(self._simulation, name, history_seconds=4.0 * self._interval)
-        start_up = self._simulation.pipeline.by_name[name].start_up_seconds
+        operator = self._simulation.pipeline.by_name[name]
+        # Rates need at least one look in their window.
+        window = max(MONITOR_WINDOW_SECONDS, self._interval)
+        ports = OperatorPorts(self._simulation, name, history_seconds=4.0 * window)
         return Cycle(
             source=ports.source,
             # There is no JVM to warm up, and every look is as fresh as the next.
-            monitor=Monitor(name, ports.arrival_times, window_seconds=self._interval, warm_up_seconds=0.0),
+            monitor=Monitor(
+                name,
+                ports.arrival_times,
+                window_seconds=window,
+                warm_up_seconds=0.0,
+                stale_after_seconds=2.0 * window,
+            ),
             policy=policy,
             guards=guards,
-            reconciler=Reconciler(name, ports.actuator, limits, deadline_seconds=_SETTLE_SECONDS + 2.0 * start_up),
+            reconciler=Reconciler(
+                name,
+                ports.actuator,
+                operator.limits,
+                deadline_seconds=_SETTLE_SECONDS + 2.0 * operator.start_up_seconds,
+            ),
             store=MemoryStore(bound=100),
-            limits=limits,
-            objective=self._objective_at(name),
+            limits=operator.limits,
+            objective=tightest(self._objectives, name),
             mode=Mode.ACT,
-        )
-
-    def _objective_at(self, name: str) -> Objective:
-        """The tightest of those of the paths through an operator: what it alone takes longer than breaks them."""
-        return min((o for path, o in self._objectives.items() if name in path), key=lambda o: o.seconds or math.inf)
-
-    def view(self, at: float) -> PipelineView:
-        """What a policy for the whole pipeline sees now."""
-        simulation = self._simulation
-        return PipelineView(
-            at=at,
-            arrivals=simulation.times[: simulation.arrived],
-            pipeline=simulation.pipeline,
-            objectives=self._objectives,
-            current={name: state.asked for name, state in simulation.operators.items()},
-            limits={o.name: o.limits for o in simulation.pipeline.order},
-            observations=dict(self.observations),
-            backlog_records={name: state.arrived - state.done for name, state in simulation.operators.items()},
         )
 
     def to_the_end(self, progress: Callable[[float], None] | None) -> None:
@@ -175,7 +206,6 @@ class _Run:
 
     def _take(self, cycle: Cycle, now: float) -> None:
         report = cycle.run_once(now)
-        self.observations[cycle.operator] = report.observation
         if report.decision is not None and report.decision.is_change:
             self._changes.append(report.decision)
         if report.action is not None:

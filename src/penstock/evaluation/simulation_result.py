@@ -7,14 +7,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Decision, LatencySummary, Objective
 from penstock.simulator.engine import PathRecords
 from penstock.topology import Path, path_text
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _RANKS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
@@ -28,10 +31,12 @@ class PathResult:
     latency
         Over all records that came to the path's end; None where none did.
     windows
-        The objective's statistic over each window of time; NaN where no record ended in it.
+        The objective's statistic over each window of time; NaN where no record ended in it. Where the objective is to
+        keep up: how many records were under way at the window's end.
     is_broken
         Whether the window's statistic is above the bound. A window in which nothing ended is broken when a record
-        had by its end waited for longer than the bound.
+        had by its end waited for longer than the bound. Where the objective is to keep up: whether the path fell
+        behind, with a backlog that grew beyond what came in the window.
     violation_time_share
         The part of the run's time that lies in broken windows.
     """
@@ -40,12 +45,14 @@ class PathResult:
     objective: Objective
     latency: LatencySummary | None
     windows: FloatArray
-    is_broken: np.ndarray[Any, np.dtype[np.bool_]]
+    is_broken: BoolArray
     violation_time_share: float
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the latency over the whole run meets the objective."""
+        """Whether the latency over the whole run meets the objective; to keep up, whether it never fell behind."""
+        if self.objective.statistic is None:
+            return not self.is_broken.any()
         return self.objective.is_met_by(self.latency)
 
 
@@ -155,23 +162,49 @@ def path_result(
     """Account for a path over a run of `seconds`."""
     ended, arrived = records.ended_at(), records.arrived_at()
     latencies = ended - arrived
-    assert objective.statistic is not None
-    assert objective.seconds is not None
     starts = window_starts(seconds, window_seconds)
-    edges = np.searchsorted(ended, starts[1:], side="left")
-    cuts = [0, *edges.tolist(), len(ended)]
+    if objective.statistic is None or objective.seconds is None:
+        windows, broken = _falling_behind(ended, arrived, starts, seconds)
+    else:
+        windows, broken = _windows(
+            ended, arrived, starts, seconds=seconds, statistic=objective.statistic, bound=objective.seconds
+        )
+    share = time_share(broken, seconds, window_seconds)
+    return PathResult(path, objective, summary_of(latencies), windows, broken, share)
+
+
+def _windows(
+    ended: FloatArray, arrived: FloatArray, starts: FloatArray, *, seconds: float, statistic: str, bound: float
+) -> tuple[FloatArray, BoolArray]:
+    """The statistic in each window, and where it is above the bound."""
+    latencies = ended - arrived
+    cuts = [0, *np.searchsorted(ended, starts[1:], side="left").tolist(), len(ended)]
     windows = np.full(len(starts), math.nan)
     broken = np.zeros(len(starts), dtype=np.bool_)
     for i, (first, last) in enumerate(pairwise(cuts)):
         if last > first:
-            windows[i] = _statistic(latencies[first:last], objective.statistic)
-            broken[i] = windows[i] > objective.seconds
+            windows[i] = _statistic(latencies[first:last], statistic)
+            broken[i] = windows[i] > bound
         elif first < len(ended):
             end = float(starts[i + 1]) if i + 1 < len(starts) else seconds
             # Records end nearly in the order in which they came, so the next to end is among the oldest.
-            broken[i] = end - float(arrived[first]) > objective.seconds
-    share = time_share(broken, seconds, window_seconds)
-    return PathResult(path, objective, summary_of(latencies), windows, broken, share)
+            broken[i] = end - float(arrived[first]) > bound
+    return windows, broken
+
+
+def _falling_behind(
+    ended: FloatArray, arrived: FloatArray, starts: FloatArray, seconds: float
+) -> tuple[FloatArray, BoolArray]:
+    """Records under way at the end of each window, and whether the path fell behind in it.
+
+    It falls behind where more came than was done, and more is under way than came in the window: a backlog that grows
+    and that one window's work could not have left.
+    """
+    edges = np.append(starts, seconds)
+    came = np.searchsorted(np.sort(arrived), edges, side="right")
+    done = np.searchsorted(ended, edges, side="right")
+    under_way = (came - done).astype(np.float64)
+    return under_way[1:], (np.diff(under_way) > 0) & (under_way[1:] > np.maximum(np.diff(came), 1))
 
 
 def window_starts(seconds: float, window_seconds: float) -> FloatArray:
@@ -179,7 +212,7 @@ def window_starts(seconds: float, window_seconds: float) -> FloatArray:
     return np.multiply(np.arange(max(1, math.ceil(seconds / window_seconds)), dtype=np.float64), window_seconds)
 
 
-def time_share(broken: np.ndarray[Any, np.dtype[np.bool_]], seconds: float, window_seconds: float) -> float:
+def time_share(broken: BoolArray, seconds: float, window_seconds: float) -> float:
     """The part of a run's time that lies in the windows marked."""
     if seconds <= 0.0:
         return float(broken.any())

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from penstock.clock import stopwatch
+from penstock.errors import ConfigurationError
 from penstock.execute import Reconciler
 from penstock.monitor import Monitor
 from penstock.plan.guards import apply_guards
 from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
     Action,
+    Allocation,
     BatchProgress,
     Decision,
     Limits,
@@ -27,6 +30,8 @@ from penstock.records import (
 )
 
 _RECENT_CHANGES = 50
+_OBSERVATIONS_KEPT = 600
+"""Ten minutes at the usual interval: what a policy may look back at."""
 
 
 @dataclass(slots=True)
@@ -62,16 +67,18 @@ class Cycle:
         self._source = source
         self.monitor = monitor
         self._policy = policy
+        self._watching = policy if isinstance(policy, WatchingPolicy) else None
         self._guards = tuple(guards)
         self._reconciler = reconciler
         self._store = store
-        self._limits = limits
-        self._objective = objective
+        self.limits = limits
+        self.objective = objective
         self._mode = mode
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
         changes = store.decisions(monitor.operator, changes_only=True, limit=_RECENT_CHANGES)
         self._recent = [d for d in changes if d.mode is Mode.ACT]
+        self._history: deque[Observation] = deque(maxlen=_OBSERVATIONS_KEPT)
         self._times_of_last_pass: list[StageTime] = []
 
     @property
@@ -86,12 +93,13 @@ class Cycle:
             telemetry = self._source.collect()
         with _timed("observe", now, times):
             outcomes = self._reconciler.sync(telemetry, now)
-            self.monitor.ingest(telemetry)
-            observation = self.monitor.observe(now, self._reconciler.state)
+            look = self.monitor.look(telemetry, now, self._reconciler.state)
+        observation = look.observation
+        self._history.append(observation)
         report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
-            if isinstance(self._policy, WatchingPolicy):
-                report.notes = self._policy.watch(telemetry, observation, self.monitor.arrival_times)
+            if self._watching is not None:
+                report.notes = self._watching.watch(look)
             report.decision = self._plan(observation, now)
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.
@@ -111,10 +119,50 @@ class Cycle:
         for outcome in self._reconciler.restarted(cores_per_executor, now):
             self._store.add_outcome(outcome)
 
+    @property
+    def policy(self) -> Policy:
+        """Which policy decides."""
+        return self._policy
+
+    def try_policy(self, policy: Policy) -> None:
+        """Ask a policy about what was last seen, without consequences.
+
+        Raises
+        ------
+        ConfigurationError
+            It fails, or does not give a decision for this operator.
+        """
+        current = self._reconciler.current
+        if not self._history or current is None:
+            return  # nothing was seen yet that it could be asked about
+        request = self._request(self._history[-1], current, self._history[-1].at)
+        try:
+            decision = policy.plan(request)
+        except Exception as fault:  # it may be anybody's
+            raise ConfigurationError(
+                f"policy: {policy.name} fails on {self.operator}: {type(fault).__name__}: {fault}", field="policy"
+            ) from fault
+        if not isinstance(decision, Decision) or decision.operator != self.operator:
+            raise ConfigurationError(
+                f"policy: {policy.name} gave {decision!r} instead of a decision for {self.operator}", field="policy"
+            )
+
+    def replace_policy(self, policy: Policy, now: float) -> None:
+        """Let another policy decide from now on, and keep that with the decisions; the caller closes the old one."""
+        before, self._policy = self._policy, policy
+        self._watching = policy if isinstance(policy, WatchingPolicy) else None
+        self._next_plan = float("-inf")
+        current = self._reconciler.current
+        if current is not None:
+            reason = f"the policy is {policy.name} from now on, instead of {before.name}"
+            self._store.add_decision(
+                Decision(self.operator, now, policy.name, current, current, reason, mode=self._mode)
+            )
+
     def release(self) -> None:
         """Put everything back as it was."""
-        if isinstance(self._policy, WatchingPolicy):
-            self._policy.close()
+        if self._watching is not None:
+            self._watching.close()
         self._reconciler.release()
 
     def _plan(self, observation: Observation, now: float) -> Decision | None:
@@ -122,15 +170,19 @@ class Cycle:
         if now < self._next_plan or current is None:
             return None
         self._next_plan = now + self._policy.every_seconds
-        request = PlanRequest(
-            self.operator, now, observation, current, self._limits, self._objective, tuple(self._recent)
-        )
+        request = self._request(observation, current, now)
         decision = replace(self._policy.plan(request), mode=self._mode)
         if observation.quality is not Quality.GOOD:
             # Not even into the limits: executors that are still starting look like too few.
             why = f"the data are {observation.quality}"
             return decision.amended("only good data", current, why) if decision.is_change else decision
         return apply_guards(decision, request, self._guards)
+
+    def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:
+        recent, history = tuple(self._recent), tuple(self._history)
+        return PlanRequest(
+            self.operator, now, observation, current, self.limits, self.objective, recent=recent, history=history
+        )
 
     def _act(self, report: CycleReport, now: float) -> None:
         if self._mode is not Mode.ACT:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.loop.cycle import Cycle, CycleReport
+from penstock.ports import Policy, WatchingPolicy
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Runner:
         self._on_report = on_report
         self._on_fault = on_fault
         self._stop = threading.Event()
+        self._next_policy: Policy | None = None
+        self._policy_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.passes = 0
         self.missed_turns = 0
@@ -81,8 +84,36 @@ class Runner:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_seconds)
 
+    def replace_policy(self, policy: Policy) -> None:
+        """Let another policy decide for all operators, from the border of the next pass; the old one is closed then.
+
+        Raises
+        ------
+        ConfigurationError
+            It fails on what was last seen; the one before goes on.
+        """
+        for cycle in self._cycles:
+            cycle.try_policy(policy)
+        with self._policy_lock:
+            dropped, self._next_policy = self._next_policy, policy
+        if dropped is not None and dropped is not policy:
+            _close(dropped)
+
+    def _change_policy(self, now: float) -> None:
+        with self._policy_lock:
+            policy, self._next_policy = self._next_policy, None
+        if policy is None:
+            return
+        before = {id(cycle.policy): cycle.policy for cycle in self._cycles}
+        for cycle in self._cycles:
+            cycle.replace_policy(policy, now)
+        for old in before.values():
+            if old is not policy:
+                _close(old)
+
     def _pass(self, now: float) -> None:
         self.passes += 1
+        self._change_policy(now)
         for cycle in self._cycles:
             try:
                 report = cycle.run_once(now)
@@ -107,3 +138,8 @@ class Runner:
             except Exception as fault:  # the other operators must be released all the same
                 _LOG.exception("release of %s failed", cycle.operator)
                 self._note(cycle.operator, f"release failed: {fault}")
+
+
+def _close(policy: Policy) -> None:
+    if isinstance(policy, WatchingPolicy):
+        policy.close()

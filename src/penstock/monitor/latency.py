@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.ports import ArrivalTimes, FloatArray, SampledArrivalTimes
-from penstock.records import BatchProgress, LatencySummary
+from penstock.ports import FloatArray
+from penstock.records import LatencySummary
 
 _BINS_PER_OCTAVE = 1024
 _LOWEST_SECONDS = 2.0**-17  # about 8 microseconds: far below one micro-batch
@@ -27,19 +27,24 @@ class LatencyHistogram:
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] = np.zeros(_BINS, dtype=np.int64)
+        self._lowest, self._highest = _BINS, 0
+        """The bins in use: percentiles look at no others."""
         self.records = 0
         self._sum_seconds = 0.0
 
     def add(self, part: HistogramPart, sign: int = 1) -> None:
         """Count a part in, or (sign -1) take it out again."""
         self._counts[part.bins] += sign * part.counts
+        self._lowest = min(self._lowest, int(part.bins[0]))
+        self._highest = max(self._highest, int(part.bins[-1]))
         self.records += sign * part.records
         self._sum_seconds += sign * part.sum_seconds
 
     def quantiles(self, *probabilities: float) -> list[float]:
         """For each probability: the latency that this fraction of the records does not exceed."""
         ranks = [max(1, int(np.ceil(p * self.records))) for p in probabilities]
-        indices = np.searchsorted(np.cumsum(self._counts), ranks)
+        used = self._counts[self._lowest : self._highest + 1]
+        indices = self._lowest + np.searchsorted(np.cumsum(used), ranks)
         # The middle of the bin, on the logarithmic scale.
         return [float(_LOWEST_SECONDS * 2.0 ** ((i + 0.5) / _BINS_PER_OCTAVE)) for i in indices]
 
@@ -73,35 +78,23 @@ class HistogramPart:
 class LatencyTracker:
     """Latency of an operator's records over a sliding window and over the whole run.
 
-    Without arrival times for a source they are interpolated: a batch takes all that came since the batch before,
-    so its records are taken to have come evenly between the two batch starts. Summaries say so (`is_exact` False).
-
     Parameters
     ----------
-    arrival_times
-        Where arrival times come from; None: interpolate.
     window_seconds
         How far back the sliding window reaches.
     """
 
-    def __init__(self, arrival_times: ArrivalTimes | None, window_seconds: float) -> None:
-        self._arrival_times = arrival_times
+    def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
         self._window: deque[tuple[float, HistogramPart]] = deque()
         self._recent = LatencyHistogram()
         self._whole = LatencyHistogram()
-        self._previous: BatchProgress | None = None
         self.is_exact = True
+        """Whether every arrival was known; the summaries say so."""
 
-    def add(self, batch: BatchProgress) -> None:
-        """Count the records of a finished batch."""
-        arrivals = self._arrivals(batch)
-        self._previous = batch
-        if arrivals is not None:
-            self.count(batch.ended_at, arrivals)
-
-    def count(self, ended_at: float, arrivals: FloatArray) -> None:
+    def count(self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True) -> None:
         """Count records that arrived at `arrivals` and were done at `ended_at`."""
+        self.is_exact = self.is_exact and is_exact
         if len(arrivals) == 0:
             return
         part = HistogramPart.of(ended_at - arrivals)
@@ -122,19 +115,3 @@ class LatencyTracker:
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._window_seconds:
             self._recent.add(self._window.popleft()[1], sign=-1)
-
-    def _arrivals(self, batch: BatchProgress) -> FloatArray | None:
-        if self._arrival_times is not None:
-            known = [times for s in batch.sources if (times := self._arrival_times.of(s)) is not None]
-            if known:
-                if isinstance(self._arrival_times, SampledArrivalTimes):
-                    self.is_exact = self.is_exact and self._arrival_times.is_exact
-                return np.concatenate(known)
-        if batch.rows == 0:
-            return None
-        self.is_exact = False
-        previous = self._previous
-        if previous is None or previous.run_id != batch.run_id:
-            return None  # what the first batch carried may have come at any time before
-        middles = (np.arange(batch.rows) + 0.5) / batch.rows
-        return previous.started_at + middles * (batch.started_at - previous.started_at)

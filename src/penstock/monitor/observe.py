@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections import deque
 
+from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.cpu import CpuWindow
 from penstock.monitor.latency import LatencyTracker
+from penstock.monitor.path import PathMonitor
 from penstock.monitor.quality import QualityJudge
-from penstock.ports import ArrivalTimes, RecordLatencies
+from penstock.ports import ArrivalTimes, FloatArray, Look, RecordLatencies
 from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, Telemetry
 
 
 class Monitor:
-    """Holds the windows of one operator; `ingest` takes telemetry, `observe` gives the picture.
+    """Holds the windows of one operator; `look` takes telemetry in and gives the picture.
 
     Parameters
     ----------
@@ -27,8 +29,10 @@ class Monitor:
         See `QualityJudge`.
     record_latencies
         For a query in real-time mode: who measures its latency where records come out. A batch of such a query is as
-        long as it is set to be, whatever the load, and tells only at its end what was read: its time is not given, nor
-        the backlog, unless all that came is known to be done.
+        long as it is set to be, whatever the load, and shows only at its end what was read. So its time is not given,
+        nor is the backlog, unless all that came is known to be done.
+    path
+        Follows records from their first arrival at the pipeline; None: that is not followed.
     """
 
     def __init__(
@@ -40,11 +44,14 @@ class Monitor:
         warm_up_seconds: float = 15.0,
         stale_after_seconds: float = 10.0,
         record_latencies: RecordLatencies | None = None,
+        path: PathMonitor | None = None,
     ) -> None:
         self.operator = operator
         self.arrival_times = arrival_times
         self._window_seconds = window_seconds
-        self._latency = LatencyTracker(arrival_times, window_seconds)
+        self._resolver = ArrivalResolver(arrival_times)
+        self._latency = LatencyTracker(window_seconds)
+        self.path = path
         self._cpu = CpuWindow(window_seconds)
         self._records = record_latencies
         self._quality = QualityJudge(warm_up_seconds, stale_after_seconds, is_real_time=record_latencies is not None)
@@ -52,21 +59,35 @@ class Monitor:
         self._records_done = 0
         self._faults: tuple[str, ...] = ()
 
-    def ingest(self, telemetry: Telemetry) -> None:
-        """Take what one look brought."""
+    def look(self, telemetry: Telemetry, now: float, cluster: ClusterState) -> Look:
+        """Take in what one look brought, and give the picture of it."""
+        arrivals = self._ingest(telemetry)
+        return Look(telemetry, self.observe(now, cluster), arrivals, self._resolver.is_exact)
+
+    def _ingest(self, telemetry: Telemetry) -> tuple[FloatArray | None, ...]:
         self._quality.looked(telemetry.at)
         self._quality.is_running = telemetry.is_running
         self._faults = telemetry.faults
         self._cpu.add(telemetry)
+        carried: list[FloatArray | None] = []
         for batch in telemetry.batches:
             self._quality.saw_batch(batch)
             if self._records is None:
-                self._latency.add(batch)
+                found = self._resolver.resolve(batch)
+                if found.times is not None:
+                    self._latency.count(batch.ended_at, found.times, is_exact=found.is_exact)
+                if self.path is not None:
+                    self.path.add(batch, found.times if found.is_exact else None)
+                if found.times is not None or batch.rows > 0:
+                    carried.append(found.times)
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
+        if self._resolver.comes_before_batches:
+            return self._resolver.since_last(telemetry.at)
+        return tuple(carried)
 
     def observe(self, now: float, cluster: ClusterState) -> Observation:
-        """The operator over the last window."""
+        """The operator over the last window, without a new look: what is old is marked stale."""
         while self._batches and self._batches[0].ended_at <= now - self._window_seconds:
             self._batches.popleft()
         use = self._cpu.use(now)
@@ -99,6 +120,7 @@ class Monitor:
             cpu_throttled_fraction=None if use is None else use.throttled_fraction,
             batch_seconds=_mean_duration(self._batches) if self._records is None else None,
             latency=latency,
+            path_latency=None if self.path is None else self.path.latency(now),
             records_arrived=arrived,
             records_done=self._records_done if last is not None else None,
             last_batch_id=None if last is None else last.batch_id,
@@ -106,7 +128,7 @@ class Monitor:
         )
 
     def restarted(self) -> None:
-        """The operator was started anew: what its CPU did before tells nothing, and it warms up again."""
+        """The operator was started anew: what its CPU did before says nothing, and it warms up again."""
         self._quality.first_batch_end = None
         self._cpu = CpuWindow(self._window_seconds)
 
@@ -123,9 +145,9 @@ class Monitor:
 
     def _why_no_backlog(self, arrived: int | None) -> str:
         if self._records is not None and arrived is not None:
-            return "a real-time query tells what it has read at its checkpoints alone"
+            return "a real-time query shows what it has read at its checkpoints only"
         is_first = self._quality.last_batch is None
-        return "not known before the first batch" if is_first else "the source does not tell when records arrive"
+        return "not known before the first batch" if is_first else "the source does not say when records arrive"
 
     def _done_after(self, batch: BatchProgress) -> int:
         # Offsets count from the very first record, also after a restart; rows count only what this run took.
@@ -138,7 +160,9 @@ class Monitor:
     def _arrival_rate(self, now: float, arrived: int | None) -> float | None:
         if self.arrival_times is not None and arrived is not None:
             before = self.arrival_times.arrived_by(now - self._window_seconds)
-            return None if before is None else (arrived - before) / self._window_seconds
+            if before is None or (before == 0 and arrived > 0):
+                return None  # the stream began within the window: taken over all of it, the rate would seem to rise
+            return (arrived - before) / self._window_seconds
         return self._processed_rate(now)  # without arrival times: what the query takes in
 
     def _processed_rate(self, now: float) -> float | None:

@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
-from penstock.ports import ArrivalTimes, BatchLineage, FloatArray, RecordLatencies
+from penstock.ports import BatchLineage, FloatArray, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, SourceProgress
 
 
@@ -24,50 +24,53 @@ class PathMonitor:
 
     Parameters
     ----------
-    arrivals
-        For the first operator: when its source's records arrived.
     above, lineage
-        For any other: the monitor of the operator above, and which of that one's batches a batch took.
+        The monitor of the operator above, and which of that one's batches a batch took; None for the first operator,
+        whose arrivals are the pipeline's.
     measured
-        For an operator whose records tell their latency where they come out (real-time mode): who measures it there.
+        For an operator whose records carry their latency where they come out (real-time mode): who measures it there.
         Its batches are not looked at, and nobody can read from it.
-    batches_kept
-        How many batches are remembered for the operators below.
+    batches_kept, records_kept
+        How many batches, and how many records in them, are remembered for the operators below.
     """
 
     def __init__(
         self,
-        arrivals: ArrivalTimes | None = None,
         *,
         above: PathMonitor | None = None,
         lineage: BatchLineage | None = None,
         measured: RecordLatencies | None = None,
         window_seconds: float = 15.0,
         batches_kept: int = 10_000,
+        records_kept: int = 5_000_000,
     ) -> None:
-        if [arrivals, above, measured].count(None) != 2 or (above is None) != (lineage is None):
-            raise ValueError("give either `arrivals`, or `above` and `lineage`, or `measured`")
-        self._arrivals = arrivals
+        if (above is not None and measured is not None) or (above is None) != (lineage is None):
+            raise ValueError("give `above` and `lineage`, or `measured`, or none of them")
         self._above = above
         self._lineage = lineage
         self._measured = measured
-        self._kept = batches_kept
+        self._batches_kept, self._records_kept = batches_kept, records_kept
         self._batches: OrderedDict[int, BatchProgress] = OrderedDict()
+        self._first_arrivals: OrderedDict[int, FloatArray] = OrderedDict()
+        """When the records of each batch arrived at the pipeline, as far as that is known."""
+        self._records = 0
         self._ends: deque[tuple[float, int]] = deque(maxlen=batches_kept)
         """When each batch ended, in order."""
-        self._latency = LatencyTracker(None, window_seconds)
+        self._latency = LatencyTracker(window_seconds)
         self._early: deque[tuple[BatchProgress, float]] = deque(maxlen=batches_kept)
         """Batches done before the ones above that sent their records were, with the newest end above at the time."""
         self._lost = 0
 
-    def add(self, batch: BatchProgress) -> None:
-        """Take note of a finished batch."""
+    def add(self, batch: BatchProgress, arrivals: FloatArray | None) -> None:
+        """Take note of a finished batch and of when its records arrived at this operator; None: that is not known."""
         if self._measured is not None:
             return
         self._batches[batch.batch_id] = batch
         self._ends.append((batch.ended_at, batch.batch_id))
-        while len(self._batches) > self._kept:
+        while len(self._batches) > self._batches_kept:
             self._batches.popitem(last=False)
+        if self._above is None and arrivals is not None:
+            self._remember(batch.batch_id, arrivals)
         self._count_early()
         if batch.rows > 0:
             self._count(batch)
@@ -118,11 +121,25 @@ class PathMonitor:
 
     def first_arrivals(self, batch_id: int) -> FloatArray | None:
         """When the records of a batch arrived at the pipeline; None for a batch that is not remembered."""
+        if batch_id in self._first_arrivals or self._above is None:
+            return self._first_arrivals.get(batch_id)
         batch = self._batches.get(batch_id)
         if batch is None:
             return None
-        parts = [part for source in batch.sources if (part := self._of(source)) is not None]
-        return np.concatenate(parts) if parts else None
+        parts = [part for source in batch.sources if (part := self._from_above(source)) is not None]
+        if not parts:
+            return None
+        self._remember(batch_id, np.concatenate(parts))
+        return self._first_arrivals[batch_id]
+
+    def _remember(self, batch_id: int, arrivals: FloatArray) -> None:
+        known = self._first_arrivals.pop(batch_id, None)  # a batch that was cut off is run again under its number
+        self._records += len(arrivals) - (0 if known is None else len(known))
+        self._first_arrivals[batch_id] = arrivals
+        while len(self._first_arrivals) > 1 and (
+            self._records > self._records_kept or len(self._first_arrivals) > self._batches_kept
+        ):
+            self._records -= len(self._first_arrivals.popitem(last=False)[1])
 
     def latency_of_run(self) -> LatencySummary | None:
         """Latency of all records that came to the end of this operator."""
@@ -148,9 +165,7 @@ class PathMonitor:
             return self._measured.window(now)
         return self._latency.window(now)
 
-    def _of(self, source: SourceProgress) -> FloatArray | None:
-        if self._arrivals is not None:
-            return self._arrivals.of(source)
+    def _from_above(self, source: SourceProgress) -> FloatArray | None:
         assert self._above is not None
         assert self._lineage is not None
         batches = self._lineage.upstream_batches(source)

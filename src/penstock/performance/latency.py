@@ -34,7 +34,7 @@ from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
 from penstock.performance.queueing.response import Response, check_probability
 from penstock.performance.queueing.single_server import ManyAnswers, solve_many
-from penstock.records import Allocation, Bounded, Limits, Prediction
+from penstock.records import Allocation, Bounded, CandidateLatency, Limits
 
 Model = Literal["map", "m/g/1", "gi/g/1"]
 MODELS: tuple[Model, ...] = ("map", "m/g/1", "gi/g/1")
@@ -104,7 +104,7 @@ def predict(
     errors: float = 2.0,
     limits: Limits | None = None,
     progress: Progress | None = None,
-) -> list[Prediction]:
+) -> list[CandidateLatency]:
     """Give the latency of each allocation, in their order; what they have in common is done once.
 
     Parameters
@@ -242,11 +242,11 @@ def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
 
 def _prediction(
     answers: _Answers, j: int, allocation: Allocation, percentiles: Sequence[float], model: str
-) -> Prediction:
+) -> CandidateLatency:
     by_probability = None
     if answers.percentiles is not None:
         by_probability = {p: _bounded(answers.percentiles[:, :, j, k]) for k, p in enumerate(percentiles)}
-    return Prediction(
+    return CandidateLatency(
         allocation=allocation,
         model=model,
         is_stable=bool(answers.stable[0, :, j].all()),

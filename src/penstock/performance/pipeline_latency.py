@@ -42,8 +42,7 @@ from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.performance.screening import single_records
 from penstock.performance.streams import visited
-from penstock.ports import PathPrediction
-from penstock.records import Allocation
+from penstock.records import Allocation, Prediction
 from penstock.topology import Path
 
 Flow = Literal["source", "onward"]
@@ -144,14 +143,14 @@ class PipelineLatency:
         """How many queues were solved so far."""
         return len(self._known) * len(self._processes)
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Predict every path, each in its worst case over the processes."""
         missing = [name for name in self.operators if name not in allocations]
         if missing:
             raise ConfigurationError(f"allocations: none given for {', '.join(missing)}", field="allocations")
         return tuple(self._predict_path(path, allocations) for path in self.paths)
 
-    def _predict_path(self, path: Path, allocations: Mapping[str, Allocation]) -> PathPrediction:
+    def _predict_path(self, path: Path, allocations: Mapping[str, Allocation]) -> Prediction:
         answers = {row[-1][0]: self._answer(row) for row in self._rows(path, allocations)}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)
         parts = list(answers.values())
@@ -161,7 +160,7 @@ class PipelineLatency:
         # Of several that cannot keep up, the one that lacks most.
         load = np.max([part.utilisation for part in parts], axis=0)
         worst = int(np.lexsort((load, seconds))[-1])
-        return PathPrediction(
+        return Prediction(
             path=path,
             seconds=float(seconds[worst]),
             bound_seconds=bound,

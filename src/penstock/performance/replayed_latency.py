@@ -25,8 +25,8 @@ from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.queueing.micro_batch_server import MicroBatch
-from penstock.ports import FloatArray, PathPrediction
-from penstock.records import Allocation
+from penstock.ports import FloatArray
+from penstock.records import Allocation, Prediction
 from penstock.topology import Path
 
 
@@ -87,7 +87,7 @@ class ReplayedLatency:
         """The source-to-sink paths."""
         return self.pipeline.paths
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Replay the window under these allocations."""
         done: dict[str, tuple[FloatArray, FloatArray]] = {}
         spent: dict[str, FloatArray] = {}
@@ -124,10 +124,10 @@ class ReplayedLatency:
         allocations: Mapping[str, Allocation],
         done: Mapping[str, tuple[FloatArray, FloatArray]],
         spent: Mapping[str, FloatArray],
-    ) -> PathPrediction:
+    ) -> Prediction:
         p = self.pipeline.probability(path)
         ended, origin = done[path[-1]]
-        return PathPrediction(
+        return Prediction(
             path=path,
             seconds=_statistic(ended - origin, p),
             bound_seconds=self.pipeline.bound(path),
@@ -187,7 +187,7 @@ class CheckedLatency:
         """The source-to-sink paths."""
         return self.windows[0].fitted.paths
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Predict every path, each in its worst case over windows."""
         of_windows = [self._window(window, allocations) for window in self.windows]
         return tuple(
@@ -195,7 +195,7 @@ class CheckedLatency:
             for told in zip(*of_windows, strict=True)
         )
 
-    def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[PathPrediction]:
+    def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[Prediction]:
         if window.replayed is None:
             return list(window.fitted.predict(allocations))
         told = [self._decided(window.label, met) for met in window.replayed.predict(allocations)]
@@ -206,7 +206,7 @@ class CheckedLatency:
             for fit, (met, is_decided) in zip(window.fitted.predict(allocations), told, strict=True)
         ]
 
-    def _decided(self, label: str, met: PathPrediction) -> tuple[PathPrediction, bool]:
+    def _decided(self, label: str, met: Prediction) -> tuple[Prediction, bool]:
         """What the replay alone says of a path, and whether the bound is kept or broken whatever the fits say.
 
         Of a bound that is kept anyway the least is told, of a broken one the most: so times fall as shares rise.
@@ -219,13 +219,13 @@ class CheckedLatency:
             return self._most(met, f"{label}, replayed x {self.believed:g}"), True
         return met, False
 
-    def _between(self, label: str, fit: PathPrediction, met: PathPrediction) -> PathPrediction:
+    def _between(self, label: str, fit: Prediction, met: Prediction) -> Prediction:
         if fit.seconds < met.seconds:
             return replace(met, worst=f"{label}, replayed")
         most = self._most(met, f"{fit.worst}, believed to {self.believed:g} x")
         return fit if fit.seconds <= most.seconds else most
 
-    def _most(self, met: PathPrediction, worst: str) -> PathPrediction:
+    def _most(self, met: Prediction, worst: str) -> Prediction:
         parts = {name: self.believed * seconds for name, seconds in met.operator_seconds.items()}
         return replace(met, seconds=self.believed * met.seconds, operator_seconds=parts, worst=worst)
 

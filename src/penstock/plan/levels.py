@@ -16,8 +16,8 @@ from itertools import pairwise
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import ladder
-from penstock.ports import PathLatency, PathPrediction
-from penstock.records import Allocation, Limits
+from penstock.ports import PathLatency
+from penstock.records import Allocation, Limits, Prediction
 
 Vector = tuple[int, ...]
 
@@ -138,7 +138,7 @@ class AllocationSpace:
 
     latency: PathLatency
     levels: Mapping[str, Levels]
-    _known: dict[Vector, tuple[PathPrediction, ...]] = field(default_factory=dict, repr=False)
+    _known: dict[Vector, tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         missing = [name for name in self.latency.operators if name not in self.levels]
@@ -175,7 +175,7 @@ class AllocationSpace:
         """What a vector costs."""
         return math.fsum(self.levels[name].cost(level) for name, level in zip(self.operators, x, strict=True))
 
-    def predict(self, x: Vector) -> tuple[PathPrediction, ...]:
+    def predict(self, x: Vector) -> tuple[Prediction, ...]:
         """What is predicted of every path."""
         if x not in self._known:
             self._known[x] = self.latency.predict(self.allocations(x))
@@ -185,7 +185,7 @@ class AllocationSpace:
         """Whether every path keeps its bound."""
         return all(path.is_met for path in self.predict(x))
 
-    def binding(self, x: Vector) -> PathPrediction:
+    def binding(self, x: Vector) -> Prediction:
         """The path closest to its bound, or furthest beyond."""
         return max(self.predict(x), key=lambda path: path.seconds / path.bound_seconds)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be known to be wrong with a run before anything is started, told all at once."""
+"""What can be known to be wrong with a run before anything is started, reported all at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.loop.mead import bounds_of
-from penstock.plan.levels import Levels
-from penstock.plan.registry import make_pipeline_options, pipeline_policy_names
+from penstock.policies import policy_entry
 from penstock.running.operator import load_app
+from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.settings import (
     ArrivalsSettings,
@@ -27,10 +26,10 @@ from penstock.units import parse_bytes
 
 
 def load_checked(path: Path) -> RunSettings:
-    """Read a settings file and look it through; every mistake is told at once, whichever layer finds it."""
+    """Read a settings file and look it through; every mistake is reported at once, whichever layer finds it."""
     data = read_settings(path)
     try:
-        return parse_settings(data, str(path))
+        return with_policy(parse_settings(data, str(path)))
     except ConfigurationError as fault:
         raise ConfigurationError.of_all(str(path), [*fault.faults, *_faults_in_parts(data)]) from fault
 
@@ -66,13 +65,11 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
 
 
 def _check_policy(settings: PolicySettings) -> None:
-    make_pipeline_options(settings.name, **settings.options)
-
-
-def _check_costs(settings: PolicySettings, operator: OperatorSettings) -> None:
-    costs = settings.options.get("costs")
-    if isinstance(costs, (list, tuple)):  # what is none is told by the check of the options
-        Levels.within(operator.limits(), costs)
+    if settings.name is not None:
+        entry = policy_entry(settings.name)
+        faults = entry.option_faults(settings.options)
+        if faults:
+            raise ConfigurationError.of_all("policy", [f"options.{fault}" for fault in faults])
 
 
 def check_run(settings: RunSettings) -> None:
@@ -95,11 +92,7 @@ def check_run(settings: RunSettings) -> None:
         attempt("", lambda: _check_payload(settings))
     if settings.broker is not None:
         attempt("broker.", lambda: _check_broker(settings.broker))
-    attempt("policy.", lambda: _check_policy(settings.policy))
-    if settings.policy.name in pipeline_policy_names():
-        attempt("", lambda: bounds_of(settings.path_objectives(), settings.policy.name))
-        for operator in settings.operators:
-            attempt(f"policy.options (for {operator.name}): ", lambda o=operator: _check_costs(settings.policy, o))
+    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # it starts nothing before it is asked
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))

@@ -10,8 +10,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from penstock.account import RunSummary
 from penstock.loop import CycleReport
-from penstock.loop.account import RunSummary
+from penstock.ports import Policy
 from penstock.running.checks import load_checked
 from penstock.running.run import RunListener, run_pipeline
 from penstock.settings import parse_settings
@@ -49,6 +50,7 @@ def run(
     listener: RunListener | None = None,
     stop: threading.Event | None = None,
     resume: bool = False,
+    policy: Policy | None = None,
 ) -> RunSummary:
     """Run a pipeline and keep it inside its bounds, until its arrivals are done or `stop` is set.
 
@@ -64,6 +66,8 @@ def run(
         Set by another thread to end the run in good order.
     resume
         Take over operators that outlived their controller in that folder.
+    policy
+        An object that decides in place of the policy that the settings name (docs/how-to/write-a-policy.md).
 
     Raises
     ------
@@ -79,4 +83,5 @@ def run(
         listener=listener or LoggingListener(),
         stop=stop or threading.Event(),
         resume=resume,
+        policy=policy,
     )

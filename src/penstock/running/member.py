@@ -11,11 +11,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.account import OperatorAccount
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.leftovers import end_marked
 from penstock.errors import ActuationError, ClusterError, ConfigurationError
 from penstock.loop import CycleReport
-from penstock.loop.account import OperatorAccount
 from penstock.records import encode
 from penstock.running.back_off import BackOff
 from penstock.running.operator import OperatorJob

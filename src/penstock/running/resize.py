@@ -25,7 +25,6 @@ from penstock.records import (
     Objective,
     Outcome,
     OutcomeStatus,
-    Resize,
 )
 from penstock.running.member import Member, State
 from penstock.running.operator import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob
@@ -156,15 +155,17 @@ class Resizer:
             at=report.observation.at,
             policy=POLICY,
             current=has,
-            target=has,
+            target=replace(has, size=self._size_of(proposal.size)) if is_change else has,
             reason=proposal.reason,
             evidence={
                 **proposal.evidence,
                 "pause_is": "measured in this run" if self._member.pauses else "as set: none was measured yet",
             },
             mode=self._mode,
-            resize=Resize(self._sizes[self.size], self._sizes[proposal.size]) if is_change else None,
         )
+
+    def _size_of(self, number: int) -> ExecutorSize | None:
+        return None if number == 0 else self._sizes[number]
 
     def _act(self, decision: Decision, size: int, now: float) -> None:
         if self._mode is not Mode.ACT:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.loop.account import PathOutcome, RunSummary
+from penstock.account import PathOutcome, RunSummary
 from penstock.running.member import Member
 from penstock.running.streams import Load
 from penstock.settings import RunSettings

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from penstock._wiring import LoopSettings, fitting_limits, make_cycle, policies_of, why_no_cpu_shares
+from penstock._wiring import LoopSettings, fitting_limits, ignored_objective, make_cycle, why_no_cpu_shares
+from penstock.account import RunSummary
 from penstock.clock import SystemClock
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
-from penstock.loop.account import RunSummary
-from penstock.loop.known_operator import Place
 from penstock.ports import Policy
 from penstock.records import Limits, Mode, Quality
 from penstock.running.back_off import BackOff
 from penstock.running.checks import check_run, executor_bytes, executor_cores
 from penstock.running.member import Member, OperatorProcess, State
 from penstock.running.operator import OperatorJob
+from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.resize import Resizer, job_of_size, size_fact
 from penstock.running.results import summarise
 from penstock.running.spark_configuration import spark_configuration
@@ -57,25 +57,40 @@ class RunListener(Protocol):
 
 
 def run_pipeline(
-    settings: RunSettings, folder: Path, *, listener: RunListener, stop: threading.Event, resume: bool = False
+    settings: RunSettings,
+    folder: Path,
+    *,
+    listener: RunListener,
+    stop: threading.Event,
+    resume: bool = False,
+    policy: Policy | None = None,
 ) -> RunSummary:
     """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
 
     `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
-    With `resume` operators that outlived their controller in that folder are taken over instead of started.
+    With `resume` operators that outlived their controller in that folder are taken over instead of started. `policy`
+    is an object that decides in place of the policy that the settings name.
     """
+    settings = with_policy(settings)
     check_run(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
-    with _Run(settings, folder.absolute(), listener, stop, resume=resume) as run:
+    with _Run(settings, folder.absolute(), listener, stop, resume=resume, policy=policy) as run:
         return run.run()
 
 
 class _Run:
     def __init__(
-        self, settings: RunSettings, folder: Path, listener: RunListener, stop: threading.Event, *, resume: bool
+        self,
+        settings: RunSettings,
+        folder: Path,
+        listener: RunListener,
+        stop: threading.Event,
+        *,
+        resume: bool,
+        policy: Policy | None,
     ) -> None:
         from penstock.adaptors.process.children import Warden
         from penstock.adaptors.process.leftovers import remove_leftovers
@@ -85,6 +100,7 @@ class _Run:
         self._listener = listener
         self._stop = stop
         self._resume = resume
+        self._policy = policy
         self._clock = SystemClock()
         left = remove_leftovers()
         if left.processes or left.folders:
@@ -146,7 +162,7 @@ class _Run:
 
     def run(self) -> RunSummary:
         started_at = self._clock.now()
-        self._streams.start()  # before the cluster: a broker that cannot be reached is told at once
+        self._streams.start()  # before the cluster: a broker that cannot be reached is reported at once
         master, environment = self._start_cluster()
         sockets = self._warden.temporary_folder() if self._cluster is not None else _agents_folder(self._folder)
         for operator in self._settings.operators:
@@ -154,8 +170,8 @@ class _Run:
         for member in self._members.values():
             self._await_ready(member)
         if not self._stop.is_set():
-            policies = self._policies()
-            self._cycles = {name: self._cycle(member, policies[name]) for name, member in self._members.items()}
+            policy = self._make_policy()
+            self._cycles = {name: self._cycle(member, policy) for name, member in self._members.items()}
             self._resizers = {
                 name: self._resizer(member) for name, member in self._members.items() if member.settings.sizes
             }
@@ -253,22 +269,18 @@ class _Run:
         if member.state is State.RUNNING and wants_shares and not member.remote.can_set_cpu_share:
             self._listener.fault(member.name, why_no_cpu_shares())
 
-    def _policies(self) -> dict[str, Policy]:
-        """The policy of each operator, once all are there: some policies decide for all together."""
-        places = [
-            Place(
-                name,
-                self._limits(member),
-                () if member.settings.input == ARRIVALS else (member.settings.input,),
-                member.settings.trigger_seconds,
-                member.settings.cap,
-                is_real_time=member.settings.is_real_time,
-                tasks=member.job.reads.partitions,
-            )
-            for name, member in self._members.items()
-        ]
-        objectives = self._settings.path_objectives()
-        return policies_of(self._settings.policy, places, objectives, knows_arrivals=True)
+    def _make_policy(self) -> Policy:
+        """The policy, once all operators are there."""
+        context = policy_context(
+            self._settings,
+            {name: self._limits(member) for name, member in self._members.items()},
+            {name: member.job.reads.partitions for name, member in self._members.items()},
+        )
+        policy = policy_of(self._settings, context, self._policy)
+        ignored = ignored_objective(policy, context.objectives.values())
+        if ignored is not None:
+            self._listener.fault("run", ignored)
+        return policy
 
     def _limits(self, member: Member) -> Limits:
         return fitting_limits(member.settings.limits(), member.remote.can_set_cpu_share)
@@ -291,6 +303,7 @@ class _Run:
             arrival_times=member.flow.arrivals,
             store=self._store,
             record_latencies=member.flow.latencies,
+            path=member.flow.path,
         )
 
     def _resizer(self, member: Member) -> Resizer:
@@ -330,8 +343,6 @@ class _Run:
     def _take(self, report: CycleReport) -> None:
         member = self._members[report.observation.operator]
         member.last = report
-        for batch in report.batches:
-            member.flow.path.add(batch)
         if member.name in self._resizers:
             self._resizers[member.name].take(report)
         member.account.add(report)

@@ -181,7 +181,7 @@ class FolderStreams:
 
         window = self._settings.window
         if operator.input == ARRIVALS:
-            flow = Flow(self._replay, PathMonitor(self._replay, window_seconds=window))
+            flow = Flow(self._replay, PathMonitor(window_seconds=window))
         else:
             files = FileStreamArrivals(checkpoint, folder=output_folder(self._folder_of[operator.input]))
             above = self._paths[operator.input]

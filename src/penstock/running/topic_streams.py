@@ -231,7 +231,7 @@ class TopicStreams:
             latencies = self._record_latency(operator.name)
             flow = Flow(arrivals, PathMonitor(measured=latencies), latencies)
         elif operator.input == ARRIVALS:
-            flow = Flow(arrivals, PathMonitor(arrivals, window_seconds=window))
+            flow = Flow(arrivals, PathMonitor(window_seconds=window))
         else:
             above = self._paths[operator.input]
             lineage = TopicLineage(arrivals, above.batches_between)
@@ -244,7 +244,7 @@ class TopicStreams:
         from penstock.monitor.latency import LatencyTracker
 
         assert self._connection is not None  # started
-        counted = LatencyTracker(None, self._settings.window)
+        counted = LatencyTracker(self._settings.window)
         self._latencies[operator] = RecordLatency(self._connection, self._topic(operator), counted).start()
         return self._latencies[operator]
 

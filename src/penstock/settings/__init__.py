@@ -17,11 +17,10 @@ from penstock.settings.parts import (
     PolicySettings,
     RestartSettings,
 )
-from penstock.settings.run import MEAD_SHARES, RunSettings, load_settings, mode_of, parse_settings
+from penstock.settings.run import RunSettings, load_settings, mode_of, parse_settings
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
-    "MEAD_SHARES",
     "WITH_SECRETS",
     "ArrivalsSettings",
     "Bound",

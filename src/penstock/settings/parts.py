@@ -154,10 +154,10 @@ class OperatorSettings(Part):
     input: str = Field(default=ARRIVALS, description="`arrivals`, or the name of the operator whose output it reads")
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
-    cpu_shares: CpuShares = Field(
-        default=(1.0,),
-        description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone. With `mead` the default is "
-        "0.4, 0.55, 0.7, 0.85, 1.0",
+    cpu_shares: CpuShares | None = Field(
+        default=None,
+        description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone. Default: the policy's own "
+        "levels (`penstock policies`), or 1.0 where it has none",
     )
     executor_cores: int = Field(default=1, ge=1, le=64, description="cores of an executor")
     executor_memory: Size = Field(default="1g", description="heap of an executor")
@@ -241,16 +241,17 @@ class OperatorSettings(Part):
 
     def limits(self) -> Limits:
         """What it may have."""
-        return Limits(self.executors[0], self.executors[1], self.cpu_shares)
+        return Limits(self.executors[0], self.executors[1], self.cpu_shares or (1.0,))
 
 
 class PolicySettings(Part):
     """Which policy decides."""
 
-    name: str = Field(default="threshold", description="`mead`, `threshold`, `schedule` or `fixed`")
+    name: str | None = Field(
+        default=None, description="one that `penstock policies` lists; default: the one that plans for the objective"
+    )
     options: dict[str, Any] = Field(
-        default_factory=dict,
-        description="options of the policy, such as `upper: 0.7`, `lower: 0.5`, `every_seconds: 10s`",
+        default_factory=dict, description="options of the policy; `penstock policies` lists them with their defaults"
     )
 
 

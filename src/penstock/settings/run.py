@@ -29,9 +29,6 @@ from penstock.settings.sizes import ResizeSettings, SizeSettings
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
 
-MEAD_SHARES = (0.40, 0.55, 0.70, 0.85, 1.0)
-"""The CPU levels of the MEAD paper (Sec. VII)."""
-
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3  # a value may hold more than anyone wants to read
 
@@ -60,15 +57,6 @@ class RunSettings(Part):
     drain: Seconds = Field(
         default=60.0, description="after the last arrival: how long to wait for records still under way"
     )
-
-    @model_validator(mode="after")
-    def _levels_to_choose_from(self) -> RunSettings:
-        """Under a policy that chooses among levels, an operator without any has the five of the MEAD paper."""
-        if self.policy.name == "mead":
-            for operator in self.operators:
-                if "cpu_shares" not in operator.model_fields_set:
-                    object.__setattr__(operator, "cpu_shares", MEAD_SHARES)
-        return self
 
     @model_validator(mode="after")
     def _topics_need_a_broker(self) -> RunSettings:

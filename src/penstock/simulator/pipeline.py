@@ -32,6 +32,8 @@ class Operator:
         Executors and CPU shares; it starts at the top.
     start_up_seconds
         How long after asking a new executor takes its first record.
+    demand_is_known
+        Whether policies are given its demand; otherwise they have to learn it, as on Spark.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Operator:
     selectivity: float = 1.0
     limits: Limits = field(default_factory=Limits)
     start_up_seconds: float = 0.0
+    demand_is_known: bool = True
 
     def __post_init__(self) -> None:
         check_selectivity(f"operator {self.name}", self.selectivity)

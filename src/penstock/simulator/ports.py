@@ -12,6 +12,8 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterator
 
+import numpy as np
+
 from penstock.ports import FloatArray
 from penstock.records import (
     Action,
@@ -25,6 +27,7 @@ from penstock.records import (
 from penstock.simulator.block import Block
 from penstock.simulator.engine import Simulation
 from penstock.simulator.operator_state import OperatorState
+from penstock.topology import ARRIVALS
 
 _REPORTS_KEPT = 10_000
 _HISTORY_SECONDS = 900.0
@@ -57,6 +60,19 @@ class SimulatedArrivals:
     def done_index(self, source: SourceProgress) -> int | None:
         """How many records are done when this report ends."""
         return _index(source.end_offset)
+
+
+class TimedSimulatedArrivals(SimulatedArrivals):
+    """The same for an operator that reads the arrivals: they are known as they come."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        super().__init__(simulation.operators[name])
+        self._simulation = simulation
+
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Those after `start` and up to `end`."""
+        times = self._simulation.times[: self._simulation.arrived]
+        return times[np.searchsorted(times, start, side="right") : np.searchsorted(times, end, side="right")]
 
 
 class SimulatedMetrics:
@@ -156,7 +172,14 @@ class OperatorPorts:
 
     def __init__(self, simulation: Simulation, name: str, *, history_seconds: float = _HISTORY_SECONDS) -> None:
         simulation.operators[name].watch(history_seconds)
-        self.arrival_times = SimulatedArrivals(simulation.operators[name])
+        topology = simulation.pipeline.topology
+        is_whole = any(s.source == ARRIVALS and s.selectivity == 1.0 for s in topology.inputs(name))
+        reads_arrivals_only = is_whole and len(topology.inputs(name)) == 1
+        self.arrival_times = (
+            TimedSimulatedArrivals(simulation, name)
+            if reads_arrivals_only
+            else SimulatedArrivals(simulation.operators[name])
+        )
         self.source = SimulatedMetrics(simulation, name, self.arrival_times)
         self.actuator = SimulatedActuator(simulation, name)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.ports import PathPrediction
-from penstock.records import Allocation
+from penstock.records import Allocation, Prediction
 
 
 class FakePathLatency:
@@ -37,7 +36,7 @@ class FakePathLatency:
         """The paths in the order their bounds were given."""
         return tuple(self.bounds)
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """The predictions in the order of `paths`."""
         told, capacity = [], {name: allocation.capacity for name, allocation in allocations.items()}
         for path, bound in self.bounds.items():
@@ -46,7 +45,7 @@ class FakePathLatency:
                 name: self.demands[name] / capacity[name] / (1.0 - load[name]) if load[name] < 1.0 else float("inf")
                 for name in path
             }
-            told.append(PathPrediction(path, sum(times.values()), bound, times, load, "M/M/1"))
+            told.append(Prediction(path, sum(times.values()), bound, times, load, "M/M/1"))
         return tuple(told)
 
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator
 
 from penstock.loop.cycle import CycleReport
-from penstock.plan import ThresholdPolicy, apply_guards, default_guards
+from penstock.plan.guards import apply_guards, default_guards
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import KnowledgeStore
 from penstock.records import (
     Action,

@@ -19,7 +19,7 @@ cycle_search        chains of bursts and lulls (`staged`, `episodes`), where the
 from penstock.workload.candidates import FittedMap
 from penstock.workload.change import Difference, WorkloadChange, detect_change
 from penstock.workload.counts import CountDescription, describe_counts
-from penstock.workload.estimate import WindowFit, WorkloadEstimate, estimate_workload
+from penstock.workload.estimate import FittedWorkload, WindowFit, estimate_workload
 from penstock.workload.fit_map import FitResult, fit_maps
 from penstock.workload.moments import TraceDescription, describe_iats, spread_ties
 from penstock.workload.replay_queue import ReplayedQueue, predicted_responses, replay
@@ -30,13 +30,13 @@ __all__ = [
     "Difference",
     "FitResult",
     "FittedMap",
+    "FittedWorkload",
     "ReplayedQueue",
     "SlidingMoments",
     "SlidingSummary",
     "TraceDescription",
     "WindowFit",
     "WorkloadChange",
-    "WorkloadEstimate",
     "describe_counts",
     "describe_iats",
     "detect_change",

@@ -48,7 +48,7 @@ class WindowFit:
 
 
 @dataclass(frozen=True, eq=False)
-class WorkloadEstimate:
+class FittedWorkload:
     """The workload as several windows see it, the longest first.
 
     `rate` is that of the longest steady window, or of the shortest if none is steady: the newest is then the least
@@ -88,8 +88,8 @@ def estimate_workload(
     max_states: int = 16,
     seed: int = 0,
     budget_seconds: float | None = None,
-    warm: WorkloadEstimate | None = None,
-) -> WorkloadEstimate:
+    warm: FittedWorkload | None = None,
+) -> FittedWorkload:
     """Fit several windows of the same buffer.
 
     Parameters
@@ -136,7 +136,7 @@ def estimate_workload(
         fit = fit_maps(window, best=best, max_states=max_states, seed=seed, budget_seconds=left, warm=before)
         windows.append(WindowFit(size, fit, change_within(window)))
     skipped = tuple(f"a window of {size} is too short; {NEEDED} are needed" for size in sizes if size < NEEDED)
-    return WorkloadEstimate(tuple(windows), elapsed(), skipped)
+    return FittedWorkload(tuple(windows), elapsed(), skipped)
 
 
 def change_within(window: FloatArray) -> WorkloadChange | None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from penstock.errors import ConfigurationError
 from penstock.workload.candidates import FittedMap
-from penstock.workload.estimate import WorkloadEstimate
+from penstock.workload.estimate import FittedWorkload
 from penstock.workload.moments import check_iats
 from penstock.workload.replay_queue import predicted_responses, replay
 
@@ -26,7 +26,7 @@ _FULL = 0.95
 
 
 def plausible_maps(
-    estimate: WorkloadEstimate,
+    estimate: FittedWorkload,
     iats: npt.ArrayLike,
     service_times: Sequence[float],
     *,

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.knowledge import SqliteStore
-from penstock.loop.account import PathOutcome, RunSummary
+from penstock.account import PathOutcome, RunSummary
 from penstock.records import LatencySummary, Objective
 from penstock.settings import RunSettings
 from penstock.testing.synthetic_run import START, fill_store, synthetic_reports

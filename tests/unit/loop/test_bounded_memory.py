@@ -15,11 +15,11 @@ from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, Runner
-from penstock.loop.account import OperatorAccount
+from penstock.account import OperatorAccount
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import default_guards
-from penstock.plan.threshold import ThresholdPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import KnowledgeStore
 from penstock.records import (
     Action,

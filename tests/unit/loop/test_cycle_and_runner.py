@@ -11,10 +11,10 @@ from penstock.errors import MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.loop import Cycle, CycleReport, Runner
-from penstock.loop.account import OperatorAccount
+from penstock.account import OperatorAccount
 from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
-from penstock.plan.threshold import ThresholdPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.records import (
     Action,
     Allocation,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction over allocations: closed forms, worst cases and bounds, saturation as an answer, bad input."""
+"""CandidateLatency over allocations: closed forms, worst cases and bounds, saturation as an answer, bad input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.latency import predict
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.queueing.single_server import solve_map_ph_1
-from penstock.records import Allocation, Bounded, Limits, Objective, Prediction, decode, encode
+from penstock.records import Allocation, Bounded, CandidateLatency, Limits, Objective, decode, encode
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [1.0, -1.0]], [20.0, 120.0])
 CALM = MAP.renewal(PH.erlang(2, mean=1 / BURSTY.rate))
@@ -25,7 +25,7 @@ ALLOCATIONS = [Allocation(n, s) for n in (1, 2, 3) for s in (0.4, 0.7, 1.0)]
 BATCHES = BatchDemand(0.3, 0.006)
 
 
-def all_numbers(prediction: Prediction) -> list[Bounded]:
+def all_numbers(prediction: CandidateLatency) -> list[Bounded]:
     """Every number of a prediction."""
     return [prediction.utilisation, prediction.mean_seconds, *(prediction.percentile_seconds or {}).values()]
 
@@ -113,7 +113,7 @@ def test_a_prediction_survives_being_written_and_read() -> None:
     """Infinite times too: they are written as the text Infinity."""
     for answer in predict(WORKLOAD, DEMAND, [Allocation(1, 0.4), Allocation(2)]):
         text = encode(answer)
-        assert decode(Prediction, text) == answer
+        assert decode(CandidateLatency, text) == answer
         assert ('"Infinity"' in text) == (not answer.is_stable)
 
 

@@ -13,9 +13,8 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.plan.mead_search import figure_5, refined
-from penstock.ports import PathPrediction
-from penstock.records import Allocation
+from penstock.policies.mead.search import figure_5, refined
+from penstock.records import Allocation, Prediction
 from penstock.testing.path_latencies import FakePathLatency
 
 
@@ -37,13 +36,13 @@ class TablePathLatency:
         # Bounds such that the highest levels sometimes do not keep them.
         self.bounds = [float(np.quantile(table, rng.uniform(0.0, 0.7))) * 0.999 for table in self.tables]
 
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """The numbers in the tables."""
         told = []
         for path, table, bound in zip(self.paths, self.tables, self.bounds, strict=True):
             at = tuple(self.shares.index(allocations[name].cpu_share) for name in path)
             parts = {name: float(table[at]) / len(path) for name in path}
-            told.append(PathPrediction(path, float(table[at]), bound, parts, dict.fromkeys(path, 0.5), "table"))
+            told.append(Prediction(path, float(table[at]), bound, parts, dict.fromkeys(path, 0.5), "table"))
         return tuple(told)
 
 
@@ -114,10 +113,10 @@ def test_predictions_that_rise_with_the_share_are_told() -> None:
     """A predictor that breaks its promise does not get a proof."""
 
     class Rising(FakePathLatency):
-        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
             seconds = 3.0 + allocations["b"].cpu_share - 2.0 * allocations["a"].cpu_share
             parts = {"a": seconds, "b": 0.0}
-            return (PathPrediction(("a", "b"), seconds, 2.05, parts, dict.fromkeys(parts, 0.5), "odd"),)
+            return (Prediction(("a", "b"), seconds, 2.05, parts, dict.fromkeys(parts, 0.5), "odd"),)
 
     answer = exact_search(
         AllocationSpace(Rising({("a", "b"): 1.0}, {"a": 1.0, "b": 1.0}), {"a": Levels(), "b": Levels()})

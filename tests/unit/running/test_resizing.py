@@ -19,7 +19,7 @@ from penstock.knowledge.memory import MemoryStore
 from penstock.loop import Cycle, CycleReport
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
-from penstock.plan.fixed import FixedPolicy
+from penstock.policies.fixed import FixedPolicy
 from penstock.records import (
     Allocation,
     BatchProgress,

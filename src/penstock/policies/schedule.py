@@ -7,6 +7,8 @@ import math
 import re
 
 from penstock.errors import ConfigurationError
+from penstock.policies.entry import PolicyEntry, options_of
+from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest
 from penstock.units import format_seconds, parse_seconds
 
@@ -72,3 +74,25 @@ def _read_step(text: str) -> tuple[float, Allocation]:
             f"steps: {text.strip()!r} needs a positive time, at least 1 executor and a share in (0, 1]", field="steps"
         )
     return seconds, allocation
+
+
+def _build(
+    context: PolicyContext,  # noqa: ARG001
+    steps: str = "24h@1",
+    every_seconds: str | float = 10.0,
+) -> Policy:
+    return SchedulePolicy(steps, every_seconds=parse_seconds(every_seconds, "every_seconds"))
+
+
+ENTRY = PolicyEntry(
+    name="schedule",
+    summary="follows a timetable, for load that is known beforehand",
+    build=_build,
+    options=options_of(
+        _build,
+        {
+            "steps": "`TIME@EXECUTORS` or `TIME@EXECUTORSxSHARE` with commas between, round and round",
+            "every_seconds": "how often it wants to be asked",
+        },
+    ),
+)

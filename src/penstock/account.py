@@ -151,7 +151,7 @@ class RunSummary:
                  "from": {"executors": d.current.executors, "cpu_share": d.current.cpu_share},
                  "to": {"executors": d.target.executors, "cpu_share": d.target.cpu_share},
                  "amended_by": [f"{a.guard}: {a.reason}" for a in d.amended_by], "mode": str(d.mode),
-                 "size": None if d.resize is None else str(d.resize.after)}
+                 "size": str(d.target.size) if d.is_restart else None}
                 for d in self.decisions
             ],
             "faults": self.faults,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.plan.threshold import ThresholdPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.records import Allocation, Objective, Quality
 from penstock.testing import a_request
 

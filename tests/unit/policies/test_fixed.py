@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.plan.fixed import FixedPolicy
+from penstock.policies.fixed import FixedPolicy
 from penstock.records import Allocation, Quality
 from penstock.testing import a_request
 

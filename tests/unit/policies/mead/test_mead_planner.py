@@ -10,10 +10,9 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.plan.mead import MeadPolicy, PipelinePlan
-from penstock.plan.mead_search import figure_5, refined
-from penstock.ports import PathPrediction
-from penstock.records import Allocation, Decision, decode, encode
+from penstock.policies.mead.planner import MeadPolicy, PipelinePlan
+from penstock.policies.mead.search import figure_5, refined
+from penstock.records import Allocation, Decision, Prediction, decode, encode
 from penstock.testing.path_latencies import FakePathLatency, single_executors
 
 LOG_ANALYSIS: dict[tuple[str, ...], float] = {("parser", "counter"): 1.0, ("parser", "matcher"): 1.0}
@@ -150,10 +149,10 @@ def test_an_unproven_optimum_is_said_to_be() -> None:
     """Where predictions rise with a share, the plan does not claim that nothing is cheaper."""
 
     class Rising(FakePathLatency):
-        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
+        def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
             (told,) = super().predict(allocations)
             seconds = told.seconds + 0.2 * allocations["b"].cpu_share
-            return (PathPrediction(told.path, seconds, 0.9, told.operator_seconds, told.utilisation, "odd"),)
+            return (Prediction(told.path, seconds, 0.9, told.operator_seconds, told.utilisation, "odd"),)
 
     made = plan(Rising({("a", "b"): 0.9}, {"a": 0.5, "b": 0.0001}))
     assert "cannot be excluded" in made.steps[-1]

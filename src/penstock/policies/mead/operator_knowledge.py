@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MEAD has learnt of an operator: of one that works in micro-batches, and of one in real-time mode."""
+"""What MEAD knows about an operator: its demand, declared or learnt, and what was planned for it."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
-from penstock.errors import NotReadyError
+from penstock.errors import ConfigurationError, NotReadyError
 from penstock.monitor.steady import SteadyBatches
 from penstock.performance.cpu_demand_learning import CpuDemandLearner, LearntCpuDemand
-from penstock.performance.demand import Demand
+from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.plan.ladder import ladder
+from penstock.ports import Look, OperatorSite
 from penstock.records import Allocation, Limits, Observation, Quality, Telemetry
 
 _HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
@@ -29,35 +29,19 @@ _REMEMBERED_SECONDS = 300.0
 Evidence = dict[str, float | int | str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An operator's place in the pipeline, and what it may have."""
-
-    name: str
-    limits: Limits
-    inputs: tuple[str, ...] = ()
-    """The operators it reads from; none: the source."""
-    trigger_seconds: float | None = None
-    cap: int | None = None
-    is_real_time: bool = False
-    """Whether its records go through one by one."""
-    tasks: int | None = None
-    """How many tasks it runs at once in real-time mode, one for each partition of its topic."""
-
-
-class KnownOperator(ABC):
-    """What has been learnt and planned of an operator.
+class OperatorKnowledge(ABC):
+    """What is known about one operator, and what was planned for it.
 
     Parameters
     ----------
-    place
-        Which one.
+    name, site
+        Which operator, and how it was introduced.
     limits
         What is planned within.
     """
 
-    def __init__(self, place: Place, limits: Limits) -> None:
-        self.place, self.limits = place, limits
+    def __init__(self, name: str, site: OperatorSite, limits: Limits) -> None:
+        self.name, self.site, self.limits = name, site, limits
         self.rows = 0
         self.backlog: int | None = None
         self.why_not = "no batch was seen yet"
@@ -69,20 +53,25 @@ class KnownOperator(ABC):
         self.is_raised = False
         """Whether it was given more than was planned, because records waited."""
         self.handed_at = -math.inf
-        """When the question of the plan was asked that was last handed on."""
+        """When the analysis was started whose plan was last handed on."""
 
-    def watch(self, telemetry: Telemetry, observation: Observation) -> None:
+    def watch(self, look: Look) -> None:
         """Learn from one look."""
-        self.backlog = observation.backlog_records
-        self.rows += sum(batch.rows for batch in telemetry.batches)
+        self.backlog = look.observation.backlog_records
+        self.rows += sum(batch.rows for batch in look.telemetry.batches)
         try:
-            self._learn(telemetry, observation)
+            self._learn(look.telemetry, look.observation)
         except NotReadyError as fault:
-            # What was once told apart stays known, though what came since has all been alike.
+            # What was once known stays known, though what came since has all been alike.
             self.why_not = str(fault)
 
     @abstractmethod
     def _learn(self, telemetry: Telemetry, observation: Observation) -> None: ...
+
+    @property
+    def selectivity(self) -> float | None:
+        """Records out for one in, where that is declared."""
+        return self.site.selectivity
 
     @property
     @abstractmethod
@@ -102,7 +91,7 @@ class KnownOperator(ABC):
     @property
     @abstractmethod
     def is_worth_probing(self) -> bool:
-        """Whether another level would tell what this one does not."""
+        """Whether another level would show what this one does not."""
 
     @abstractmethod
     def waiting_seconds(self, has: Allocation) -> float | None:
@@ -117,16 +106,16 @@ class KnownOperator(ABC):
         return target
 
 
-class InBatches(KnownOperator):
+class BatchKnowledge(OperatorKnowledge):
     """An operator in micro-batches: f and c of their times f + c n."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, place.limits)
+    def __init__(self, name: str, site: OperatorSite) -> None:
+        super().__init__(name, site, site.limits)
         self._learner = BatchDemandLearner(
             half_life_batches=_HALF_LIFE_BATCHES,
             skip_first=_WARM_UP_BATCHES,
-            cap=place.cap,
-            trigger_seconds=place.trigger_seconds,
+            cap=site.cap,
+            trigger_seconds=site.trigger_seconds,
         )
         self._steady = SteadyBatches()
         self._learnt: LearntDemand | None = None
@@ -172,7 +161,7 @@ class InBatches(KnownOperator):
         }
 
 
-class OneByOne(KnownOperator):
+class RecordKnowledge(OperatorKnowledge):
     """An operator in real-time mode: CPU seconds per record, learnt from windows of CPU use and arrivals.
 
     It runs as many tasks as its topic has partitions, on however many executors: more than its fewest, which have a
@@ -182,12 +171,12 @@ class OneByOne(KnownOperator):
     it leaves out is measured: a level at which records were late is not gone back to for five minutes.
     """
 
-    def __init__(self, place: Place) -> None:
-        fewest = place.limits.min_executors
-        super().__init__(place, Limits(fewest, fewest, place.limits.cpu_shares))
+    def __init__(self, name: str, site: OperatorSite) -> None:
+        fewest = site.limits.min_executors
+        super().__init__(name, site, Limits(fewest, fewest, site.limits.cpu_shares))
         self.why_not = "no window of CPU and arrivals was seen yet"
         self._learner = CpuDemandLearner(
-            tasks_per_executor=(place.tasks or fewest) / fewest, half_life_windows=_HALF_LIFE_WINDOWS
+            tasks_per_executor=(site.tasks or fewest) / fewest, half_life_windows=_HALF_LIFE_WINDOWS
         )
         self._learnt: LearntCpuDemand | None = None
         self._seen: Allocation | None = None
@@ -264,6 +253,58 @@ class OneByOne(KnownOperator):
         return above[0] if above else self.limits.top
 
 
-def known_operator(place: Place) -> KnownOperator:
-    """Nothing learnt yet, of an operator at that place."""
-    return OneByOne(place) if place.is_real_time else InBatches(place)
+class DeclaredKnowledge(OperatorKnowledge):
+    """An operator whose demand was declared: measured beforehand, as in the paper."""
+
+    def __init__(self, name: str, site: OperatorSite, demand: Demand) -> None:
+        super().__init__(name, site, site.limits)
+        self._demand = demand
+        self._seen: Allocation | None = None
+
+    def _learn(self, telemetry: Telemetry, observation: Observation) -> None:  # noqa: ARG002
+        self._seen = observation.cluster.observed
+
+    @property
+    def demand(self) -> Demand:
+        """As declared."""
+        return self._demand
+
+    @property
+    def per_record_seconds(self) -> float:
+        """The mean work of a record."""
+        return self._demand.per_record_seconds if isinstance(self._demand, BatchDemand) else self._demand.service.mean
+
+    @property
+    def seen(self) -> Allocation | None:
+        """What it is seen to have."""
+        return self._seen
+
+    @property
+    def is_worth_probing(self) -> bool:
+        """Never: nothing is left to learn."""
+        return False
+
+    def waiting_seconds(self, has: Allocation) -> float | None:
+        """The backlog's time."""
+        return None if self.backlog is None else self.backlog * self.per_record_seconds / has.capacity
+
+    def evidence(self) -> Evidence:
+        """The backlog, and the work of a record."""
+        return {"backlog_records": self.backlog, "per_record_seconds": self.per_record_seconds}
+
+
+def knowledge_of(name: str, site: OperatorSite) -> OperatorKnowledge:
+    """What is known about an operator at the start.
+
+    Raises
+    ------
+    ConfigurationError
+        The declared demand is not one that can be predicted with.
+    """
+    if site.demand is not None:
+        if not isinstance(site.demand, (RecordDemand, BatchDemand)):
+            raise ConfigurationError(
+                f"demand of {name}: {site.demand!r} is neither a RecordDemand nor a BatchDemand", field="demand"
+            )
+        return DeclaredKnowledge(name, site, site.demand)
+    return RecordKnowledge(name, site) if site.is_real_time else BatchKnowledge(name, site)

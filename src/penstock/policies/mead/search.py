@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.plan.levels import AllocationSpace, Vector
-from penstock.ports import PathPrediction
+from penstock.records import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _serve(space: AllocationSpace, x: Vector, number: int, delta: float, steps: 
     return x
 
 
-def _slowest(space: AllocationSpace, x: Vector, told: PathPrediction) -> int | None:
+def _slowest(space: AllocationSpace, x: Vector, told: Prediction) -> int | None:
     """The operator of the path with the highest response time, of those that have a level above."""
     candidates = [i for i, name in enumerate(space.operators) if name in told.path and x[i] < space.top[i]]
 
@@ -91,7 +91,7 @@ def _slowest(space: AllocationSpace, x: Vector, told: PathPrediction) -> int | N
     return max(candidates, key=slowness, default=None)
 
 
-def _gain(before: PathPrediction, after: PathPrediction, scaled: str) -> float:
+def _gain(before: Prediction, after: Prediction, scaled: str) -> float:
     if math.isfinite(before.seconds):
         return before.seconds - after.seconds
     # Infinite before: any finite time is a gain, and so is a step towards it by an operator that needs it.
@@ -120,7 +120,7 @@ def _best_of_a_bad_job(space: AllocationSpace, delta: float, steps: list[str]) -
     return _given_back(space, space.top, is_no_worse, steps)
 
 
-def _without(path: PathPrediction, lost: set[str]) -> float:
+def _without(path: Prediction, lost: set[str]) -> float:
     if lost.isdisjoint(path.path):
         return path.seconds
     return sum(seconds for name, seconds in path.operator_seconds.items() if name not in lost)

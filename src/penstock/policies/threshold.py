@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, step
+from penstock.policies.entry import PolicyEntry, options_of
+from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
+from penstock.units import parse_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +140,31 @@ def _why_not_usable(request: PlanRequest) -> str | None:
 def _shown(value: float | None) -> float | str | None:
     """The value as evidence; JSON has no infinity or NaN, and a broken value must not be kept as an absent one."""
     return value if value is None or math.isfinite(value) else str(value)
+
+
+def _build(
+    context: PolicyContext,  # noqa: ARG001
+    upper: float = 0.7,
+    lower: float = 0.5,
+    every_seconds: str | float = 10.0,
+) -> Policy:
+    for field, value in (("upper", upper), ("lower", lower)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ConfigurationError(f"{field}: {value!r} is not a number", field=field)
+    return ThresholdPolicy(float(upper), float(lower), parse_seconds(every_seconds, "every_seconds"))
+
+
+ENTRY = PolicyEntry(
+    name="threshold",
+    summary="one level up when the CPU is busy, one level down when it is idle",
+    build=_build,
+    options=options_of(
+        _build,
+        {
+            "upper": "utilisation above which one level is added (U_H)",
+            "lower": "utilisation below which one level is taken (U_L)",
+            "every_seconds": "how often it wants to be asked (T_A)",
+        },
+    ),
+    default_for="keep up",
+)

@@ -6,7 +6,10 @@ from __future__ import annotations
 import math
 
 from penstock.errors import ConfigurationError
+from penstock.policies.entry import PolicyEntry, options_of
+from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest
+from penstock.units import parse_seconds
 
 
 class FixedPolicy:
@@ -56,3 +59,37 @@ class FixedPolicy:
             target=self.allocation or request.current,
             reason=reason,
         )
+
+
+def _build(
+    context: PolicyContext,  # noqa: ARG001
+    executors: int | None = None,
+    cpu_share: float | None = None,
+    every_seconds: str | float = 10.0,
+) -> Policy:
+    period = parse_seconds(every_seconds, "every_seconds")
+    if executors is None:
+        if cpu_share is not None:
+            raise ConfigurationError("executors: give it beside cpu_share, or give neither", field="executors")
+        return FixedPolicy(every_seconds=period)
+    if isinstance(executors, bool) or not isinstance(executors, int):
+        raise ConfigurationError(f"executors: {executors!r} is not a whole number", field="executors")
+    share = 1.0 if cpu_share is None else cpu_share
+    if isinstance(share, bool) or not isinstance(share, (int, float)):
+        raise ConfigurationError(f"cpu_share: {share!r} is not a number", field="cpu_share")
+    return FixedPolicy(Allocation(executors, float(share)), every_seconds=period)
+
+
+ENTRY = PolicyEntry(
+    name="fixed",
+    summary="keeps one allocation, whatever is measured",
+    build=_build,
+    options=options_of(
+        _build,
+        {
+            "executors": "how many; null: what the operator has",
+            "cpu_share": "of each executor; null: all of its CPU",
+            "every_seconds": "how often it wants to be asked",
+        },
+    ),
+)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.loop.known_operator import InBatches, Place
-from penstock.loop.mead import PipelineMead
-from penstock.plan.mead_options import mead_options
+from penstock.policies.mead.operator_knowledge import InBatches, Place
+from penstock.policies.mead.policy import PipelineMead
+from penstock.policies.mead.options import mead_options
 from penstock.ports import FloatArray, WatchingPolicy
 from penstock.records import (
     Allocation,

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.plan.rescue import Rescue
+from penstock.policies.mead.rescue import Rescue
 
 PATHS: dict[tuple[str, ...], float] = {("parser", "counter"): 0.4, ("parser", "matcher"): 0.4}
 

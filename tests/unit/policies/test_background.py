@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from penstock.errors import ConfigurationError, ModelError, NotReadyError
-from penstock.loop.beside import AnalysisEnd, Beside
+from penstock.policies.background import AnalysisEnd, Beside
 
 PATIENCE = 60.0
 
@@ -163,7 +163,7 @@ def test_a_closed_worker_is_gone_though_it_was_thinking() -> None:
 
 _PARENT = """
 import math, sys, time
-from penstock.loop.beside import Beside
+from penstock.policies.background import Beside
 if __name__ == "__main__":
     beside = Beside(math.sqrt, period_seconds=1.0)
     beside.tick(0.0, lambda: 4.0)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.plan.registry import make_policy
-from penstock.plan.schedule import SchedulePolicy
+from penstock.policies.schedule import SchedulePolicy
 from penstock.records import Allocation
 from penstock.testing import a_request
 

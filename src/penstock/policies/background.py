@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long thinking beside the loop: started when due, collected when done, waited for by nobody.
+"""Long analyses beside the loop: started when due, collected when done, never waited for.
 
-If one analysis is still running when the next is due, the next is skipped and said to be: nothing is queued, so that an
-answer is never older than the analysis that gave it. The worker is a process of low priority that ends with this one,
-whatever this one ends by: its pipe breaks.
+If an analysis still runs when the next one is due, the next one is skipped and reported. Nothing is queued, so an
+answer is never older than the analysis that gave it. The worker is a process of low priority. It ends with this
+process, however this process ends, because its pipe breaks.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, NotReadyError, PenstockError
+from penstock.ports import AnalysisPlace, Worker
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
-Worker = Literal["process", "thread", "here"]
 _NICE = 5
-"""A third of the processor time that others get, where there is none to spare."""
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""A third of the processor time that others get where there is none to spare."""
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class AnalysisEnd(StrEnum):
@@ -63,18 +63,19 @@ class Analysis(Generic[Answer]):
         return now - self.at
 
 
-class Beside(Generic[Question, Answer]):
+class BackgroundAnalysis(Generic[Question, Answer]):
     """Answers a question every `period_seconds` beside whoever calls `tick`.
 
     Parameters
     ----------
     analyse
-        From a question to an answer; for a process it must be a function of a module, and both must be picklable.
+        From a question to an answer. For a process it must be a function of a module, and both must be picklable.
     period_seconds
         Time from one analysis to the next (T_A).
-    worker
-        ``"process"`` has an interpreter of its own, at low priority; ``"thread"`` shares this one; ``"here"`` is no
-        worker at all: the answer is there when `tick` returns, for simulations under a clock of their own.
+    place
+        Who does it. ``"process"`` has an interpreter of its own at low priority, ``"thread"`` shares this one.
+        ``"here"`` has no worker: the analysis is done inside `tick`, and its answer is in force `delay_seconds`
+        later, for simulations under a clock of their own.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class Beside(Generic[Question, Answer]):
         analyse: Callable[[Question], Answer],
         *,
         period_seconds: float = 60.0,
-        worker: Worker = "process",
+        place: AnalysisPlace = AnalysisPlace(),  # noqa: B008 - it is frozen
     ) -> None:
+        worker = place.worker
         if not 0.0 < period_seconds < float("inf"):
             raise ConfigurationError(
                 f'period_seconds: {period_seconds!r} must be a positive time, such as "60s"', field="period_seconds"
@@ -94,6 +96,7 @@ class Beside(Generic[Question, Answer]):
         self._period = period_seconds
         self._analyse = analyse
         self._kind: Worker = worker
+        self._delay = place.delay_seconds if worker == "here" else 0.0
         self._worker: _Worker[Question, Answer] | None = None
         self._running: tuple[float, Future[tuple[Answer, float]]] | None = None
         self._due_at: float | None = None
@@ -115,7 +118,7 @@ class Beside(Generic[Question, Answer]):
         return self._counts[end]
 
     def tick(self, now: float, ask: Callable[[], Question]) -> tuple[AnalysisReport, ...]:
-        """Collect what has ended and start what is due, without waiting; tell what happened.
+        """Collect what has ended and start what is due, without waiting; report what happened.
 
         Parameters
         ----------
@@ -131,8 +134,8 @@ class Beside(Generic[Question, Answer]):
             return tuple(reports)
         if self._running is not None:
             ran = now - self._running[0]
-            told = f"the analysis of {ran:.3g} s ago still runs, and takes longer than its period of {self._period:g} s"
-            reports.append(self._report(now, AnalysisEnd.SKIPPED, ran, told))
+            why = f"the analysis of {ran:.3g} s ago still runs, and takes longer than its period of {self._period:g} s"
+            reports.append(self._report(now, AnalysisEnd.SKIPPED, ran, why))
         else:
             try:
                 question = ask()
@@ -167,7 +170,7 @@ class Beside(Generic[Question, Answer]):
             self._worker = None
         self._running = None
 
-    def __enter__(self) -> Beside[Question, Answer]:
+    def __enter__(self) -> BackgroundAnalysis[Question, Answer]:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,7 +179,7 @@ class Beside(Generic[Question, Answer]):
     def _collect(self, now: float) -> list[AnalysisReport]:
         assert self._running is not None
         at, future = self._running
-        if not future.done():
+        if not future.done() or now < at + self._delay:
             return []
         self._running = None
         fault = future.exception()
@@ -240,8 +243,8 @@ class _Worker(Generic[Question, Answer]):
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Let processes started meanwhile calculate in one thread: more would wait for each other on a busy machine."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
     try:
         yield
     finally:
@@ -262,7 +265,7 @@ def _serve(pipe: Connection, analyse: Callable[[Question], Answer]) -> None:
                 pipe.send(analyse(question))
             except (EOFError, OSError):
                 raise
-            except Exception as fault:  # told to whoever asked, who knows what to make of it
+            except Exception as fault:  # sent to the caller, who knows what to make of it
                 pipe.send(fault)
     except (EOFError, OSError, KeyboardInterrupt):
         return

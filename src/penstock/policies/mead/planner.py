@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MEAD policy: the cheapest CPU shares of a whole pipeline whose predicted latencies keep their bounds.
+"""The cheapest CPU shares of a whole pipeline whose predicted latencies keep their bounds.
 
 The Auto-Scaling Manager of MEAD (Sec. V-B, Fig. 5): a search for levels, then the planning rule that scaling down goes
 one level at most, then one decision per operator. A pure function: the predictions come in as a `PathLatency`.
@@ -19,9 +19,9 @@ from typing import Literal
 from penstock.errors import ConfigurationError
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels, Vector
-from penstock.plan.mead_search import Found, figure_5, refined
-from penstock.ports import PathLatency, PathPrediction
-from penstock.records import Allocation, Decision, Rejected
+from penstock.policies.mead.search import Found, figure_5, refined
+from penstock.ports import PathLatency
+from penstock.records import Allocation, Decision, Prediction, Rejected
 
 Search = Literal["published", "refined", "exact"]
 MOST_FOR_EXACT = 8
@@ -55,7 +55,7 @@ class PipelinePlan:
     decisions: tuple[Decision, ...]
     is_met: bool
     is_possible: bool
-    predictions: tuple[PathPrediction, ...]
+    predictions: tuple[Prediction, ...]
     cost: float
     wanted_cost: float
     evaluations: int
@@ -63,7 +63,7 @@ class PipelinePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class MeadPolicy:
+class MeadPlanner:
     """Plans a pipeline's CPU shares.
 
     Parameters
@@ -76,13 +76,16 @@ class MeadPolicy:
     most_levels_down
         How many levels an operator may lose at once; None: any number. Scaling up is never held back.
     every_seconds
-        How often it wants to be asked (T_A).
+        Time from one plan to the next (T_A).
+    name
+        The policy's name in decisions.
     """
 
     delta: float = 0.05
     search: Search = "exact"
     most_levels_down: int | None = 1
     every_seconds: float = 60.0
+    name: str = "mead"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < math.inf:
@@ -100,11 +103,6 @@ class MeadPolicy:
             raise ConfigurationError(
                 f'every_seconds: {self.every_seconds!r} must be a positive time, such as "60s"', field="every_seconds"
             )
-
-    @property
-    def name(self) -> str:
-        """How the policy is called in settings and decisions."""
-        return "mead"
 
     def plan_pipeline(
         self,
@@ -142,9 +140,9 @@ class MeadPolicy:
         )
         x = tuple(max(wanted, least) for wanted, least in zip(found.x, floor, strict=True))
         is_possible = found.is_met or space.is_met(space.top)
-        told = _Told(self, space, found, x, is_possible)
+        explained = _ExplainedPlan(self, space, found, x, is_possible)
         return PipelinePlan(
-            decisions=tuple(told.decision(at, i, current[name]) for i, name in enumerate(space.operators)),
+            decisions=tuple(explained.decision(at, i, current[name]) for i, name in enumerate(space.operators)),
             is_met=space.is_met(x),
             is_possible=is_possible,
             predictions=space.predict(x),
@@ -178,10 +176,10 @@ class MeadPolicy:
         return Found(answer.x, True, (*good.steps, f"exact search: {saved:.4g} cheaper; {proof}"))
 
 
-class _Told:
+class _ExplainedPlan:
     """Decisions in words: reason, evidence and what was rejected."""
 
-    def __init__(self, policy: MeadPolicy, space: AllocationSpace, found: Found, x: Vector, is_possible: bool) -> None:
+    def __init__(self, policy: MeadPlanner, space: AllocationSpace, found: Found, x: Vector, is_possible: bool) -> None:
         self.policy, self.space, self.found, self.x, self.is_possible = policy, space, found, x, is_possible
         self.binding = space.binding(x)
 
@@ -198,6 +196,7 @@ class _Told:
             reason=self._reason(i, name),
             evidence=self._evidence(name),
             rejected=self._rejected(i, name),
+            prediction=self.binding,
         )
 
     def _reason(self, i: int, name: str) -> str:

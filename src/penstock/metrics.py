@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of metrics: what rules, pages and reports can name, with unit, meaning and origin.
+
+Every metric is read out of an `Observation`. One that is not known is None, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import ConfigurationError
+from penstock.records import LatencySummary, Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of an operator.
+
+    Attributes
+    ----------
+    name, unit
+        How it is called and what it is counted in.
+    meaning
+        One sentence.
+    origin
+        Where the number comes from.
+    read
+        Takes it out of an observation; None where it is not known.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    origin: str
+    read: Callable[[Observation], float | None]
+
+
+def _latency(statistic: str) -> Callable[[Observation], float | None]:
+    return lambda seen: None if seen.latency is None else seen.latency.statistic(statistic)
+
+
+def _path_latency(statistic: str) -> Callable[[Observation], float | None]:
+    def read(seen: Observation) -> float | None:
+        followed: LatencySummary | None = seen.path_latency
+        return None if followed is None else followed.statistic(statistic)
+
+    return read
+
+
+_BATCHES, _KERNEL, _SOURCE = "batches of the query", "the kernel's CPU counters", "the source's arrivals"
+
+_CATALOGUE = (
+    Metric("arrival_rate", "records/s", "Records that arrive, over the window.", _SOURCE,
+           lambda seen: seen.arrival_rate_rows_per_second),
+    Metric("processed_rate", "records/s", "Records that are done, over the window.", _BATCHES,
+           lambda seen: seen.processed_rows_per_second),
+    Metric("queue_length", "records", "Records that have arrived and are not done yet.", f"{_SOURCE} and {_BATCHES}",
+           lambda seen: seen.backlog_records),
+    Metric("utilisation", "fraction", "CPU used over CPU allowed.", _KERNEL, lambda seen: seen.utilisation),
+    Metric("cpu_used", "cores", "CPU that the executors use.", _KERNEL, lambda seen: seen.cpu_used_cores),
+    Metric("cpu_throttled", "fraction", "Time in which the CPU share held the executors back.", _KERNEL,
+           lambda seen: seen.cpu_throttled_fraction),
+    Metric("batch_time", "s", "Mean time of a batch, over the window.", _BATCHES, lambda seen: seen.batch_seconds),
+    *(
+        Metric(f"latency_{name}", "s", f"The {name} of record latency at this operator, over the window.",
+               f"{_SOURCE} and {_BATCHES}", _latency(name))
+        for name in ("mean", "p50", "p95", "p99")
+    ),
+    *(
+        Metric(f"path_latency_{name}", "s", f"The {name} of latency since the first arrival at the pipeline.",
+               "arrivals followed from operator to operator", _path_latency(name))
+        for name in ("mean", "p50", "p95", "p99")
+    ),
+    Metric("executors", "executors", "Executors that are there.", "the driver",
+           lambda seen: None if seen.cluster.observed is None else seen.cluster.observed.executors),
+    Metric("cpu_share", "fraction", "CPU share of each executor.", "the kernel's CPU quota",
+           lambda seen: None if seen.cluster.observed is None else seen.cluster.observed.cpu_share),
+)  # fmt: skip
+
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _CATALOGUE}
+"""Every metric by its name."""
+
+
+def metric_named(name: str) -> Metric:
+    """The metric called `name`.
+
+    Raises
+    ------
+    ConfigurationError
+        There is none; the message lists the known ones.
+
+    Examples
+    --------
+    >>> metric_named("queue_length").unit
+    'records'
+    """
+    if name not in METRICS:
+        raise ConfigurationError(f"metric: unknown metric {name!r}; known: {', '.join(METRICS)}", field="metric")
+    return METRICS[name]
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every metric as plain data: name, unit, meaning and origin."""
+    return [{"name": m.name, "unit": m.unit, "meaning": m.meaning, "origin": m.origin} for m in _CATALOGUE]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One analysis and plan of MEAD: windows of arrivals, processes fitted to them, latencies predicted, levels chosen.
+
+`analyse` is a pure function from an `AnalysisTask` to an `AnalysisResult`, so it can run in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.errors import NotReadyError
+from penstock.markov import MAP
+from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.demand import BatchDemand
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.performance.screening import worst_processes
+from penstock.plan.levels import Levels
+from penstock.policies.mead.options import MeadOptions
+from penstock.policies.mead.planner import PipelinePlan
+from penstock.ports import AnalysisMemo, FloatArray, PathLatency
+from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
+from penstock.topology import Path
+from penstock.workload import FittedWorkload, describe_iats, estimate_workload
+
+_MOST_PHASES = 16
+"""Phases of an inter-arrival time; constant ones are modelled as Erlang with this many."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnalysisTask:
+    """Everything that a plan rests on.
+
+    Attributes
+    ----------
+    at
+        The present instant.
+    iats
+        The newest inter-arrival times at the source, oldest first.
+    windows
+        The windows as parts of them.
+    growth
+        By what arrivals will have grown when the plan is in force.
+    are_exact
+        Whether the arrival times were known, not interpolated.
+    operators
+        With their demands.
+    objectives
+        Of each path.
+    current, limits
+        What each operator is meant to have, and may have.
+    options
+        The settings of the policy.
+    warm
+        The fits before, to go on from.
+    """
+
+    at: float
+    iats: FloatArray
+    windows: tuple[float, ...]
+    growth: float
+    are_exact: bool
+    operators: tuple[OperatorModel, ...]
+    objectives: Mapping[Path, Objective]
+    current: Mapping[str, Allocation]
+    limits: Mapping[str, Limits]
+    options: MeadOptions
+    warm: FittedWorkload | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnalysisResult:
+    """A plan, the workload it was made for, and the fits behind it (None: its queues need none)."""
+
+    plan: PipelinePlan
+    workload: WorkloadEstimate
+    fitted: FittedWorkload | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _FittedWindow:
+    """The newest arrivals, so many of them, and the processes that describe them."""
+
+    label: str
+    processes: Mapping[str, MAP]
+    arrivals: FloatArray
+
+
+def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisResult:
+    """Plan for a task; `memo` keeps fits and predictions for runs that will ask for the same.
+
+    Raises
+    ------
+    NotReadyError
+        There are too few arrivals.
+    """
+    options = task.options
+    memo = AnalysisMemo() if memo is None else memo
+    trace = (hashlib.blake2b(task.iats.tobytes(), digest_size=16).digest(), task.windows)
+    fitted: FittedWorkload | None = None
+    if options.queues == "map":
+        fit_key = ("fit", trace, options.best, options.max_states)
+        if fit_key not in memo.of_arrivals:
+            memo.of_arrivals[fit_key] = estimate_workload(
+                task.iats, shares=task.windows, best=options.best, max_states=options.max_states, warm=task.warm
+            )
+        fitted = memo.of_arrivals[fit_key]
+    question = pickle.dumps((task.operators, dict(task.objectives), options.queues, options.believed, options.errors))
+    latency_key = ("latency", trace, task.growth, options.best, options.max_states, question)
+    if latency_key not in memo.of_pipeline:
+        memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted))
+    levels = {name: Levels.within(limits, options.costs) for name, limits in task.limits.items()}
+    plan = options.planner.plan_pipeline(task.at, memo.of_pipeline[latency_key], task.current, levels)
+    windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
+    workload = WorkloadEstimate(
+        at=task.at,
+        arrivals_per_second=task.growth * max(window.size / float(window.sum()) for window in windows),
+        windows=tuple(window.size for window in windows),
+        growth=task.growth,
+        is_exact=task.are_exact,
+    )
+    return AnalysisResult(plan, workload, fitted)
+
+
+def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None) -> PathLatency:
+    pipeline, options = PipelineModel(task.operators, task.objectives), task.options
+    if fitted is not None:
+        arrivals = np.concatenate([[0.0], np.cumsum(task.iats)]) / task.growth
+        windows = _windows(fitted, arrivals, task.growth)
+        return checked_latency(pipeline, windows, believed=options.believed, errors=options.errors)
+    renewals = renewal_processes(task.iats / task.growth, task.windows)
+    if not renewals:
+        raise NotReadyError("too few arrivals for a window", needed=2, available=int(task.iats.size))
+    return PipelineLatency(pipeline, renewals, model=options.queues, errors=options.errors)
+
+
+def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
+    """Each window with its best processes, sped up by `growth`, and the arrivals that it is made of."""
+    return [
+        _FittedWindow(
+            f"window {window.n}",
+            {
+                f"window {window.n}, fit {rank}": fit.map if growth == 1.0 else fit.map.time_scaled(1.0 / growth)
+                for rank, fit in enumerate(window.fit.maps, start=1)
+            },
+            arrivals[-window.n - 1 :],
+        )
+        for window in fitted.windows
+    ]
+
+
+def checked_latency(
+    pipeline: PipelineModel, windows: Sequence[_FittedWindow], *, believed: float | None, errors: float = 0.0
+) -> PathLatency:
+    """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
+
+    Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
+    used for them (`screening`).
+    """
+    if any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators):
+        windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
+    if believed is None:
+        every = {label: process for window in windows for label, process in window.processes.items()}
+        return PipelineLatency(pipeline, every, errors=errors)
+    return CheckedLatency(
+        [
+            CheckedWindow(
+                window.label,
+                PipelineLatency(pipeline, window.processes, errors=errors),
+                ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
+            )
+            for window in windows
+        ],
+        believed,
+    )
+
+
+def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, MAP]:
+    """A process for every window with its rate and variability, and no correlation."""
+    found: dict[str, MAP] = {}
+    for part in windows:
+        window = iats[-max(1, round(iats.size * part)) :]
+        if window.size >= 2 and window.sum() > 0:
+            described = describe_iats(window, max_lag=1)
+            intervals = fit_mean_scv(described.mean, described.scv, max_phases=_MOST_PHASES).distribution
+            found[f"window {window.size}"] = MAP.renewal(intervals)
+    return found
+
+
+@dataclass(eq=False)
+class _RememberedLatency:
+    """Predictions of one workload, each computed once; a `ports.PathLatency`."""
+
+    latency: PathLatency
+    _known: dict[tuple[Allocation, ...], tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, each after those it reads from."""
+        return self.latency.operators
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The source-to-sink paths."""
+        return self.latency.paths
+
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
+        """Predict every path."""
+        key = tuple(allocations[name] for name in self.operators)
+        if key not in self._known:
+            self._known[key] = self.latency.predict(allocations)
+        return self._known[key]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of MEAD. Everything that Penstock adds to the published policy has a switch of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from penstock.errors import ConfigurationError
+from penstock.policies.mead.planner import MeadPlanner, Search
+from penstock.policies.mead.rescue import Rescue
+from penstock.units import parse_seconds
+
+Queues = Literal["map", "m/g/1", "gi/g/1"]
+
+MEANINGS = {
+    "queues": "`map` is MEAD; `m/g/1` and `gi/g/1` are what its paper compares it with (Sec. VII)",
+    "window": "inter-arrival times of the base window (N_E)",
+    "sub_windows": "further windows, each half as long as the one before",
+    "best": "how many arrival processes are fitted to each window",
+    "max_states": "most states of a fitted process",
+    "search": "`exact` gives the cheapest levels; `refined` improves on the paper's search; `published` is its Fig. 5",
+    "delta": "least gain, as a part of the bound, for which Fig. 5 scales an operator up",
+    "most_levels_down": "levels that one plan may take from an operator; null: any number",
+    "every_seconds": "time from one plan to the next (T_A)",
+    "rescue": "switch: give an operator its highest level while records wait too long, between plans",
+    "rescue_every": "how often the backlog is looked at; null: as `rescue: false`",
+    "rescue_at": "part of the bound that a waiting record may use up before the rescue",
+    "replay_check": "switch: hold fitted processes against a replay of their own window",
+    "believed": "a fit is believed up to this many times what its window met; null: as `replay_check: false`",
+    "extrapolate_rises": "switch: while arrivals rise, plan for what they will be when the plan is in force",
+    "hold_while_rising": "switch: take nothing away while arrivals rise",
+    "drop_overtaken": "switch: do not carry out a plan to scale down once more arrives than it was made for",
+    "probe": "switch: while batches are too much alike to learn from, step down where that cannot break the bound",
+    "errors": "standard errors by which a learnt demand is moved to the slow side",
+    "costs": "what an executor costs at each of its CPU shares; default: the share",
+}
+"""What each option means."""
+
+AS_PUBLISHED: dict[str, Any] = {
+    "search": "published",
+    "rescue": False,
+    "replay_check": False,
+    "extrapolate_rises": False,
+    "hold_while_rising": False,
+    "drop_overtaken": False,
+    "probe": False,
+    "errors": 0.0,
+}
+"""Every addition of ours switched off: the policy of the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeadOptions:
+    """What MEAD is set to; `mead_options` makes it from plain values, and `MEANINGS` explains them.
+
+    Attributes
+    ----------
+    name
+        The policy's name in decisions and results.
+    windows
+        All windows as parts of the base window.
+    planner
+        Search and planning rules, and T_A.
+    rescue
+        What watches the backlog between plans; None: nothing does.
+    believed
+        See `MEANINGS`; None: fits are taken as they are.
+    """
+
+    name: str = "mead"
+    queues: Queues = "map"
+    window: int = 50_000
+    windows: tuple[float, ...] = (1.0, 0.5)
+    best: int = 5
+    max_states: int = 16
+    planner: MeadPlanner = field(default_factory=MeadPlanner)
+    rescue: Rescue | None = field(default_factory=Rescue)
+    believed: float | None = 2.0
+    extrapolate_rises: bool = True
+    hold_while_rising: bool = True
+    drop_overtaken: bool = True
+    probe: bool = True
+    errors: float = 1.0
+    costs: tuple[float, ...] | None = None
+
+    @property
+    def every_seconds(self) -> float:
+        """How often the policy wants to be asked: T_A, or as often as the backlog is looked at."""
+        plans = self.planner.every_seconds
+        return plans if self.rescue is None else min(plans, self.rescue.every_seconds)
+
+
+def mead_options(
+    name: str = "mead",
+    *,
+    queues: Queues = "map",
+    window: int = 50_000,
+    sub_windows: int = 1,
+    best: int = 5,
+    max_states: int = 16,
+    search: Search = "exact",
+    delta: float = 0.05,
+    most_levels_down: int | None = 1,
+    every_seconds: str | float = 60.0,
+    rescue: bool = True,
+    rescue_every: str | float | None = 10.0,
+    rescue_at: float = 0.5,
+    replay_check: bool = True,
+    believed: float | None = 2.0,
+    extrapolate_rises: bool = True,
+    hold_while_rising: bool = True,
+    drop_overtaken: bool = True,
+    probe: bool = True,
+    errors: float = 1.0,
+    costs: Sequence[float] | None = None,
+) -> MeadOptions:
+    """Make the options from plain values, as a settings file holds them; `MEANINGS` explains each.
+
+    Examples
+    --------
+    >>> mead_options(sub_windows=2, rescue_every="5s").windows
+    (1.0, 0.5, 0.25)
+    >>> mead_options(**AS_PUBLISHED).rescue is None
+    True
+    """
+    if queues not in get_args(Queues):
+        known = ", ".join(get_args(Queues))
+        raise ConfigurationError(f"queues: {queues!r} is unknown; use one of {known}", field="queues")
+    for option, value, least, most in (
+        ("window", window, 512, 10_000_000), ("sub_windows", sub_windows, 0, 8), ("best", best, 1, 50),
+        ("max_states", max_states, 2, 64),
+    ):  # fmt: skip
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ConfigurationError(f"{option}: {value!r} is not a whole number from {least} to {most}", field=option)
+    for option, number, at_least in (("believed", believed, 1.0), ("errors", errors, 0.0)):
+        if number is not None and not at_least <= _number(option, number) < float("inf"):
+            raise ConfigurationError(f"{option}: {number!r} must be at least {at_least:g}", field=option)
+    for option, switch in (
+        ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
+        ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
+    ):  # fmt: skip
+        if not isinstance(switch, bool):
+            raise ConfigurationError(f"{option}: {switch!r} is not a switch; write true or false", field=option)
+    watched = None if rescue_every is None else parse_seconds(rescue_every, "rescue_every")
+    return MeadOptions(
+        name=name,
+        queues=queues,
+        window=window,
+        windows=tuple(0.5**i for i in range(sub_windows + 1)),
+        best=best,
+        max_states=max_states,
+        planner=MeadPlanner(
+            _number("delta", delta), search, most_levels_down, parse_seconds(every_seconds, "every_seconds"), name
+        ),
+        rescue=Rescue(_number("rescue_at", rescue_at), watched) if rescue and watched is not None else None,
+        believed=believed if replay_check else None,
+        extrapolate_rises=extrapolate_rises,
+        hold_while_rising=hold_while_rising,
+        drop_overtaken=drop_overtaken,
+        probe=probe,
+        errors=errors,
+        costs=None if costs is None else _costs(costs),
+    )
+
+
+def _costs(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise ConfigurationError(f"costs: {values!r}; write a list, a cost for each CPU share", field="costs")
+    found = tuple(_number("costs", value) for value in values)
+    if not all(0.0 < value < float("inf") for value in found) or list(found) != sorted(found):
+        raise ConfigurationError(f"costs: {list(found)} must be positive and rise with the CPU shares", field="costs")
+    return found
+
+
+def _number(field: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigurationError(f"{field}: {value!r} is not a number", field=field)
+    return float(value)

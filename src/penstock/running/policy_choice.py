@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which policy a run has, and the pipeline as it is introduced to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.policies import default_policy, make_policy, policy_entry
+from penstock.ports import OperatorSite, Policy, PolicyContext
+from penstock.records import Limits
+from penstock.settings import RunSettings
+
+
+def with_policy(settings: RunSettings) -> RunSettings:
+    """The settings with what depends on the policy filled in: its name, and the CPU shares of operators without any.
+
+    Raises
+    ------
+    ConfigurationError
+        The policy is not known.
+    """
+    name = settings.policy.name or default_policy(settings.path_objectives().values())
+    shares = policy_entry(name).cpu_shares or (1.0,)
+    return settings.model_copy(
+        update={
+            "policy": settings.policy.model_copy(update={"name": name}),
+            "operators": tuple(
+                o if o.cpu_shares is not None else o.model_copy(update={"cpu_shares": shares})
+                for o in settings.operators
+            ),
+        }
+    )
+
+
+def policy_context(
+    settings: RunSettings, limits: Mapping[str, Limits] | None = None, tasks: Mapping[str, int | None] | None = None
+) -> PolicyContext:
+    """The pipeline for a policy.
+
+    Parameters
+    ----------
+    settings
+        Of the run.
+    limits
+        What each operator may have where that is known better than by the settings.
+    tasks
+        How many tasks each operator runs at once.
+    """
+    return PolicyContext(
+        settings.topology,
+        {
+            o.name: OperatorSite(
+                limits=o.limits() if limits is None else limits[o.name],
+                trigger_seconds=o.trigger_seconds,
+                cap=o.cap,
+                is_real_time=o.is_real_time,
+                tasks=None if tasks is None else tasks[o.name],
+            )
+            for o in settings.operators
+        },
+        settings.path_objectives(),
+    )
+
+
+def policy_of(settings: RunSettings, context: PolicyContext, policy: Policy | None = None) -> Policy:
+    """The policy that the settings name, or the object given in its place."""
+    if policy is not None:
+        return make_policy(policy, context)
+    return make_policy(str(settings.policy.name), context, settings.policy.options)
