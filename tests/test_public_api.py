@@ -10,8 +10,9 @@ import pytest
 import penstock
 
 PUBLIC = [
-    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Objective", "Observation",
-    "PenstockError", "Scaler", "attach", "keep_up", "latency", "run",
+    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "Objective", "Observation",
+    "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext", "PolicyEntry", "Scaler",
+    "WatchingPolicy", "attach", "keep_up", "latency", "run",
 ]  # fmt: skip
 
 

@@ -69,6 +69,10 @@ class MeadPolicy:
         unbounded = [path for path in self._objectives if path not in self._bounds]
         if unbounded:
             raise ConfigurationError(f"objective: {options.name} plans for a latency bound", field="objective")
+        if options.queues == "gi/g/1" and any(wanted.statistic != "mean" for wanted in self._objectives.values()):
+            raise ConfigurationError(
+                "objective: gi/g/1 queues give means only; bound the mean, or use another policy", field="objective"
+            )
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
         for known in self._known.values():
             Levels.within(known.limits, options.costs)  # costs that do not fit are refused before anything runs
@@ -118,7 +122,12 @@ class MeadPolicy:
         answered = self._answered.get(request.operator)
         if answered is not None and answered[0] == request:
             return answered[1]
-        decision = self._chosen(request)
+        if request.observation.quality is Quality.GOOD:
+            decision = self._chosen(request)
+        else:
+            known = self._known[request.operator]
+            why = f"holding: the data are {request.observation.quality}"
+            decision = self._decision(request, known, request.current, why)
         is_less = decision.target.capacity < request.current.capacity
         if self.options.hold_while_rising and is_less and self._rising is not None:
             decision = replace(decision, target=request.current, reason=f"no less now: {self._rising}", rejected=())
