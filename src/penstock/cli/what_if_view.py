@@ -165,5 +165,5 @@ def _none_will_do(
         return words if objective.statistic is None else f"none meets {objective}: {words}"
     best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
     return (
-        f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or a longer time"
+        f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"
     )
