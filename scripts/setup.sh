@@ -44,7 +44,7 @@ case "${1:-run}" in
   brokers)
     source scripts/java.sh
     source scripts/rabbitmq.sh
-    echo "penstock: fetching Kafka, if it is not there (70 MB)"
+    echo "penstock: fetching Kafka if it is not there yet (110 MB)"
     .venv/bin/python scripts/fetch_kafka.py
     ;;
   *)

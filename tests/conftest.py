@@ -21,5 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {mark.name for mark in item.iter_markers()}
         if names & REAL and not item.nodeid.startswith(REAL_FOLDERS):
             raise pytest.UsageError(f"{item.nodeid}: tests with {names} belong in one of {REAL_FOLDERS}")
-        if "long" in names and not names & REAL:
-            raise pytest.UsageError(f"{item.nodeid}: what is only computed has to be short")
+        if names & {"core", "long"} and not names & REAL:
+            raise pytest.UsageError(f"{item.nodeid}: what is only computed is neither `core` nor `long`")
+        if names >= {"core", "long"}:
+            raise pytest.UsageError(f"{item.nodeid}: a test is in one part, `core` or `long`")
