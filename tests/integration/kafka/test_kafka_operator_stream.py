@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
@@ -48,11 +48,9 @@ EVERY_TYPE = """select timestamp'2024-10-27 02:30:00.123456' at, timestamp'1890-
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
-    """A small local session with the connector, in a time zone that is not UTC."""
-    with local_session(
-        tmp_path_factory, "test-operator-stream", {**kafka_connector, "spark.sql.session.timeZone": "America/St_Johns"}
-    ) as session:
+def spark(spark_driver: SparkDriver, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
+    """A local session with the connector, in a time zone that is not UTC."""
+    with spark_driver.local({"spark.sql.session.timeZone": "America/St_Johns"}) as session:
         yield session
 
 
