@@ -103,6 +103,7 @@ def test_every_type_comes_back_as_it_was(
     assert row["at"].microsecond == 123456
 
 
+@pytest.mark.core
 def test_copies_are_dropped_and_late_records_are_not(
     kafka_broker: KafkaBroker, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -281,6 +282,7 @@ def part_by_batch(
     return {batch: parts.pop() for batch, parts in found.items() if len(parts) == 1}
 
 
+@pytest.mark.core
 def test_an_outage_is_bridged(
     kafka_broker: KafkaBroker, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:

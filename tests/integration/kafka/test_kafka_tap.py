@@ -24,7 +24,7 @@ from penstock.monitor.iat_windows import IatWindows
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import BatchProgress, SourceProgress
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.core]
 
 SECONDS = 30.0  # ends a failing test only
 
