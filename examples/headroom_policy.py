@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy of your own: room to spare above the busiest look of the last two minutes."""
+"""A policy of your own: room to spare above the busiest look of the last half minute."""
 
 from collections import deque
 
@@ -7,7 +7,7 @@ import penstock as ps
 
 
 class HeadroomPolicy:
-    """Keeps room to spare above what was needed at the busiest look of the last two minutes."""
+    """Keeps room to spare above what was needed at the busiest look of the last half minute."""
 
     name, every_seconds, reads_objective = "headroom", 10.0, False
 
@@ -17,7 +17,7 @@ class HeadroomPolicy:
     def watch(self, look: ps.Look) -> tuple[str, ...]:
         seen, has = look.observation, look.observation.cluster.observed
         if seen.utilisation is not None and has is not None:
-            self.needed.setdefault(look.operator, deque(maxlen=120)).append(seen.utilisation * has.capacity)
+            self.needed.setdefault(look.operator, deque(maxlen=30)).append(seen.utilisation * has.capacity)
         return ()
 
     def plan(self, request: ps.PlanRequest) -> ps.Decision:

@@ -38,6 +38,6 @@ def test_the_example_explains_its_decisions(standalone_cluster: EmbeddedCluster,
     )
     assert job.returncode == 0, job.stderr[-3000:]
     assert "because " in job.stdout
-    assert "(threshold)" in job.stdout
+    assert "(mead)" in job.stdout
     assert "p95 latency: " in job.stdout
     assert "2 executors" in job.stdout
