@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.adaptors.spark.replay_options import replay_arrivals
+from penstock.adaptors.replay.options import replay_arrivals
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
 from penstock.loop.account import RunSummary

@@ -24,6 +24,10 @@ from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock._attach import Scaler, attach
+    from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+    from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
+    from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+    from penstock.adaptors.rabbitmq.source import RabbitMQSource
     from penstock.running.library import run
 
 __version__ = "0.1.0"
@@ -37,6 +41,10 @@ __all__ = [
     "Objective",
     "Observation",
     "PenstockError",
+    "QueueArrivals",
+    "QueueTap",
+    "RabbitMQConnection",
+    "RabbitMQSource",
     "Scaler",
     "attach",
     "keep_up",
@@ -83,4 +91,20 @@ def __getattr__(name: str) -> Any:
         from penstock.running.library import run
 
         return run
+    if name == "RabbitMQConnection":
+        from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+
+        return RabbitMQConnection
+    if name == "RabbitMQSource":
+        from penstock.adaptors.rabbitmq.source import RabbitMQSource
+
+        return RabbitMQSource
+    if name == "QueueTap":
+        from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+
+        return QueueTap
+    if name == "QueueArrivals":
+        from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
+
+        return QueueArrivals
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -5,9 +5,7 @@
 
     PenstockError
       ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
-        UnknownMetricError
       NotReadyError                      not enough data yet: the loop holds, never fails
-        StaleMetricsError
       ModelError
         InvalidProcessError (ValueError)
         ConvergenceError
@@ -47,10 +45,6 @@ class ConfigurationError(PenstockError, ValueError):
         return cls(f"{where}: {len(faults)} mistakes\n{lines}", field=where, faults=faults)
 
 
-class UnknownMetricError(ConfigurationError):
-    """A metric was named that nothing measures."""
-
-
 class NotReadyError(PenstockError):
     """There is not enough data yet; `needed` and `available` say how far away it is where that can be counted."""
 
@@ -58,10 +52,6 @@ class NotReadyError(PenstockError):
         super().__init__(message)
         self.needed = needed
         self.available = available
-
-
-class StaleMetricsError(NotReadyError):
-    """The newest data is too old to decide on."""
 
 
 class ModelError(PenstockError):

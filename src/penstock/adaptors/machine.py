@@ -66,11 +66,6 @@ def check_machine(temporary: Path | None = None) -> list[Check]:
     ]
 
 
-def is_fit(checks: list[Check]) -> bool:
-    """Whether all that is needed is there."""
-    return all(check.ok for check in checks if check.severity is Severity.NEEDED)
-
-
 def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Check:
     """Python is new enough."""
     shown = ".".join(map(str, version))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.errors import FAILED, debug_option, json_option
+from penstock.cli.failures import FAILED, debug_option, json_option
 
 
 @click.command(short_help="What this machine lacks, and the command that mends it.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, PlainErrorsGroup, debug_option, json_option
+from penstock.cli.failures import FAILED, PlainErrorsGroup, debug_option, json_option
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.detached_broker import BrokerStatus

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, INTERRUPTED, debug_option, json_option
+from penstock.cli.failures import FAILED, INTERRUPTED, debug_option, json_option
 from penstock.cli.trace_options import FORMATS, KINDS, UNITS, in_command_words
 from penstock.errors import ConfigurationError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.adaptors.produce.pacing import Produced, Progress
     from penstock.adaptors.produce.sink import Sink
-    from penstock.adaptors.spark.replay_options import ReplayOptions
+    from penstock.adaptors.replay.options import ReplayOptions
 
 
 @click.command(short_help="Send a trace or shape into Kafka or RabbitMQ at its own times.")
@@ -102,8 +102,8 @@ def carry_out(
 ) -> Produced:
     """Send the load that the options describe."""
     from penstock.adaptors.produce.pacing import produce as send
-    from penstock.adaptors.spark.payloads import open_payload
-    from penstock.adaptors.spark.replay_options import open_arrivals
+    from penstock.adaptors.replay.options import open_arrivals
+    from penstock.adaptors.replay.payloads import open_payload
     from penstock.cli.signals import stopping_on_signals
     from penstock.units import parse_seconds
 
@@ -133,7 +133,7 @@ def carry_out(
 
 def replay_options(**load: Any) -> ReplayOptions:
     """What is sent and when; every mistake is told at once, in the words of the command line."""
-    from penstock.adaptors.spark.replay_options import ReplayOptions
+    from penstock.adaptors.replay.options import ReplayOptions
 
     load["format"] = load.pop("format_name")
     trace = load.pop("trace")

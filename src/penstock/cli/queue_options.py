@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from penstock.errors import ConfigurationError, InvalidProcessError
-from penstock.units import format_seconds, parse_rate, parse_seconds
+from penstock.units import format_seconds, parse_number, parse_rate, positive_seconds
 
 if TYPE_CHECKING:
     from penstock.markov import MAP, PH
@@ -55,7 +55,7 @@ def parse_percentiles(text: str, field: str = "--percentiles") -> dict[str, floa
     """
     found: dict[str, float] = {}
     for word in (part.strip() for part in text.split(",")):
-        probability = _number(word, field, 'a list such as "0.5,0.95"')
+        probability = parse_number(field, word, example='a list such as "0.5,0.95"')
         if not 0.0 < probability < 1.0:
             meant = f"{probability / 100:g}" if 1.0 < probability < 100.0 else "the 95th percentile as 0.95"
             raise ConfigurationError(f"{field}: {word} is outside (0, 1), both excluded; write {meant}", field=field)
@@ -85,21 +85,21 @@ def parse_service(text: str, field: str = "--service") -> PH:
     if family not in wanted or len(words) != wanted[family]:
         raise ConfigurationError(f"{field}: cannot read {text!r}; write {SERVICE_FORMS}", field=field)
     if family == "exp":
-        return PH.exponential(mean=_positive_seconds(words[0], field))
+        return PH.exponential(mean=positive_seconds(field, words[0]))
     if family == "erlang":
         if not words[0].isdecimal() or not 1 <= int(words[0]) <= _MOST_PHASES:
             raise ConfigurationError(
                 f"{field}: {words[0]!r} phases: give a whole number from 1 to {_MOST_PHASES}, as in erlang:2:10ms",
                 field=field,
             )
-        return PH.erlang(int(words[0]), mean=_positive_seconds(words[1], field))
-    scv = _number(words[1], field, "a squared coefficient of variation such as 4")
-    if not (math.isfinite(scv) and scv >= 1.0):
+        return PH.erlang(int(words[0]), mean=positive_seconds(field, words[1]))
+    scv = parse_number(field, words[1], example="a squared coefficient of variation such as 4")
+    if scv < 1.0:
         raise ConfigurationError(
             f"{field}: a hyperexponential time has an SCV of at least 1, not {words[1]}; else write erlang:PHASES:MEAN",
             field=field,
         )
-    return fit_mean_scv(_positive_seconds(words[0], field), scv).distribution
+    return fit_mean_scv(positive_seconds(field, words[0]), scv).distribution
 
 
 def read_maps(path: Path, field: str = "--map") -> list[MAP]:
@@ -179,7 +179,7 @@ def parse_shares(text: str, field: str = "--cpu-shares") -> tuple[float, ...]:
     >>> parse_shares("1.0,0.4")
     (0.4, 1.0)
     """
-    shares = {_number(word.strip(), field, 'levels such as "0.4,0.7,1.0"') for word in text.split(",")}
+    shares = {parse_number(field, word.strip(), example='levels such as "0.4,0.7,1.0"') for word in text.split(",")}
     for share in sorted(shares):
         if not 0.0 < share <= 1.0:
             raise ConfigurationError(
@@ -188,9 +188,9 @@ def parse_shares(text: str, field: str = "--cpu-shares") -> tuple[float, ...]:
     return tuple(sorted(shares))
 
 
-def positive_seconds(text: str | None, field: str) -> float | None:
-    """The seconds in an option that must not be zero; None where it was not given."""
-    return None if text is None else _positive_seconds(text, field)
+def optional_seconds(text: str | None, field: str) -> float | None:
+    """Return the seconds in an option that must be above 0, or None where it was not given."""
+    return None if text is None else positive_seconds(field, text)
 
 
 def format_time(seconds: float) -> str:
@@ -215,20 +215,6 @@ def write_picture(path: Path, png: bytes) -> None:
         path.write_bytes(png)
     except OSError as fault:
         raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault
-
-
-def _positive_seconds(text: str, field: str) -> float:
-    seconds = parse_seconds(text, field)
-    if seconds <= 0.0:
-        raise ConfigurationError(f'{field}: {text!r} must be above 0; write it like "10ms"', field=field)
-    return seconds
-
-
-def _number(word: str, field: str, wanted: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise ConfigurationError(f"{field}: cannot read {word!r}; write {wanted}", field=field) from None
 
 
 def _service_file(path: Path, field: str) -> PH:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 
 
 @click.command(short_help="How a run went: a summary, a page and a picture.")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
     arrivals_of,
     format_time,
+    optional_seconds,
     parse_percentiles,
     parse_service,
     percentiles_option,
     plot_option,
-    positive_seconds,
     read_maps,
     write_picture,
 )
@@ -201,7 +201,7 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
         fixed=parse_seconds(fixed, "--fixed"),
         per_record=parse_seconds(per_record, "--per-record"),
         cap=cap,
-        trigger=positive_seconds(trigger, "--trigger"),
+        trigger=optional_seconds(trigger, "--trigger"),
         fixed_scv=fixed_scv,
         per_record_scv=per_record_scv,
     )

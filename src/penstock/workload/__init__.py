@@ -18,7 +18,7 @@ cycle_search        chains of bursts and lulls (`staged`, `episodes`), where the
 
 from penstock.workload.candidates import FittedMap
 from penstock.workload.change import Difference, WorkloadChange, detect_change
-from penstock.workload.counts import CountDescription, describe_counts
+from penstock.workload.count_description import CountDescription, describe_counts
 from penstock.workload.estimate import WindowFit, WorkloadEstimate, estimate_workload
 from penstock.workload.fit_map import FitResult, fit_maps
 from penstock.workload.moments import TraceDescription, describe_iats, spread_ties

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.markov import MAP
 from penstock.workload import cycle_search, search, simple_fits
 from penstock.workload.candidates import QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
-from penstock.workload.mixture import mixture_renewal
+from penstock.workload.exponential_mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
 from penstock.workload.targets import Targets, targets_of

@@ -19,12 +19,12 @@ from tests.integration.local_spark import local_session
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.failures import explain_failure
 from penstock.adaptors.kafka.json_records import from_json_value
 from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.operator_topics import delete_topics, ensure_topics, records_in
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.query_failures import explain_failure
 from penstock.adaptors.kafka.topic_lineage import TopicLineage
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, Mount, find_hierarchy
+from penstock.testing.fake_kernel import FakeKernel
 
 
 def find(kernel: FakeKernel) -> Hierarchy:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.adaptors.cgroups.members import ExecutorFinder, MembershipWatcher, executor_of, find_executors
 from penstock.clock import VirtualClock
+from penstock.testing.fake_kernel import FakeKernel
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
 from penstock.errors import ConfigurationError
 
 

@@ -180,7 +180,7 @@ def test_times_far_from_a_second_are_readable(invoke: Callable[..., Any]) -> Non
         (("map-ph-1", "--map", "nowhere.json", "--service", "exp:1"), "--map: nowhere.json cannot be read"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "0.5,1"), "1 is outside (0, 1)"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "95"), "write 0.95"),
-        (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "nan"), "--percentiles: nan is outside"),
+        (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "nan"), "--percentiles: 'nan' is not a number"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--percentiles", "x"), "--percentiles: cannot read 'x'"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--plot", "no/where.png"), "--plot: no is no folder"),
         (("m-g-1", "--rate", "1", "--service", "exp:.1", "--plot", "x.jpg"), "--plot: x.jpg is no name of a picture"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.adaptors.kafka.offsets import Partition, parse_offsets
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.errors import MetricSourceError
 from penstock.ports import FloatArray
 from penstock.records import SourceProgress

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
@@ -36,11 +35,3 @@ def parse_offsets(text: str | None) -> dict[Partition, int] | None:
                 return None
             found[topic, int(number)] = offset
     return found
-
-
-def render_offsets(offsets: Mapping[Partition, int]) -> str:
-    """The same as text, as ``startingOffsets`` takes it."""
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, number), offset in sorted(offsets.items()):
-        topics.setdefault(topic, {})[str(number)] = offset
-    return json.dumps(topics)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from penstock.adaptors.produce.lateness import Lateness, LatenessSummary
 from penstock.adaptors.produce.sink import Delivery, Sink
-from penstock.adaptors.spark.payloads import Payload
+from penstock.adaptors.replay.payloads import Payload
 from penstock.arrivals import Arrivals
 
 SLICE_SECONDS = 0.001

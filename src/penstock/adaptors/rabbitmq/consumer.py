@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
-from penstock.adaptors.rabbitmq.records import Message
+from penstock.adaptors.rabbitmq.message import Message
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice
 from penstock.errors import AdaptorError

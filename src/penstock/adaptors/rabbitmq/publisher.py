@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.adaptors.produce.sink import Delivery
+from penstock.adaptors.rabbitmq.amqp_frames import FrameTemplate
 from penstock.adaptors.rabbitmq.confirms import Confirms
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
-from penstock.adaptors.rabbitmq.frames import FrameTemplate
 from penstock.errors import AdaptorError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _PAUSE_SECONDS = 0.5
 class RabbitMQSink:
     """An exchange to send to (`penstock.adaptors.produce.sink.Sink`).
 
-    Messages carry producer, sequence and due instant in their headers (`penstock.adaptors.rabbitmq.records`).
+    Messages carry producer, sequence and due instant in their headers (`penstock.adaptors.rabbitmq.message`).
     A message that no queue takes is a failure: the broker returns it.
 
     Parameters

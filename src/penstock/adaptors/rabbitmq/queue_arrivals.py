@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.adaptors.rabbitmq.arrival_file import SpoolArrivals
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
+from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
 from penstock.errors import AdaptorError
 
 if TYPE_CHECKING:

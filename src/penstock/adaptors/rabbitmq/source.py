@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
-from penstock.adaptors.rabbitmq.records import ARROW_SCHEMA, SCHEMA
+from penstock.adaptors.rabbitmq.message import ARROW_SCHEMA, SCHEMA
 from penstock.adaptors.rabbitmq.source_options import RabbitMQOptions
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice, read, segments_in, slices, split
@@ -41,10 +41,10 @@ _QUIET_SECONDS = 2.0
 
 def register(spark: SparkSession) -> None:
     """Make the format ``penstock_rabbitmq`` known to a session; may be called twice."""
-    spark.dataSource.register(RabbitMQDataSource)
+    spark.dataSource.register(RabbitMQSource)
 
 
-class RabbitMQDataSource(DataSource):
+class RabbitMQSource(DataSource):
     """The source; its options are the fields of `RabbitMQOptions` in camelCase."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

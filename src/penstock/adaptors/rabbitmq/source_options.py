@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.errors import ConfigurationError
-from penstock.units import parse_bytes
+from penstock.units import parse_bytes, parse_whole_number
 
 MOST_PREFETCH = 65_535  # AMQP has 16 bits for it
 _PASSED_ON = "amqp."
@@ -107,27 +107,18 @@ def _folder(value: Any, name: str) -> str:
     return str(Path(text).absolute())
 
 
-def _whole(least: int, most: int) -> Callable[[Any, str], int]:
-    def read(value: Any, name: str) -> int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            number = least - 1
-        if not least <= number <= most:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least} to {most}", field=name)
-        return number
-
-    return read
+def _whole_number(*, most: int) -> Callable[[Any, str], int]:
+    return lambda value, name: parse_whole_number(name, value, least=1, most=most)
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "url": ("url", _text),
     "queue": ("queue", _text),
     "spoolDir": ("spool_dir", _folder),
-    "prefetch": ("prefetch", _whole(1, MOST_PREFETCH)),
+    "prefetch": ("prefetch", _whole_number(most=MOST_PREFETCH)),
     "maxSpoolBytes": ("max_spool_bytes", lambda value, name: parse_bytes(str(value), name)),
-    "maxRowsPerBatch": ("max_rows_per_batch", _whole(1, (1 << 63) - 1)),
-    "partitions": ("partitions", _whole(1, 1 << 20)),
+    "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(most=(1 << 63) - 1)),
+    "partitions": ("partitions", _whole_number(most=1 << 20)),
 }
 _NEEDED = {
     "url": "the server's address, amqp://user:password@host:5672/",

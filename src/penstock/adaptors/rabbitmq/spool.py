@@ -19,8 +19,8 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.adaptors.rabbitmq.arrival_file import cut_times, write_times
-from penstock.adaptors.rabbitmq.records import Message, as_batch, identity
+from penstock.adaptors.rabbitmq.message import Message, as_batch, identity
+from penstock.adaptors.rabbitmq.spool_arrivals import cut_times, write_times
 from penstock.adaptors.rabbitmq.spool_files import Segment, Slice, load, segments_in, slices, sync_folder, write_segment
 from penstock.errors import AdaptorError, ConfigurationError
 

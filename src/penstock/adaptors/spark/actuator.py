@@ -8,14 +8,14 @@ few seconds, which mends what drifted (an executor that died, one that would not
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError, PenstockError
+from penstock.adaptors.allocation_check import check_allocation
+from penstock.errors import ActuationError, ActuationTimeoutError, PenstockError
 from penstock.records import Action, Allocation
 
 _log = logging.getLogger(__name__)
@@ -66,18 +66,6 @@ class ExecutorSizing(Protocol):
     def take_notes(self) -> tuple[str, ...]:
         """What the user should know of the steps so far."""
         ...
-
-
-def check_allocation(allocation: Allocation, request_id: str | None = None) -> None:
-    """Raise ActuationRejectedError for an allocation no operator can have."""
-    share = allocation.cpu_share
-    if allocation.executors < 1 or not math.isfinite(share) or not 0.0 < share <= 1.0:
-        raise ActuationRejectedError(
-            f"{allocation.executors} executors with a CPU share of {share}: "
-            "at least 1 executor and a share above 0 and up to 1 are needed",
-            target="spark",
-            request_id=request_id,
-        )
 
 
 class SparkActuator:

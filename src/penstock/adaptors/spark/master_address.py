@@ -37,11 +37,6 @@ class MasterAddress:
     kind: MasterKind
     url: str | None
 
-    @property
-    def can_scale_executors(self) -> bool:
-        """Whether executors can be asked for and given back; in local mode the driver is the one executor."""
-        return self.kind is not MasterKind.LOCAL
-
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a master as the user writes it.

@@ -29,8 +29,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.adaptors.spark.payloads import open_payload
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.payloads import open_payload
 from penstock.arrivals.due import ReplayOffset, due_index
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError

@@ -40,7 +40,7 @@ def match_lines(stream: DataFrame, options: Options) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
-    from penstock.apps.log_analysis.frames import parse
+    from penstock.apps.log_analysis.tables import parse
 
     check_match_options(options)
     patterns = chosen_patterns(options)

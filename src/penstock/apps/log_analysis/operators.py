@@ -36,7 +36,7 @@ def parser(stream: DataFrame, options: Options) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
-    from penstock.apps.log_analysis.frames import parse
+    from penstock.apps.log_analysis.tables import parse
 
     check_options("parser", options)
     lines = parse(stream, chosen_format(options)).observe(
@@ -49,7 +49,7 @@ def parser(stream: DataFrame, options: Options) -> DataFrame:
 
 def counter(stream: DataFrame, options: Options) -> DataStreamWriter:
     """Count the events of each component of parsed lines; option ``output``: the folder of the result."""
-    from penstock.apps.log_analysis.frames import component_counts
+    from penstock.apps.log_analysis.tables import component_counts
 
     check_options("counter", options)
     return counts_writer(component_counts(stream), options["output"])
@@ -66,7 +66,7 @@ def matcher(stream: DataFrame, options: Options) -> DataStreamWriter:
         ``output``: the folder of the result. ``patterns``: a file of patterns (default: a built-in set).
         ``pattern_count``: how many patterns to look for, to set the work a line is (default: all of them once).
     """
-    from penstock.apps.log_analysis.frames import pattern_counts
+    from penstock.apps.log_analysis.tables import pattern_counts
 
     check_options("matcher", options)
     patterns = chosen_patterns(options)
@@ -80,7 +80,7 @@ def log_analysis(stream: DataFrame, options: Options) -> DataStreamWriter:
     The counts have the kinds ``component``, ``pattern``, ``malformed`` and ``total``; the components' counts and
     the malformed lines add up to the total.
     """
-    from penstock.apps.log_analysis.frames import analysis_counts
+    from penstock.apps.log_analysis.tables import analysis_counts
 
     check_options("log_analysis", options)
     patterns = chosen_patterns(options)

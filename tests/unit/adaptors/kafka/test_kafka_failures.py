@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from penstock.adaptors.kafka.failures import explain_failure
+from penstock.adaptors.kafka.query_failures import explain_failure
 
 CASES = {
     "[KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some data may have been lost because they are not available in Kafka "

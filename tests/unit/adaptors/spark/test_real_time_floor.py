@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adaptors.spark.real_time import (
+from penstock.adaptors.spark.real_time_mode import (
     check_real_time,
     cores_needed,
     explain_refusal,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,10 @@ from penstock.arrivals import TRACE_FORMATS, Arrivals, ReplayArrivals, load_trac
 from penstock.arrivals.file_cache import default_cache_dir, fingerprint
 from penstock.arrivals.trace_times import KINDS, ORIGINS
 from penstock.errors import ConfigurationError
-from penstock.units import parse_seconds
+from penstock.units import parse_number, parse_seconds, parse_whole_number
+
+_LARGEST_LONG = (1 << 63) - 1
+_OptionReader = Callable[[Any, str], Any]
 
 PAYLOADS = ("none", "log", "file:PATH")
 
@@ -177,32 +179,12 @@ def _unit(value: Any, name: str) -> str:
     return str(value)
 
 
-def _number(least: float, most: float, *, above: bool = False) -> Callable[[Any, str], float]:
-    def read(value: Any, name: str) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not (math.isfinite(number) and least <= number <= most and (number > least or not above)):
-            word = "above" if above else "from"
-            end = f" to {most:g}" if math.isfinite(most) else ""
-            raise ConfigurationError(f"{name}: {value!r} is not a number {word} {least:g}{end}", field=name)
-        return number
-
-    return read
+def _number(*, above: float | None = None, least: float | None = None, most: float | None = None) -> _OptionReader:
+    return lambda value, name: parse_number(name, value, above=above, least=least, most=most)
 
 
-def _whole(least: int) -> Callable[[Any, str], int]:
-    def read(value: Any, name: str) -> int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            number = least - 1
-        if not least <= number < 1 << 63:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least}", field=name)
-        return number
-
-    return read
+def _whole_number(*, least: int) -> _OptionReader:
+    return lambda value, name: parse_whole_number(name, value, least=least, most=_LARGEST_LONG)
 
 
 def _payload(value: Any, name: str) -> str:
@@ -213,7 +195,7 @@ def _payload(value: Any, name: str) -> str:
 
 
 # Each option as Spark's users write it: the field it sets and what reads its value.
-_OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+_OPTIONS: dict[str, tuple[str, _OptionReader]] = {
     "trace": ("trace", _text),
     "path": ("trace", _text),  # what load("trace.txt") sets
     "shape": ("shape", _text),
@@ -222,12 +204,12 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "kind": ("kind", _one_of(KINDS)),
     "origin": ("origin", _one_of(ORIGINS)),
     "format": ("format", _one_of(("auto", "plain", *TRACE_FORMATS))),
-    "speed": ("speed", _number(0, math.inf, above=True)),
-    "partitions": ("partitions", _whole(1)),
+    "speed": ("speed", _number(above=0)),
+    "partitions": ("partitions", _whole_number(least=1)),
     "payload": ("payload", _payload),
-    "malformed": ("malformed", _number(0, 1)),
-    "seed": ("seed", _whole(0)),
-    "maxRowsPerBatch": ("max_rows_per_batch", _whole(1)),
-    "startAt": ("start_at", _number(0, 253402300799)),
+    "malformed": ("malformed", _number(least=0, most=1)),
+    "seed": ("seed", _whole_number(least=0)),
+    "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(least=1)),
+    "startAt": ("start_at", _number(least=0, most=253402300799)),
     "cacheDir": ("cache_dir", _text),
 }

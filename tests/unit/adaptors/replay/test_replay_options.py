@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
 from penstock.arrivals import Constant
 from penstock.errors import ConfigurationError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.adaptors.spark.payloads import FilePayload, open_payload
-from penstock.adaptors.spark.replay_options import ReplayOptions
+from penstock.adaptors.replay.options import ReplayOptions
+from penstock.adaptors.replay.payloads import FilePayload, open_payload
 from penstock.arrivals.log_lines import LogLines
 from penstock.errors import ConfigurationError
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.adaptors.spark.replay_options import ReplayOptions
+from penstock.adaptors.replay.options import ReplayOptions
 from penstock.arrivals.file_cache import cached_file, fingerprint
 from penstock.arrivals.log_lines import LogLines
 from penstock.arrivals.trace_files import open_bytes
