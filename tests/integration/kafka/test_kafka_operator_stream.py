@@ -325,7 +325,7 @@ def test_a_topic_made_anew_under_a_checkpoint_is_explained(
     send(connection, topic, ['{"id": 1, "part": 1}'])
     with pytest.raises(PySparkException) as caught:
         keep(read, tmp_path)
-    assert "removed and made anew" in (explain_failure(str(caught.value)) or str(caught.value))
+    assert "deleted and created again" in (explain_failure(str(caught.value)) or str(caught.value))
 
 
 def test_a_login_is_passed_on_and_not_shown(kafka_warden: Warden, spark: SparkSession, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_topics_between_operators_are_made_once_and_removed(kafka_broker: KafkaB
     assert found.made == ("new-one",)
     assert [(topic.name, topic.partitions) for topic in found.topics] == [("there-before", 3), ("new-one", 2)]
     assert ensure_topics(connection, ["new-one"], 2).made == ()
-    with pytest.raises(ConfigurationError, match="'compacted' is there and compacted"):
+    with pytest.raises(ConfigurationError, match="'compacted' exists and is compacted"):
         ensure_topics(connection, ["compacted", "never-made"], 1)
     assert "never-made" not in topics.names()
     send(connection, "new-one", ["a", "b"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets as Spark's Kafka source writes them in a progress: ``{"topic": {"0": 17, "1": 4}}``."""
+"""Parses the offsets in the progress of Spark's Kafka source: ``{"topic": {"0": 17, "1": 4}}``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 def parse_offsets(text: str | None) -> dict[Partition, int] | None:
-    """For each partition the first offset that is not done; None where the text is not a Kafka source's.
+    """Return each partition's first offset that is not done, or None if the text is not a Kafka source's.
 
     Examples
     --------

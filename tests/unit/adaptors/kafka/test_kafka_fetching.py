@@ -68,7 +68,7 @@ def test_what_the_repository_has_not_got_is_named(ivy: tuple[dict[str, str], Pat
     """An artifact that is not published is told apart from a repository that cannot be reached."""
     environment, program = ivy
     plays(program, 'echo "		:: org.example#tool;1.0: not found"; exit 1\n')
-    with pytest.raises(NotFetchedError, match=r"has not got org\.example#tool;1\.0") as caught:
+    with pytest.raises(NotFetchedError, match=r"does not have org\.example#tool;1\.0") as caught:
         fetch_jars([TOOL], tmp_path / "cache" / "tool", environment=environment)
     assert caught.value.missing == ("org.example#tool;1.0",)
     assert not caught.value.retryable
