@@ -114,7 +114,7 @@ def test_wrong_password_missing_queue_and_missing_exchange(
     for action, words in (
         (wrong.check, "refuses user 'penstock': wrong user or password"),
         (lambda: RabbitMQSink(wrong, "x", "", "p"), "refuses user 'penstock'"),
-        (RabbitMQConnection(rabbitmq.url + "nowhere").check, "not into this virtual host"),
+        (RabbitMQConnection(rabbitmq.url + "nowhere").check, "into this virtual host"),
         (lambda: connection.check_queue("nowhere"), "has no queue 'nowhere'"),
         (lambda: QueueTap(connection, "nowhere").start(), "has no queue 'nowhere'"),
         (lambda: RabbitMQSink(connection, "nowhere", "", "p"), "has no exchange 'nowhere'"),

@@ -18,7 +18,7 @@ CASES = {
     "[KAFKA_DATA_LOSS.PARTITIONS_DELETED] Some data may have been lost. Partitions Set(lines-0) have been "
     "deleted.": "no longer on the broker",
     "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position": "retention is shorter",
-    "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed": "refuses the operator's connection",
+    "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed": "refuses the operator",
     "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [a]": "the right to",
     "org.apache.kafka.common.errors.TimeoutException: Topic lines not present in metadata after 60000 ms.": "no broker "
     "answered for a minute",
