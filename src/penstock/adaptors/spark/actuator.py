@@ -112,7 +112,7 @@ class SparkActuator:
         self._executors_before: int | None = None
         self._put_back_error: Exception | None = None
         self._last_error: ActuationError | None = None
-        self._is_error_told = True
+        self._is_error_reported = True
 
     @property
     def can_set_cpu_share(self) -> bool:
@@ -145,8 +145,8 @@ class SparkActuator:
     def take_faults(self) -> tuple[str, ...]:
         """Give the failures and remarks nobody was told of yet, for `Telemetry.faults`."""
         with self._wake:
-            error = None if self._is_error_told else self._last_error
-            self._is_error_told = True
+            error = None if self._is_error_reported else self._last_error
+            self._is_error_reported = True
         notes = self._scaler.take_notes()
         return notes if error is None else (f"scaling failed: {error}", *notes)
 
@@ -240,10 +240,10 @@ class SparkActuator:
         error = _as_actuation_error(errors, action.request_id) if errors else None
         with self._wake:
             if error is None:
-                self._is_error_told = True
+                self._is_error_reported = True
             elif is_new or str(error) != str(self._last_error):
                 # Told once, not at every repetition of the same failure.
-                self._is_error_told = False
+                self._is_error_reported = False
                 _log.error("%s", error)
             self._last_error = error
 
