@@ -100,7 +100,7 @@ def test_v2_without_the_cpu_controller_says_so(tmp_path: Path) -> None:
     """A v2 hierarchy without the cpu controller is named as what is missing."""
     kernel = FakeKernel(tmp_path, "v2")
     (kernel.root / "cgroup.controllers").write_text("memory pids\n")
-    with pytest.raises(CgroupsUnavailableError, match="cpu controller is not handed"):
+    with pytest.raises(CgroupsUnavailableError, match="cpu controller is not enabled"):
         find(kernel)
 
 
@@ -110,7 +110,7 @@ def test_no_rights_is_one_line_with_the_command(tmp_path: Path, layout: str) -> 
     kernel = FakeKernel(tmp_path, layout)
     point = str(kernel.root / kernel.mounts[0])
     kernel.forbidden.add(point)
-    with pytest.raises(CgroupsUnavailableError, match=r"no right to make groups in .*sudo -E") as caught:
+    with pytest.raises(CgroupsUnavailableError, match=r"no permission to create groups in .*sudo -E") as caught:
         find(kernel)
     assert point in caught.value.reason
     assert "\n" not in caught.value.reason

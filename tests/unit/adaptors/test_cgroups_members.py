@@ -133,7 +133,7 @@ def test_watcher_survives_an_unreadable_process_table(group: CpuGroup, tmp_path:
     watcher = MembershipWatcher(group, ExecutorFinder("app-1", str(tmp_path / "absent")), clock=VirtualClock())
     watcher.look()
     assert watcher.fault is not None
-    assert "cannot be looked for" in watcher.fault
+    assert "cannot look for executors" in watcher.fault
 
 
 class CountingClock(VirtualClock):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pacing loop: everything that is due goes out in slices of about a millisecond, late or not, and is measured.
+"""The pacing loop: sends everything that is due in slices of about a millisecond, late or not, and measures it.
 
-The loop is open: a record is due at its own time whatever became of those before it. Records are made ready ahead,
-in what time is left between slices, so that sending one costs little when it is due. A record counts as sent when the
-whole slice it went with had been handed to the network.
+The loop is open: a record is due at its own time, whatever happened to those before it. Records are prepared ahead, in
+the time left between slices, so that sending one costs little when it is due. A record counts as sent when its whole
+slice has been passed to the network.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ SLICE_SECONDS = 0.001
 RECORDS_PER_SLICE = 250
 _READY_BLOCK = 250
 _READY_AHEAD = 20_000
-_LEAD_SECONDS = 0.25  # from the call to time zero: the first records are made ready meanwhile
+_LEAD_SECONDS = 0.25  # from the call to time zero; the first records are prepared meanwhile
 _PROGRESS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What became of a load. Times in seconds; `epoch` is the instant of time zero since 1970."""
+    """The outcome of a load. Times are in seconds; `epoch` is time zero in seconds since 1970."""
 
     due: int
-    """Records that came due before the end, or before it was stopped."""
+    """Records that came due before the end, or before the stop."""
     sent: int
     delivery: Delivery
     lateness: LatenessSummary | None

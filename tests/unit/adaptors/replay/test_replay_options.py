@@ -58,7 +58,7 @@ def test_path_is_the_trace() -> None:
         ("malformed", "2", "malformed: '2' is not a number from 0 to 1"),
         ("seed", "-3", "seed: '-3' is not a whole number from 0"),
         ("startAt", "yesterday", "startAt: 'yesterday' is not a number"),
-        ("unit", "s", "unit: describes a trace file and has no meaning for a shape"),
+        ("unit", "s", "unit: applies only to a trace file, not to a shape"),
         ("trace", "t.txt", "give either trace"),
         ("cacheDir", " ", "cacheDir: is empty"),
     ],
