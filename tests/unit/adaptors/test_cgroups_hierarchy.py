@@ -91,7 +91,7 @@ def test_v2_container_whose_root_holds_processes_is_told_how_to_move_them(tmp_pa
     """A container's root that holds its processes cannot hand cpu down; the line says how to mend that."""
     kernel = FakeKernel(tmp_path, "v2")
     (kernel.root / "cgroup.type").write_text("domain\n")
-    with pytest.raises(CgroupsUnavailableError, match=r"holds processes itself.*\+cpu > ") as caught:
+    with pytest.raises(CgroupsUnavailableError, match=r"holds processes, so it cannot enable.*\+cpu > ") as caught:
         find(kernel)
     assert "\n" not in caught.value.reason
 
@@ -117,11 +117,11 @@ def test_no_rights_is_one_line_with_the_command(tmp_path: Path, layout: str) -> 
 
 
 def test_rights_lost_between_looking_and_making_are_told(tmp_path: Path) -> None:
-    """A folder that cannot be made after all gives the same kind of error as missing rights."""
+    """A folder that cannot be created after all gives the same kind of error as missing rights."""
     kernel = FakeKernel(tmp_path, "v1")
     hierarchy = find(kernel)
     kernel.forbidden.add(hierarchy.bases[0])
-    with pytest.raises(CgroupsUnavailableError, match="cannot be made"):
+    with pytest.raises(CgroupsUnavailableError, match="cannot be created"):
         hierarchy.make(hierarchy.group("x"))
 
 

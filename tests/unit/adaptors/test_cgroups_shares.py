@@ -118,7 +118,7 @@ def test_guard_that_does_not_come_up_leaves_nothing(
 ) -> None:
     """A guard that ends before it is ready counts as none."""
     monkeypatch.setattr("sys.executable", shutil.which("false"))
-    with pytest.raises(ActuationError, match="did not come up"):
+    with pytest.raises(ActuationError, match="did not start"):
         shares.apply(Allocation(1, 0.4))
     assert sorted(kernel.root.rglob("penstock*")) == []
 

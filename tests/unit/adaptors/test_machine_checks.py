@@ -103,7 +103,7 @@ def test_cpu_shares_without_a_controller_mean_executors_alone(tmp_path: Path) ->
     """No CPU controller is an optional lack, and its consequence is said."""
     check = machine.check_cpu_shares(tmp_path)
     assert (check.ok, check.severity) == (False, Severity.OPTIONAL)
-    assert "executors alone are scaled" in check.detail
+    assert "only executors are scaled" in check.detail
     (tmp_path / "cgroup.controllers").write_text("memory pids\n")  # version 2 without cpu
     assert not machine.check_cpu_shares(tmp_path).ok
 

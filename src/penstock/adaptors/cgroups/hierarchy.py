@@ -205,7 +205,7 @@ def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarc
 
 
 def _may_hand_down(folder: str, kernel: Kernel) -> bool:
-    """Whether a v2 cgroup can enable controllers for its children: the true root (no type), or any without processes."""
+    """Whether a v2 cgroup can enable controllers for its children: the true root (no type) or one without processes."""
     if not Path(folder, "cgroup.type").exists():
         return True
     return not kernel.read(f"{folder}/cgroup.procs").split()
