@@ -64,7 +64,7 @@ def test_topics_are_made_described_and_missed(kafka_broker: KafkaBroker) -> None
         topics.create("clicks", partitions=3)
     with pytest.raises(ConfigurationError, match="did you mean 'clicks'"):
         topics.check(["clicsk"])
-    with pytest.raises(ConfigurationError, match="cannot be made"):
+    with pytest.raises(ConfigurationError, match="cannot be created"):
         topics.create("no/such name")
     topics.delete("clicks")
     topics.delete("clicks")
