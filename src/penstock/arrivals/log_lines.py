@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System log lines made by the million: ``2026-01-31T12:34:56.789 INFO storage.BlockManager: message text``.
+"""Generates system log lines by the million: ``2026-01-31T12:34:56.789 INFO storage.BlockManager: message text``.
 
-The record's number and the seed choose a message out of a pool of some thousands, filled in beforehand; the
-timestamp (UTC) is the record's arrival time. Some lines are malformed: they lack the level and the component, and
-some of them the timestamp. Components occur as in real logs, a few often and most seldom (Zipf).
+The record's number and the seed choose a message from a prepared pool of some thousands. The timestamp (UTC) is the
+record's arrival time. Some lines are malformed: they lack the level and the component, and some also the timestamp.
+Components occur as in real logs, a few often and most seldom (Zipf).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MALFORMED_POOL = 256
 _STAMP = b"0000-00-00T00:00:00.000"
 _LEVEL_WEIGHTS = {"DEBUG": 8, "INFO": 16, "WARN": 2, "ERROR": 1}  # where one component writes several
 _US_PER_DAY = 86_400_000_000
-# Column of each digit of the time of day in the stamp, and what it counts, in milliseconds.
+# Column of each digit of the time of day in the stamp, and its value in milliseconds.
 _DIGITS = (
     (11, 36_000_000, 10), (12, 3_600_000, 10), (14, 600_000, 6), (15, 60_000, 10), (17, 10_000, 6),
     (18, 1_000, 10), (20, 100, 10), (21, 10, 10), (22, 1, 10),
@@ -52,7 +52,7 @@ class LogLines:
         self._is_stamped = np.array([line.startswith(_STAMP) for line in self._pool])
 
     def encode(self, start: int, arrival_us: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """Give the lines of the records from `start` on, one for each arrival time, as UTF-8 in one piece.
+        """Return the lines of the records from `start` on, one for each arrival time, as UTF-8 in one piece.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class LogLines:
         return offsets.astype(np.int32), text
 
     def lines(self, start: int, arrival_us: NDArray[np.int64]) -> list[str]:
-        """Give the same lines as strings."""
+        """Return the same lines as strings."""
         offsets, text = self.encode(start, arrival_us)
         whole = text.tobytes()
         return [whole[a:b].decode() for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
@@ -89,7 +89,7 @@ class LogLines:
 
 
 def _mix(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Random-looking bits of each number: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Return random-looking bits of each number: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
     far_apart = np.uint64(seed * 0xD1342543DE82EF95 % 2**64)  # where another seed starts in the same sequence
     z = (numbers + far_apart) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -99,7 +99,7 @@ def _mix(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _pool(seed: int) -> tuple[bytes, ...]:
-    """The well-formed lines, then the malformed ones; stamps still zero."""
+    """Return the well-formed lines, then the malformed ones. Their stamps are still zero."""
     rng = random.Random(f"log lines {seed}")
     weights = [1 / rank for rank in range(1, len(COMPONENTS) + 1)]
     lines = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes as people write them: one line of text, or a mapping in a settings file.
+"""Parses shapes as users write them: one line of text, or a mapping in a settings file.
 
 ::
 
@@ -29,7 +29,7 @@ _Reader = Callable[[Any, str], Any]
 
 
 def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arrivals:
-    """Give the shape in a text or a mapping.
+    """Return the shape in a text or a mapping.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
         Text as above, or a mapping with the same fields and the shape's name under ``shape``, for example
         ``{"shape": "steps", "steps": [["30s", 500], ["10s", 5000]]}``; ``sampled: true`` makes arrivals random.
     seed
-        For random arrivals that name none: sampled shapes, ``map`` (a file with D0 and D1 as ``penstock fit`` writes
-        it; the rate is the process's own where none is given) and ``synt`` (`penstock.arrivals.synt`).
+        For random arrivals without their own seed: sampled shapes, ``map`` (a file with D0 and D1 as ``penstock fit``
+        writes it; the default rate is the process's own) and ``synt`` (`penstock.arrivals.synt`).
 
     Raises
     ------
     ConfigurationError
-        Unknown, missing or wrong fields, all of them at once.
+        Lists all unknown, missing and wrong fields at once.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
     if name not in _FIELDS:
         raise ConfigurationError(
             f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, "
-            f"of which also as sampled:NAME:... {', '.join(n for n in _FIELDS if n not in _RANDOM)}",
+            f"and as sampled:NAME:... {', '.join(n for n in _FIELDS if n not in _RANDOM)}",
             field="shape",
         )
     if name in _RANDOM:
@@ -150,8 +150,8 @@ def _read_bool(value: Any, field: str) -> bool:
 
 def _read_file(value: Any, field: str) -> str:
     if not Path(str(value)).is_absolute():
-        # Executors open it too, and each has a working folder of its own.
-        raise ConfigurationError(f"{field}: {value!r} is not an absolute path; write it from / on", field=field)
+        # Executors open it too, and each has its own working folder.
+        raise ConfigurationError(f"{field}: {value!r} is not an absolute path; start it with /", field=field)
     return str(value)
 
 
@@ -177,7 +177,7 @@ def _read_step(step: Any, field: str) -> tuple[float, float]:
     return parse_seconds(seconds, field), parse_rate(rate, field)
 
 
-# Of each shape: its fields with what reads them, and the fields that must be there.
+# The fields of each shape with their readers, and the required fields.
 _FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
     "constant": ({"rate": parse_rate, "duration": parse_seconds}, ("rate", "duration")),
     "periodic": (

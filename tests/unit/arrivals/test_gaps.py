@@ -62,8 +62,8 @@ def test_gaps_of_iats_and_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("", "arrivals", "holds no two arrivals"),
-        ("5\n", "arrivals", "holds no two arrivals"),
+        ("", "arrivals", "has fewer than two arrivals"),
+        ("5\n", "arrivals", "has fewer than two arrivals"),
         ("1\n3\n2\n", "arrivals", "line 3: 2.0: smaller than the one before"),
         ("-1\n3\n", "arrivals", "line 1: -1.0: negative; times count"),
         ("1\n-3\n", "iats", "line 2: -3.0: negative; a time between arrivals is never below 0"),

@@ -104,7 +104,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", ["--as", "iats"], "holds no two arrivals"),
+        ("", ["--as", "iats"], "has fewer than two arrivals"),
         ("1\n-2\n3\n", ["--as", "iats"], "line 2: -2.0: negative; a time between arrivals is never below 0"),
         ("-1\n2\n", [], "line 1: -1.0: negative"),
         ("1\nnan\n", ["--as", "iats"], "line 2: nan: not a finite number; remove or replace it"),
