@@ -32,7 +32,7 @@ class Cut:
     def __post_init__(self) -> None:
         if not self.start < self.stop:
             raise ConfigurationError(
-                f"cut: the range has none of the {self.arrivals.total} records in {self.arrivals.duration_seconds:g} s; "
+                f"cut: the range has none of {self.arrivals.total} records in {self.arrivals.duration_seconds:g} s; "
                 "give a wider range",
                 field="cut",
             )

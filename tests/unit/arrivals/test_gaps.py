@@ -84,5 +84,5 @@ def test_skipping_everything_is_told(tmp_path: Path) -> None:
     """A window beyond the end says how many there are."""
     path = tmp_path / "x.txt"
     path.write_text("1\n2\n")
-    with pytest.raises(ConfigurationError, match="holds 1 inter-arrival times, none after the first 4; skip fewer"):
+    with pytest.raises(ConfigurationError, match="has 1 inter-arrival times, none after the first 4; skip fewer"):
         read_window(path, Reading(), skip=4)

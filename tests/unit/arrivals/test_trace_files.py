@@ -91,7 +91,7 @@ def test_arrays_of_other_kinds_are_refused(tmp_path: Path) -> None:
         "two.npy": "one dimension",
         "text.npy": "one dimension",
         "null.parquet": "row 1 of column 'at' is null",
-        "text.parquet": "holds string, not numbers",
+        "text.parquet": "contains string, not numbers",
     }
     for name, message in cases.items():
         with pytest.raises(ConfigurationError, match=message):

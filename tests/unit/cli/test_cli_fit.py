@@ -112,7 +112,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
         ("3\n2\n", [], "line 2: 2.0: smaller than the one before; sort the trace, or give --as iats"),
         ("0\n" * 300, ["--as", "iats"], "every time is 0, so there is no rate; use a finer clock"),
         ("1\n2\n" * 50, ["--as", "iats"], "100 inter-arrival times are too few to fit a process; 256 are needed"),
-        ("1\n2\n" * 50, ["--as", "iats", "--skip", "100"], "holds 100 inter-arrival times, none after the first 100"),
+        ("1\n2\n" * 50, ["--as", "iats", "--skip", "100"], "has 100 inter-arrival times, none after the first 100"),
         ("1.5\n", ["--as", "counts"], "line 1: 1.5: not a whole number of at least 0"),
         ("1\n", ["--unit", "weeks"], "'weeks' is not one of"),
         ("1\n", ["--format", "nosuch"], "'nosuch' is not one of"),
