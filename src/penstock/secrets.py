@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which options are not shown."""
+"""Decides which options are hidden in output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _WORDS = ("password", "jaas", "secret", "token", "keystore.key")
 
 
 def is_secret(name: str) -> bool:
-    """Whether the option called `name` holds what nobody else should read.
+    """Whether the option called `name` holds a secret.
 
     Examples
     --------
