@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-_WORDS = ("password", "jaas", "secret", "token", "keystore.key")
+_SECRET_WORDS = ("password", "jaas", "secret", "token", "keystore.key")
 
 
 def is_secret(name: str) -> bool:
@@ -14,4 +14,4 @@ def is_secret(name: str) -> bool:
     >>> is_secret("sasl.password"), is_secret("spark.ssl.keyPassword"), is_secret("sasl.username")
     (True, True, False)
     """
-    return any(word in name.lower() for word in _WORDS)
+    return any(word in name.lower() for word in _SECRET_WORDS)

@@ -21,8 +21,8 @@ from penstock.errors import ConfigurationError, InvalidProcessError
 from penstock.markov import MAP
 from penstock.ports import FloatArray
 
-_BLOCK = 1 << 15
-_MOST = 10_000_000_000
+_RECORDS_PER_BLOCK = 1 << 15
+_MOST_RECORDS = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ class MapArrivals:
             raise ConfigurationError(f"seed: {self.seed} is not a whole number from 0 to 2^64 - 1", field="seed")
         if (self.seconds is None) == (self.count is None):
             raise ConfigurationError("duration: give either how long (duration) or how many (count)", field="duration")
-        if self.count is not None and not 1 <= self.count <= _MOST:
-            raise ConfigurationError(f"count: {self.count} is not a number from 1 to {_MOST}", field="count")
+        if self.count is not None and not 1 <= self.count <= _MOST_RECORDS:
+            raise ConfigurationError(f"count: {self.count} is not a number from 1 to {_MOST_RECORDS}", field="count")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ConfigurationError(f"duration: {self.seconds} is not a duration above 0", field="duration")
-        if self.seconds is not None and self.seconds * self.process.rate > _MOST:
+        if self.seconds is not None and self.seconds * self.process.rate > _MOST_RECORDS:
             raise ConfigurationError(
-                f"duration: {self.seconds:g} s at {self.process.rate:g} records per second are more than {_MOST}; "
+                f"duration: {self.seconds:g} s at {self.process.rate:g} records per second are more than "
+                f"{_MOST_RECORDS}; "
                 "give a shorter duration or a lower rate",
                 field="duration",
             )
@@ -84,15 +85,22 @@ class MapArrivals:
         if self.count is not None:
             return self.count
         last = len(self._blocks) - 2
-        return last * _BLOCK + int(np.searchsorted(_block_times(self, last), self.duration_seconds, side="right"))
+        return last * _RECORDS_PER_BLOCK + int(
+            np.searchsorted(_block_times(self, last), self.duration_seconds, side="right")
+        )
 
     def times(self, start: int, stop: int) -> FloatArray:
         """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         if start == stop:
             return np.empty(0)
-        blocks = range(start // _BLOCK, (stop - 1) // _BLOCK + 1)
-        return np.concatenate([_block_times(self, b)[max(0, start - b * _BLOCK) : stop - b * _BLOCK] for b in blocks])
+        blocks = range(start // _RECORDS_PER_BLOCK, (stop - 1) // _RECORDS_PER_BLOCK + 1)
+        return np.concatenate(
+            [
+                _block_times(self, b)[max(0, start - b * _RECORDS_PER_BLOCK) : stop - b * _RECORDS_PER_BLOCK]
+                for b in blocks
+            ]
+        )
 
     def count_until(self, t: float) -> int:
         """Return how many records have arrived at `t`."""
@@ -101,7 +109,7 @@ class MapArrivals:
         if block < 0:
             return 0
         inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
-        return min(self.total, block * _BLOCK + inside)
+        return min(self.total, block * _RECORDS_PER_BLOCK + inside)
 
     @cached_property
     def _blocks(self) -> list[tuple[float, int]]:
@@ -111,7 +119,7 @@ class MapArrivals:
         while self.count is None or seen < self.count:
             if self.seconds is not None and blocks[-1][0] > self.seconds:
                 break
-            size = _BLOCK if self.count is None else min(_BLOCK, self.count - seen)
+            size = _RECORDS_PER_BLOCK if self.count is None else min(_RECORDS_PER_BLOCK, self.count - seen)
             times, phase = _draw(self, len(blocks) - 1, blocks[-1], size)
             blocks.append((float(times[-1]), phase))
             seen += size
@@ -132,7 +140,11 @@ def _draw(arrivals: MapArrivals, block: int, at: tuple[float, int], size: int) -
 
 @lru_cache(maxsize=16)
 def _block_times(arrivals: MapArrivals, block: int) -> FloatArray:
-    size = _BLOCK if arrivals.count is None else min(_BLOCK, arrivals.count - block * _BLOCK)
+    size = (
+        _RECORDS_PER_BLOCK
+        if arrivals.count is None
+        else min(_RECORDS_PER_BLOCK, arrivals.count - block * _RECORDS_PER_BLOCK)
+    )
     times, _ = _draw(arrivals, block, arrivals._blocks[block], size)
     times.setflags(write=False)
     return times

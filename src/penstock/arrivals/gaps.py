@@ -22,8 +22,8 @@ from penstock.arrivals.trace_times import Reading, read_gaps
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 
-_BLOCK = 1 << 18
-_NOTHING = "has fewer than two arrivals, so no time between them; give a longer trace"
+_ROWS_PER_BLOCK = 1 << 18
+_TOO_FEW_ARRIVALS = "has fewer than two arrivals, so no time between them; give a longer trace"
 
 
 class Gaps(Protocol):
@@ -100,7 +100,7 @@ def open_gaps(
     path = Path(path)
     identity = (*fingerprint(path, "trace"), reading, "gaps")
     source = reading.of(path)
-    nothing = ConfigurationError(f"trace: {path} {_NOTHING}", field="trace")
+    nothing = ConfigurationError(f"trace: {path} {_TOO_FEW_ARRIVALS}", field="trace")
     if source.kind == "counts":
         return CountedGaps(load_counts(source, progress))
 
@@ -137,11 +137,11 @@ def read_window(
             break
     window = np.concatenate(parts) if parts else np.empty(0)
     if not len(window):
-        what = f"has {seen} inter-arrival times, none after the first {skip}; skip fewer" if seen else _NOTHING
+        what = f"has {seen} inter-arrival times, none after the first {skip}; skip fewer" if seen else _TOO_FEW_ARRIVALS
         raise ConfigurationError(f"trace: {path} {what}", field="trace")
     return window
 
 
 def _blocks(gaps: Gaps) -> Iterator[FloatArray]:
-    for start in range(0, gaps.total, _BLOCK):
-        yield gaps.window(start, min(start + _BLOCK, gaps.total))
+    for start in range(0, gaps.total, _ROWS_PER_BLOCK):
+        yield gaps.window(start, min(start + _ROWS_PER_BLOCK, gaps.total))

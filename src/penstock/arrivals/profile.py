@@ -16,7 +16,7 @@ from penstock.ports import FloatArray
 
 # In records. A count that passes the end of a piece by less counts as its end: the sums of areas round, and a
 # record must not wait through a silence for the last digit.
-_ROUNDING = 1e-6
+_ROUNDING_RECORDS = 1e-6
 
 
 class RateProfile:
@@ -52,9 +52,11 @@ class RateProfile:
     def inverse(self, counts: FloatArray) -> FloatArray:
         """Return the earliest times at which the cumulative count reaches each of `counts`, in seconds."""
         # ceil - 1, not floor: a count that ends a period belongs to that period, before any silence at its end.
-        periods = np.maximum(np.ceil((counts - _ROUNDING) / self.records_per_period) - 1.0, 0.0)
+        periods = np.maximum(np.ceil((counts - _ROUNDING_RECORDS) / self.records_per_period) - 1.0, 0.0)
         rest = np.clip(counts - periods * self.records_per_period, 0.0, self.records_per_period)
-        piece = np.clip(np.searchsorted(self._counts, rest - _ROUNDING, side="left") - 1, 0, len(self._first) - 1)
+        piece = np.clip(
+            np.searchsorted(self._counts, rest - _ROUNDING_RECORDS, side="left") - 1, 0, len(self._first) - 1
+        )
         y = rest - self._counts[piece]
         a, s = self._first[piece], self._slope[piece]
         denominator = a + np.sqrt(np.maximum(a * a + 2 * s * y, 0.0))

@@ -21,7 +21,7 @@ from penstock.arrivals.shapes import Shape
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 
-_BLOCK = 4096
+_RECORDS_PER_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,18 @@ class Sampled:
     def total(self) -> int:
         """The number of records."""
         last = len(self._edges) - 2
-        return last * _BLOCK + len(_block_times(self, last))
+        return last * _RECORDS_PER_BLOCK + len(_block_times(self, last))
 
     def times(self, start: int, stop: int) -> FloatArray:
         """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         if start == stop:
             return np.empty(0)
-        blocks = range(start // _BLOCK, (stop - 1) // _BLOCK + 1)
-        parts = [_block_times(self, b)[max(0, start - b * _BLOCK) : stop - b * _BLOCK] for b in blocks]
+        blocks = range(start // _RECORDS_PER_BLOCK, (stop - 1) // _RECORDS_PER_BLOCK + 1)
+        parts = [
+            _block_times(self, b)[max(0, start - b * _RECORDS_PER_BLOCK) : stop - b * _RECORDS_PER_BLOCK]
+            for b in blocks
+        ]
         return np.concatenate(parts)
 
     def count_until(self, t: float) -> int:
@@ -82,10 +85,10 @@ class Sampled:
         while block > 0 and _block_times(self, block - 1)[-1] > t:
             block -= 1
         inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
-        while inside == _BLOCK and block < last:
+        while inside == _RECORDS_PER_BLOCK and block < last:
             block += 1
             inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
-        return block * _BLOCK + inside
+        return block * _RECORDS_PER_BLOCK + inside
 
     @cached_property
     def _edges(self) -> FloatArray:
@@ -94,7 +97,9 @@ class Sampled:
         draw = _generator(self.seed, 0)
         edges = np.zeros(1)
         while edges[-1] <= end:
-            lengths = draw.standard_gamma(_BLOCK, size=math.ceil((end - edges[-1]) / _BLOCK) + 1)
+            lengths = draw.standard_gamma(
+                _RECORDS_PER_BLOCK, size=math.ceil((end - edges[-1]) / _RECORDS_PER_BLOCK) + 1
+            )
             edges = np.concatenate((edges, edges[-1] + np.cumsum(lengths)))
         return edges[: int(np.searchsorted(edges, end, side="right")) + 1]
 
@@ -108,7 +113,7 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
 def _block_times(process: Sampled, block: int) -> FloatArray:
     """Return the arrival times of one block's records that are before the end."""
     start, end = process._edges[block : block + 2]
-    sums = np.cumsum(_generator(process.seed, block + 1).standard_exponential(_BLOCK))
+    sums = np.cumsum(_generator(process.seed, block + 1).standard_exponential(_RECORDS_PER_BLOCK))
     points = np.minimum(start + sums * ((end - start) / sums[-1]), end)
     points = points[points <= process.shape.expected_records]
     # Points closer than the rounding of the inverse could swap. Times must not fall.

@@ -51,13 +51,13 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
     Constant(rate=500.0, duration_seconds=2.0)
     """
     name, fields, is_sampled = _split(description) if isinstance(description, str) else _unpack(description)
-    if name not in _FIELDS:
+    if name not in _SHAPE_FIELDS:
         raise ConfigurationError(
-            f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, "
-            f"and as sampled:NAME:... {', '.join(n for n in _FIELDS if n not in _RANDOM)}",
+            f"shape: unknown shape {name!r}; known shapes: {', '.join(_SHAPE_FIELDS)}, "
+            f"and as sampled:NAME:... {', '.join(n for n in _SHAPE_FIELDS if n not in _RANDOM_SHAPES)}",
             field="shape",
         )
-    if name in _RANDOM:
+    if name in _RANDOM_SHAPES:
         if is_sampled:
             raise ConfigurationError(f"shape: {name} is random already; leave out sampled", field="shape")
         return _build_random(name, _read_fields(name, {"seed": seed, **fields}))
@@ -94,7 +94,7 @@ def _unpack(mapping: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
 
 
 def _read_fields(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    readers, required = _FIELDS[name]
+    readers, required = _SHAPE_FIELDS[name]
     faults = [
         f"unknown field {field!r}; known fields of {name}: {', '.join(readers)}"
         for field in fields
@@ -178,7 +178,7 @@ def _read_step(step: Any, field: str) -> tuple[float, float]:
 
 
 # The fields of each shape with their readers, and the required fields.
-_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
+_SHAPE_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
     "constant": ({"rate": parse_rate, "duration": parse_seconds}, ("rate", "duration")),
     "periodic": (
         {
@@ -198,4 +198,4 @@ _FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
     ),
     "synt": ({"rate": parse_rate, "duration": parse_seconds, "seed": _read_seed}, ("rate", "duration")),
 }
-_RANDOM = ("map", "synt")
+_RANDOM_SHAPES = ("map", "synt")

@@ -24,7 +24,7 @@ from penstock.errors import ConfigurationError
 
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ROWS = 1 << 16
-_PACKED = (".gz", ".xz")
+_COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 Progress = Callable[[float], None]
 """Receives, from time to time, which part of a file has been read, from 0 to 1."""
@@ -100,7 +100,7 @@ class _Xz(lzma.LZMAFile):
 
 def inner_suffix(path: Path) -> str:
     """Return the suffix of a file's content, below that of its compression."""
-    return Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
+    return Path(path.stem).suffix if path.suffix in _COMPRESSED_SUFFIXES else path.suffix
 
 
 def check_is_file(path: Path) -> None:
@@ -118,7 +118,7 @@ def read_chunks(path: Path, column: str | None = None, progress: Progress | None
     """
     check_is_file(path)
     read = FORMATS.get(inner_suffix(path), _read_text)
-    if path.suffix in _PACKED and read not in (_read_text, _read_csv):
+    if path.suffix in _COMPRESSED_SUFFIXES and read not in (_read_text, _read_csv):
         raise ConfigurationError(
             f"trace: {path}: only text and csv may be compressed; decompress it first", field="trace"
         )

@@ -142,7 +142,7 @@ def _is_period(row: Sequence[str]) -> bool:
     return bool(_DATE.match(row[0]))
 
 
-_ALL = (
+_PUBLISHED_FORMATS = (
     TraceFormat("bc-paug89", "Bellcore Ethernet packets: arrival times in microseconds", "arrivals", "us", "zero",
                 file_name="bc-paug89"),
     TraceFormat(
@@ -168,7 +168,7 @@ _ALL = (
     TraceFormat("ms-livemaps", "Live Maps back end: times in microseconds, one after the other", "iats", "us", "zero"),
 )  # fmt: skip
 
-TRACE_FORMATS: dict[str, TraceFormat] = {format.name: format for format in _ALL}
+TRACE_FORMATS: dict[str, TraceFormat] = {format.name: format for format in _PUBLISHED_FORMATS}
 
 
 def find_format(name: str) -> TraceFormat | None:

@@ -20,7 +20,7 @@ from penstock.units import parse_seconds
 
 KINDS = ("arrivals", "iats", "counts")
 ORIGINS = ("zero", "first")
-_SHOWN = 5
+_MOST_FAULTS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +208,6 @@ def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk
     for wrong, text in faults:
         where = np.flatnonzero(wrong)
         if len(where):
-            shown = [f"{chunk.word} {chunk.places[i]}: {chunk.values[i]}" for i in where[:_SHOWN].tolist()]
-            more = ", ..." if len(where) > _SHOWN else ""
+            shown = [f"{chunk.word} {chunk.places[i]}: {chunk.values[i]}" for i in where[:_MOST_FAULTS_SHOWN].tolist()]
+            more = ", ..." if len(where) > _MOST_FAULTS_SHOWN else ""
             raise ConfigurationError(f"trace: {name}: {', '.join(shown)}{more}: {text}", field="trace")

@@ -24,8 +24,8 @@ from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 from penstock.units import parse_seconds
 
-_BLOCK = 1 << 18
-_COLUMNS = {"arrivals": "time", "iats": "iat", "counts": "count"}
+_ROWS_PER_BLOCK = 1 << 18
+_COLUMN_NAMES = {"arrivals": "time", "iats": "iat", "counts": "count"}
 _MOST_PERIODS = 1_000_000_000
 
 
@@ -87,16 +87,16 @@ def write_trace(
                 ConfigurationError("output: there is nothing to write; give a trace with arrivals", field="output"),
             )
         elif suffix == ".parquet":
-            _write_parquet(watched(), file, _COLUMNS[kind])
+            _write_parquet(watched(), file, _COLUMN_NAMES[kind])
         else:
-            _write_text(watched(), file, path.suffix, _COLUMNS[kind] if suffix == ".csv" else None)
+            _write_text(watched(), file, path.suffix, _COLUMN_NAMES[kind] if suffix == ".csv" else None)
     return seen[0]
 
 
 def _times(arrivals: Arrivals, kind: str) -> Iterator[FloatArray]:
     last = 0.0
-    for start in range(0, arrivals.total, _BLOCK):
-        times = arrivals.times(start, min(start + _BLOCK, arrivals.total))
+    for start in range(0, arrivals.total, _ROWS_PER_BLOCK):
+        times = arrivals.times(start, min(start + _ROWS_PER_BLOCK, arrivals.total))
         yield np.diff(times, prepend=last) if kind == "iats" else times
         last = float(times[-1])
 
@@ -118,8 +118,8 @@ def _counts(arrivals: Arrivals, period: float) -> Iterator[FloatArray]:
     ):
         periods -= 1  # nothing arrives in the period that starts at the very end
     counts = np.zeros(periods, dtype=np.int64)
-    for start in range(0, arrivals.total, _BLOCK):
-        times = arrivals.times(start, min(start + _BLOCK, arrivals.total))
+    for start in range(0, arrivals.total, _ROWS_PER_BLOCK):
+        times = arrivals.times(start, min(start + _ROWS_PER_BLOCK, arrivals.total))
         index = np.minimum((times / period).astype(np.int64), periods - 1)
         first = int(index[0])
         part = np.bincount(index - first)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-_SHOWN = 24
+_MOST_ROWS_SHOWN = 24
 
 
 @click.command(short_help="How bursty traces are over time, computed on Spark.")
@@ -77,8 +77,8 @@ def characterize(  # noqa: PLR0917 - click passes them by name
         )
     console = words_console(as_json)
     console.print(rows_table(result.rows))
-    if len(result.rows) > _SHOWN:
-        console.print(f"... {len(result.rows) - _SHOWN} more windows; --output writes all of them")
+    if len(result.rows) > _MOST_ROWS_SHOWN:
+        console.print(f"... {len(result.rows) - _MOST_ROWS_SHOWN} more windows; --output writes all of them")
     of = f"{len(traces)} streams" if len(traces) > 1 else traces[0].name
     console.print(f"{len(result.rows)} windows of {of} in {result.seconds:.1f} s on {result.slots} cores", markup=False)
     for name, path in (("table", output), ("picture", plot)):
@@ -147,7 +147,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     }  # fmt: skip
     for name in formats:
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows[:_SHOWN]:
+    for row in rows[:_MOST_ROWS_SHOWN]:
         stream = [row["stream"]] if several else []
         table.add_row(*stream, *("-" if row[n] is None else format(row[n], f) for n, f in formats.items()))
     return table

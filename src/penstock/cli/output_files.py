@@ -9,7 +9,7 @@ from penstock.errors import ConfigurationError
 
 PICTURES = (".png",)
 TRACES = (".txt", ".csv", ".npy", ".parquet")
-_PACKED = (".gz", ".xz")
+_COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 
 def check_folder(path: Path | None, field: str) -> None:
@@ -31,10 +31,10 @@ def check_picture(path: Path | None, field: str = "--plot") -> None:
 def check_trace(path: Path, field: str = "OUTPUT") -> None:
     """Refuse a trace to be written whose name says no format, or one that cannot be packed."""
     check_folder(path, field)
-    packed = path.suffix in _PACKED
+    packed = path.suffix in _COMPRESSED_SUFFIXES
     if (Path(path.stem).suffix if packed else path.suffix) not in TRACES:
         raise ConfigurationError(
             f"{field}: {path} says no format a trace is written in; end its name with one of {', '.join(TRACES)}, "
-            f"text also packed ({', '.join(_PACKED)})",
+            f"text also packed ({', '.join(_COMPRESSED_SUFFIXES)})",
             field=field,
         )

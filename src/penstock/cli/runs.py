@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 KNOWLEDGE = "knowledge.sqlite"
-_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
+_FOLDER_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def opened(run: Run) -> Iterator[SqliteStore]:
 
 def _started(folder: Path) -> tuple[float, int]:
     # The time in the name before that of the file: reading an old run may touch its files.
-    stamp = _STAMP.search(folder.name)
+    stamp = _FOLDER_STAMP.search(folder.name)
     if stamp is not None:
         try:
             started = time.mktime(time.strptime(stamp[1], "%Y%m%d-%H%M%S"))

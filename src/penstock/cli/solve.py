@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.markov import MAP, PH
     from penstock.performance.queueing.response import Response
 
-_DEFAULT = "0.5,0.95,0.99"
+_DEFAULT_PERCENTILES = "0.5,0.95,0.99"
 
 
 def _arrival_options(command: Any) -> Any:
@@ -49,7 +49,7 @@ def _service_option(command: Any) -> Any:
 
 def _answer_options(command: Any) -> Any:
     return apply_options(
-        command, (percentiles_option(_DEFAULT), plot_option("the distribution"), json_option, debug_option)
+        command, (percentiles_option(_DEFAULT_PERCENTILES), plot_option("the distribution"), json_option, debug_option)
     )
 
 
@@ -236,7 +236,9 @@ class _Asked:
                 )
         self._queue = queue
         self._percentiles = (
-            parse_percentiles(_DEFAULT if percentiles is None else percentiles) if has_distribution else None
+            parse_percentiles(_DEFAULT_PERCENTILES if percentiles is None else percentiles)
+            if has_distribution
+            else None
         )
         self._plot = plot
         self._as_json = as_json

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.arrivals.trace_files import Progress
 
-_DESCRIBED = 5_000_000
+_MOST_IATS_DESCRIBED = 5_000_000
 """Inter-arrival times described at most: what they say changes little beyond, and memory stays bounded."""
 
 
@@ -37,9 +37,13 @@ def facts_of(file: Path, reading: Reading, progress: Progress | None = None) -> 
 
 def _of_gaps(file: Path, reading: Reading, kind: str, progress: Progress | None) -> dict[str, Any]:
     gaps = open_gaps(file, reading, progress=progress)
-    window = gaps.window(0, min(gaps.total, _DESCRIBED))
+    window = gaps.window(0, min(gaps.total, _MOST_IATS_DESCRIBED))
     span = float(gaps.edges(1 << 16)[-1])
-    notes = [] if gaps.total <= _DESCRIBED else [f"variability and correlation are of the first {_DESCRIBED}"]
+    notes = (
+        []
+        if gaps.total <= _MOST_IATS_DESCRIBED
+        else [f"variability and correlation are of the first {_MOST_IATS_DESCRIBED}"]
+    )
     facts: dict[str, Any] = {
         "arrivals": gaps.total if kind == "iats" else gaps.total + 1,
         "span_seconds": span,

@@ -24,7 +24,7 @@ FORMATS = (
     "auto", "plain",
     "bc-paug89", "cloudphysics-io", "google-2011", "nyc-taxi", "debs-2015", "worldcup98", "ms-livemaps",
 )  # fmt: skip
-_WORDS = (
+_OPTION_NAMES = (
     (re.compile(r"\bkind=(\w+)"), r"--as \1"),
     (re.compile(r"\b(format|unit|column|origin|period|spread)=(\S+)"), r"--\1 \2"),
     (re.compile(r"^kind:"), "--as:"),
@@ -95,7 +95,7 @@ def in_command_words() -> Iterator[None]:
         yield
     except ConfigurationError as fault:
         text = str(fault)
-        for pattern, words in _WORDS:
+        for pattern, words in _OPTION_NAMES:
             text = pattern.sub(words, text)
         raise ConfigurationError(text, field=fault.field) from fault
 

@@ -22,8 +22,8 @@ class _Owned(_Dated, Protocol):
     def operator(self) -> str: ...
 
 
-_D = TypeVar("_D", bound=_Dated)
-_O = TypeVar("_O", bound=_Owned)
+_DatedRecord = TypeVar("_DatedRecord", bound=_Dated)
+_OwnedRecord = TypeVar("_OwnedRecord", bound=_Owned)
 
 
 class MemoryStore:
@@ -116,12 +116,12 @@ class MemoryStore:
 
     def _of_operator(
         self,
-        kept: deque[_O],
+        kept: deque[_OwnedRecord],
         operator: str | None,
         since: float,
         limit: int,
-        wanted: Callable[[_O], bool] | None = None,
-    ) -> list[_O]:
+        wanted: Callable[[_OwnedRecord], bool] | None = None,
+    ) -> list[_OwnedRecord]:
         with self._lock:
             newest_first = (
                 record
@@ -131,10 +131,10 @@ class MemoryStore:
             return _newest(newest_first, since, limit)
 
 
-def _newest(newest_first: Iterable[_D], since: float, limit: int) -> list[_D]:
+def _newest(newest_first: Iterable[_DatedRecord], since: float, limit: int) -> list[_DatedRecord]:
     if limit < 0:
         raise ConfigurationError(f"limit: {limit} is below zero; give the number of records to return", field="limit")
-    chosen: list[_D] = []
+    chosen: list[_DatedRecord] = []
     for record in newest_first:
         if len(chosen) == limit:
             break

@@ -89,7 +89,10 @@ def test_the_table_as_csv(
         (["{trace}", "--output", "none/t.csv"], "--output: none is no folder"),
         (["{trace}", "--plot", "none/t.png"], "--plot: none is no folder"),
         (["{trace}", "--master", "nosuch"], "cluster.master: unknown master 'nosuch'"),
-        (["{trace}", "--master", "local[2]", "--executors", "2"], "executors: local[2] has threads instead of executors"),
+        (
+            ["{trace}", "--master", "local[2]", "--executors", "2"],
+            "local[2] has threads instead of executors",
+        ),
         (["{trace}", "--window", "0"], "0 is not in the range"),
         ([], "Missing argument 'TRACE...'"),
     ],

@@ -25,7 +25,7 @@ FOLDER = "penstock"
 
 TICK_SECONDS = 1.0
 LINGER_SECONDS = 60.0
-_GONE = (errno.ENOENT, errno.ENODEV)
+_GONE_ERRORS = (errno.ENOENT, errno.ENODEV)
 _FORK_ROUNDS = 20
 
 
@@ -122,7 +122,7 @@ class GroupFolders:
         try:
             self.kernel.write(f"{self.folders[0]}/{name}", value)
         except OSError as fault:
-            if fault.errno not in _GONE:
+            if fault.errno not in _GONE_ERRORS:
                 raise
 
     def pids_in(self, folder: str) -> list[int]:
@@ -130,7 +130,7 @@ class GroupFolders:
         try:
             text = self.kernel.read(f"{folder}/cgroup.procs")
         except OSError as fault:
-            if fault.errno in _GONE:
+            if fault.errno in _GONE_ERRORS:
                 return []
             raise
         # A process of another pid namespace is listed as 0. Written back, 0 would mean the writer itself.
@@ -202,7 +202,7 @@ class GroupFolders:
         try:
             self.kernel.remove(folder)
         except OSError as fault:
-            return fault.errno in _GONE
+            return fault.errno in _GONE_ERRORS
         return True
 
 

@@ -17,8 +17,8 @@ from penstock.errors import AdaptorError
 
 _log = logging.getLogger(__name__)
 
-_BACKEND = "CoarseGrainedExecutorBackend"
-_LOOKS = 20
+_EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+_LOOKS_PER_PROCESS = 20
 
 
 class ExecutorFinder:
@@ -41,7 +41,7 @@ class ExecutorFinder:
             if not name.isdigit():
                 continue
             looked = self._looks.get(name, 0)
-            if looked < _LOOKS:
+            if looked < _LOOKS_PER_PROCESS:
                 executor_id = executor_of(_command_line(self._proc, name), self.application_id)
                 if executor_id is not None:
                     found[executor_id] = int(name)
@@ -66,7 +66,7 @@ def executor_of(arguments: Sequence[str], application_id: str) -> str | None:
     '3'
     """
     # A shell that starts an executor has the same words, but all in one argument.
-    if not any(argument.endswith(_BACKEND) and " " not in argument for argument in arguments):
+    if not any(argument.endswith(_EXECUTOR_CLASS) and " " not in argument for argument in arguments):
         return None
     options = dict(pairwise(arguments))
     return options.get("--executor-id") if options.get("--app-id") == application_id else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.adaptors.cgroups.guard import is_alive, process_stat
 from penstock.errors import ActuationError
 
-_NAME = re.compile(r"^(?P<label>[A-Za-z0-9_.-]+)-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-(?P<namespace>[0-9]+)$")
+_GROUP_NAME = re.compile(r"^(?P<label>[A-Za-z0-9_.-]+)-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-(?P<namespace>[0-9]+)$")
 _LABEL_LENGTH = 100  # a file name holds 255 characters; the label occurs twice (run and operator)
 
 
@@ -40,7 +40,7 @@ class Owner:
     @classmethod
     def of_name(cls, name: str) -> Owner | None:
         """Return the owner in a group's name, or None if the name is not one of ours."""
-        match = _NAME.match(name)
+        match = _GROUP_NAME.match(name)
         return None if match is None else cls(int(match["pid"]), int(match["started"]), int(match["namespace"]))
 
     def group_name(self, run: str, operator: str) -> str:

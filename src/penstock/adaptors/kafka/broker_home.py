@@ -19,7 +19,7 @@ from penstock.units import parse_bytes
 
 _FORMAT_TIMEOUT_SECONDS = 120.0
 _SMALLEST_HEAP_BYTES = 192 << 20
-_QUIET = {
+_QUIET_LOGGING = {
     "defaultLogLevel": "warn",
     "showDateTime": "true",
     "dateTimeFormat": "yyyy-MM-dd HH:mm:ss.SSS",
@@ -131,7 +131,7 @@ class BrokerHome:
             "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xms64m", f"-Xmx{heap_mib}m",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
         ]  # fmt: skip
-        options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _QUIET.items()]
+        options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _QUIET_LOGGING.items()]
         return [str(self._java.program), *options, "-cp", f"{self._jars}/*", main_class]
 
     def _render(self, port: int, controller_port: int) -> str:

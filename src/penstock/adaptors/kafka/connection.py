@@ -32,13 +32,13 @@ _PASSWORD_MECHANISMS = {
 }
 MECHANISMS = (*_PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER")
 # Both clients use the same name and meaning for these.
-_SAME = (
+_SHARED_OPTIONS = (
     "client.id", "connections.max.idle.ms", "metadata.max.age.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
     "sasl.kerberos.service.name", "sasl.mechanism", "security.protocol", "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
 )  # fmt: skip
-_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
-KNOWN_OPTIONS = tuple(sorted((*_SAME, *_FILES, "sasl.username", "sasl.password")))
+_FILE_OPTIONS = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+KNOWN_OPTIONS = tuple(sorted((*_SHARED_OPTIONS, *_FILE_OPTIONS, "sasl.username", "sasl.password")))
 _CLIENT_ONLY, _SPARK_ONLY = "librdkafka.", "kafka."
 
 
@@ -76,7 +76,7 @@ class KafkaConnection:
     def spark_options(self) -> dict[str, str]:
         """Return the options of ``format("kafka")``, for reading and writing. The caller adds the topic."""
         options = {name: str(value) for name, value in self.options.items()}
-        java = {name: options[name] for name in _SAME if name in options}
+        java = {name: options[name] for name in _SHARED_OPTIONS if name in options}
         if "sasl.username" in options:
             module = _PASSWORD_MECHANISMS[options["sasl.mechanism"]]
             java["sasl.jaas.config"] = (
@@ -233,10 +233,10 @@ def _login_faults(options: Mapping[str, str], protocol: str) -> list[str]:
 def _file_faults(options: Mapping[str, str], protocol: str) -> list[str]:
     faults = [
         f"options.{name}: {options[name]} does not exist; give the path of a PEM file"
-        for name in _FILES
+        for name in _FILE_OPTIONS
         if name in options and not Path(options[name]).is_file()
     ]
-    if any(name in options for name in _FILES) and not protocol.endswith("SSL"):
+    if any(name in options for name in _FILE_OPTIONS) and not protocol.endswith("SSL"):
         faults.append(f"options.security.protocol: {protocol} is not encrypted; use SSL or SASL_SSL")
     if ("ssl.certificate.location" in options) != ("ssl.key.location" in options):
         faults.append("options: ssl.certificate.location and ssl.key.location belong together; give both")

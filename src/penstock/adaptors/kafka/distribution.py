@@ -12,7 +12,7 @@ from penstock.adaptors.kafka.maven import Coordinate, fetch_jars
 
 KAFKA_VERSION = "4.2.1"
 """Works with every client since 2.1. The clients in Spark's connector are of version 3.9 and later."""
-_WANTED = (
+_BROKER_ARTIFACTS = (
     Coordinate("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     # Kafka's artifacts depend on no logging backend. This one writes lines to stderr and needs no configuration file.
     Coordinate("org.slf4j", "slf4j-simple", "1.7.36"),
@@ -33,5 +33,5 @@ def fetch_kafka(tell: Callable[[str], None] | None = None, environment: Mapping[
         The repository cannot be reached; nothing is left behind.
     """
     folder = kafka_folder(environment)
-    fetch_jars(_WANTED, folder, tell=tell, environment=environment)
+    fetch_jars(_BROKER_ARTIFACTS, folder, tell=tell, environment=environment)
     return folder

@@ -16,7 +16,7 @@ from penstock.adaptors.kafka.offsets import Partition
 from penstock.errors import MetricSourceError
 
 # After a broker's restart the client keeps asking the leaders it knew and is refused for ever. A new client asks anew.
-_STALE = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+_STALE_LEADER_ERRORS = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
 
 
 class PartitionEnds:
@@ -56,7 +56,7 @@ class PartitionEnds:
                 return {(at.topic, at.partition): int(answer.result(left).offset) for at, answer in answers.items()}
             except (KafkaException, FutureTimeoutError) as fault:
                 # A topic that was just created, or a broker that has just come back, has no leader for a moment.
-                if isinstance(fault, KafkaException) and fault.args[0].name() in _STALE:
+                if isinstance(fault, KafkaException) and fault.args[0].name() in _STALE_LEADER_ERRORS:
                     self._client = self._connection.admin(ClientFaults())
                 if time.monotonic() + 0.1 < deadline:
                     time.sleep(0.05)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 # All six digits of a second's fraction, and UTC: by default Spark writes three, in the session's time zone.
-_WRITE = {
+_WRITE_OPTIONS = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_READ = {
+_READ_OPTIONS = {
     "mode": "PERMISSIVE",  # keeps what does not fit in a column, so that the error can name the offset
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
@@ -47,7 +47,7 @@ def to_json_value(frame: DataFrame, *more: Column) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
     check_columns(frame.schema)
-    return frame.select(F.to_json(F.struct("*"), _WRITE).alias("value"), *more)
+    return frame.select(F.to_json(F.struct("*"), _WRITE_OPTIONS).alias("value"), *more)
 
 
 def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame:
@@ -81,7 +81,7 @@ def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame
     parsed = raw.select(
         text.alias("text"),
         F.json_object_keys(text).alias("keys"),
-        F.from_json(text, shape, {**_READ, "columnNameOfCorruptRecord": unfit}).alias("record"),
+        F.from_json(text, shape, {**_READ_OPTIONS, "columnNameOfCorruptRecord": unfit}).alias("record"),
         F.col("partition").alias("in_partition"),
         F.col("offset").alias("at_offset"),
     )
@@ -141,7 +141,7 @@ def _mismatch(schema: StructType) -> Column:
     # Compare maps of texts, not column by column: the expression stays small however many columns there are.
     types = F.create_map(*(F.lit(part) for f in schema.fields for part in (f.name, f.dataType.simpleString())))
     given = F.from_json(F.col("text"), "map<string,string>")
-    read = F.from_json(F.to_json(F.col("record"), _WRITE), "map<string,string>")
+    read = F.from_json(F.to_json(F.col("record"), _WRITE_OPTIONS), "map<string,string>")
     lost = F.map_filter(
         types, lambda name, _: F.element_at(given, name).isNotNull() & F.element_at(read, name).isNull()
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import re
 
-_OWN = re.compile(r"(topic '[^']+'(?:, partition \d+, offset \d+)?: (?:the|a) record .*?)(?:\s+SQLSTATE: \w+|$)", re.M)
+_PENSTOCK_MESSAGE = re.compile(
+    r"(topic '[^']+'(?:, partition \d+, offset \d+)?: (?:the|a) record .*?)(?:\s+SQLSTATE: \w+|$)", re.M
+)
 # After its message an exception prints the query's plan, with texts of failures that did not happen.
-_PLAN = re.compile(r"\n=== Streaming Query ===.*?(?=\n\n?JVM stacktrace|\nCaused by: |\Z)", re.DOTALL)
-_PLACE = re.compile(r"topic[- ]partition\(?s?\)? ([\w.-]+-\d+)", re.IGNORECASE)
+_QUERY_PLAN = re.compile(r"\n=== Streaming Query ===.*?(?=\n\n?JVM stacktrace|\nCaused by: |\Z)", re.DOTALL)
+_TOPIC_PARTITION = re.compile(r"topic[- ]partition\(?s?\)? ([\w.-]+-\d+)", re.IGNORECASE)
 _NEW_START = (
     "To continue without them, remove the operator's checkpoint (it then reads what is there now, from its beginning)."
 )
 
 # The first match is reported: the narrower patterns come before the wider ones.
-_KNOWN: tuple[tuple[str, str], ...] = (
+_KNOWN_FAILURES: tuple[tuple[str, str], ...] = (
     (
         r"Partition \S+ offset was changed from \d+ to \d+|resolved start offset \d+ is greater than",
         "The topic has fewer records than the operator has read: it was deleted and created again. " + _NEW_START,
@@ -83,7 +85,7 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ),
 )
 # The patterns match message texts: the names of Spark's error conditions are not always in a query's exception.
-_COMPILED = tuple((re.compile(pattern), advice) for pattern, advice in _KNOWN)
+_COMPILED_FAILURES = tuple((re.compile(pattern), advice) for pattern, advice in _KNOWN_FAILURES)
 
 
 def explain_failure(message: str) -> str | None:
@@ -96,15 +98,15 @@ def explain_failure(message: str) -> str | None:
     >>> explain_failure("division by zero") is None
     True
     """
-    said = _PLAN.sub("", message)
-    own = _OWN.search(said)
+    said = _QUERY_PLAN.sub("", message)
+    own = _PENSTOCK_MESSAGE.search(said)
     if own is not None:
         return (
             f"{own.group(1).strip()}. Nothing was dropped: fix what writes the topic. The operator cannot skip such a "
             "record; use a topic of another name, or empty this one and read it without a checkpoint."
         )
-    for pattern, advice in _COMPILED:
+    for pattern, advice in _COMPILED_FAILURES:
         if pattern.search(said):
-            place = _PLACE.search(said)
+            place = _TOPIC_PARTITION.search(said)
             return advice if place is None else f"{advice} ({place.group(1)})"
     return None

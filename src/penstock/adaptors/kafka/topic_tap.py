@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
-_CLIENT: Mapping[str, str | int | float | bool] = {
+_CLIENT_OPTIONS: Mapping[str, str | int | float | bool] = {
     "group.id": "penstock-tap",
     # Fetch little at a time: what is fetched is held only until two of its numbers are read.
     "queued.max.messages.kbytes": 4096,
@@ -105,7 +105,7 @@ class TopicTap:
             # If retention deleted records before, they came before: the beginning then is the same kind as the end.
             since = time.time() if place > 0 or begin == "end" else None
             self._times[partition] = RecordTimes(place, capacity, since)
-        self._consumer: Consumer = connection.consumer(_CLIENT, self._faults)
+        self._consumer: Consumer = connection.consumer(_CLIENT_OPTIONS, self._faults)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-kafka-tap", daemon=True)
         self._died: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata
 
 TIMEOUT_SECONDS = 10.0
-_INTERNAL = "__"
+_INTERNAL_PREFIX = "__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Topics:
             (
                 Topic(t.topic, len(t.partitions), min((len(p.replicas) for p in t.partitions.values()), default=0))
                 for t in found
-                if t.topic is not None and not t.topic.startswith(_INTERNAL)
+                if t.topic is not None and not t.topic.startswith(_INTERNAL_PREFIX)
             ),
             key=lambda topic: topic.name,
         )

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pika import BlockingConnection, URLParameters
     from pika.adapters.blocking_connection import BlockingChannel
 
-_EXAMPLE = "amqp://user:password@host:5672/"
+_EXAMPLE_URL = "amqp://user:password@host:5672/"
 _NOT_FOUND, _ACCESS_REFUSED, _IN_USE, _PRECONDITION = 404, 403, 405, 406
-_WHAT = re.compile(r"no (queue|exchange) '([^']*)'")
+_MISSING_OBJECT = re.compile(r"no (queue|exchange) '([^']*)'")
 
 
 class RabbitMQConnection:
@@ -43,7 +43,7 @@ class RabbitMQConnection:
         parts = urlsplit(url)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ConfigurationError(
-                f"rabbitmq url: cannot read {_without_password(url)!r}; write it like {_EXAMPLE}", field="url"
+                f"rabbitmq url: cannot read {_without_password(url)!r}; write it like {_EXAMPLE_URL}", field="url"
             )
         given = dict(parse_qsl(parts.query, keep_blank_values=True)) | {
             key: str(value) for key, value in (options or {}).items()
@@ -156,7 +156,7 @@ def close_quietly(connection: BlockingConnection | BlockingChannel) -> None:
 
 
 def _channel_words(code: int, text: str) -> str:
-    found = _WHAT.search(text)
+    found = _MISSING_OBJECT.search(text)
     if code == _NOT_FOUND and found:
         kind, name = found.groups()
         return f"has no {kind} {name!r}; create it first (penstock.adaptors.rabbitmq.fanout.declare creates both)"

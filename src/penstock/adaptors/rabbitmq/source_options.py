@@ -13,7 +13,7 @@ from penstock.errors import ConfigurationError
 from penstock.units import parse_bytes, parse_whole_number
 
 MOST_PREFETCH = 65_535  # AMQP stores it in 16 bits
-_PASSED_ON = "amqp."
+_PIKA_PREFIX = "amqp."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class RabbitMQOptions:
         passed_on: dict[str, str] = {}
         faults = []
         for option, value in options.items():
-            if option.lower().startswith(_PASSED_ON):
-                passed_on[option.lower().removeprefix(_PASSED_ON)] = str(value)
+            if option.lower().startswith(_PIKA_PREFIX):
+                passed_on[option.lower().removeprefix(_PIKA_PREFIX)] = str(value)
                 continue
             if option.lower() not in known:
                 faults.append(f"unknown option {option!r}; known options: {', '.join(_OPTIONS)}, amqp.*")
@@ -77,7 +77,7 @@ class RabbitMQOptions:
                 faults.append(str(fault))
         faults += [
             f"{name}: is missing; give {what}"
-            for name, what in _NEEDED.items()
+            for name, what in _REQUIRED.items()
             if _OPTIONS[name][0] not in values and not any(f.startswith(f"{name}:") for f in faults)
         ]
         if "url" in values:
@@ -120,7 +120,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(most=(1 << 63) - 1)),
     "partitions": ("partitions", _whole_number(most=1 << 20)),
 }
-_NEEDED = {
+_REQUIRED = {
     "url": "the server's address, amqp://user:password@host:5672/",
     "queue": "the queue's name",
     "spoolDir": "a folder of this query's own, such as CHECKPOINT/spool",

@@ -20,7 +20,7 @@ from penstock.records import SourceProgress
 
 PER_FILE = 1_000_000
 KEPT_FILES = 16
-_BYTES = 8
+_BYTES_PER_INSTANT = 8
 
 
 def write_times(folder: Path, first: int, times_us: NDArray[np.int64]) -> None:
@@ -31,7 +31,7 @@ def write_times(folder: Path, first: int, times_us: NDArray[np.int64]) -> None:
         path = _path(folder, file_number)
         is_new = not path.exists()
         with path.open("r+b" if not is_new else "w+b") as file:
-            file.seek(place * _BYTES)
+            file.seek(place * _BYTES_PER_INSTANT)
             file.write(part.astype("<i8").tobytes())
         first += len(part)
         if is_new and file_number >= KEPT_FILES:
@@ -44,7 +44,7 @@ def cut_times(folder: Path, number: int) -> None:
     for path in folder.glob("times-*.bin"):
         if path == _path(folder, file_number) and place:
             with path.open("r+b") as file:
-                file.truncate(min(place * _BYTES, path.stat().st_size))
+                file.truncate(min(place * _BYTES_PER_INSTANT, path.stat().st_size))
         elif path >= _path(folder, file_number):
             path.unlink()
 
@@ -56,7 +56,7 @@ def read_times(folder: Path, start: int, stop: int) -> NDArray[np.int64] | None:
         file_number, place = divmod(start, PER_FILE)
         count = min(stop - start, PER_FILE - place)
         try:
-            part = np.fromfile(_path(folder, file_number), "<i8", count, offset=place * _BYTES)
+            part = np.fromfile(_path(folder, file_number), "<i8", count, offset=place * _BYTES_PER_INSTANT)
         except FileNotFoundError:
             return None
         if len(part) < count or not part.all():
@@ -90,10 +90,10 @@ class SpoolArrivals:
 
     def of(self, source: SourceProgress) -> FloatArray | None:
         """Return the arrival times of a batch's records, in seconds since the epoch, or None if not known."""
-        end = _number(source.end_offset)
+        end = _row_number(source.end_offset)
         if end is None:
             return None
-        first = _number(source.start_offset) or 0  # the first batch has no start offset
+        first = _row_number(source.start_offset) or 0  # the first batch has no start offset
         if first > end:
             return None
         times = read_times(self._folder, first, end)
@@ -111,10 +111,10 @@ class SpoolArrivals:
 
     def done_index(self, source: SourceProgress) -> int | None:
         """Return how many records are done when this batch is."""
-        return _number(source.end_offset)
+        return _row_number(source.end_offset)
 
 
-def _number(offset: str | None) -> int | None:
+def _row_number(offset: str | None) -> int | None:
     try:
         fields = json.loads(offset) if offset else None
     except json.JSONDecodeError:

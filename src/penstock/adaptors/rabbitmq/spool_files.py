@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import AdaptorError
 
-_NAME = re.compile(r"(\d{18})-(\d{18})\.arrow")
+_SEGMENT_NAME = re.compile(r"(\d{18})-(\d{18})\.arrow")
 ROWS_PER_ARROW_BATCH = 10_000
 
 
@@ -42,7 +42,7 @@ class Slice:
 
 def segments_in(folder: Path) -> list[Segment]:
     """Return the segments of a spool folder, by number."""
-    found = ((path, _NAME.fullmatch(path.name)) for path in folder.iterdir())
+    found = ((path, _SEGMENT_NAME.fullmatch(path.name)) for path in folder.iterdir())
     return sorted(
         (Segment(str(path), int(name[1]), int(name[2])) for path, name in found if name is not None),
         key=lambda segment: segment.first,

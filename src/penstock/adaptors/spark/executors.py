@@ -107,14 +107,14 @@ def choose_to_remove(executors: Iterable[ExecutorState], count: int, draining: C
             e.active_tasks,
             e.added_at is not None,
             -(e.added_at or 0.0),
-            -_number(e.executor_id),
+            -_id_as_number(e.executor_id),
             e.executor_id,
         )
     )
     return tuple(e.executor_id for e in candidates[:count])
 
 
-def _number(executor_id: str) -> int:
+def _id_as_number(executor_id: str) -> int:
     return int(executor_id) if executor_id.isdecimal() else -1
 
 

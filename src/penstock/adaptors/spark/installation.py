@@ -18,7 +18,7 @@ WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 INSTALL_COMMAND = "pip install 'penstock[spark]'"
 
 # The packages that Spark's own launcher opens (seen in 4.3). A daemon needs no more than these.
-_OPENED = (
+_OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
     "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
     "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
@@ -69,7 +69,7 @@ class SparkInstallation:
         about a second earlier, and its pid is that of the started process.
         """
         options = [*_SMALL_JVM, f"-Xmx{memory}", f"-Djava.io.tmpdir={temporary}"]
-        options += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
+        options += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
         if self.java.major >= 24:  # from that version on the JVM warns about Netty
             options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]
         options += [f"-D{name}={value}" for name, value in properties.items()]

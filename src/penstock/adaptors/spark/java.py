@@ -17,7 +17,7 @@ OLDEST_MAJOR = 17
 NEEDED_MODULE = "jdk.incubator.vector"
 """Spark's launcher adds it to every process. A trimmed runtime without it does not start."""
 INSTALL_COMMAND = "sudo apt-get install openjdk-17-jre-headless"
-_MEND = f"{INSTALL_COMMAND}, or set JAVA_HOME to a Java {OLDEST_MAJOR} or newer"
+_HOW_TO_INSTALL = f"{INSTALL_COMMAND}, or set JAVA_HOME to a Java {OLDEST_MAJOR} or newer"
 _VERSION_LINE = re.compile(r'version "([^"]+)"')
 _RELEASE_LINE = re.compile(r'^(JAVA_VERSION|MODULES)="([^"]*)"', re.MULTILINE)
 
@@ -67,7 +67,7 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Path = Pat
         java = read_java(Path(chosen))
         fault = f"no Java in {chosen}" if java is None else java.fault
         if java is None or fault is not None:
-            raise ConfigurationError(f"JAVA_HOME: {fault}; unset it, or: {_MEND}", field="JAVA_HOME")
+            raise ConfigurationError(f"JAVA_HOME: {fault}; unset it, or: {_HOW_TO_INSTALL}", field="JAVA_HOME")
         return java
     homes = []
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
@@ -81,7 +81,9 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Path = Pat
         if java.fault is None:
             return java
     seen = "; ".join(str(java.fault) for java in found) or "none found in JAVA_HOME, PATH or " + str(installed)
-    raise ConfigurationError(f"java: Java {OLDEST_MAJOR} or newer is needed: {seen}; to fix it: {_MEND}", field="java")
+    raise ConfigurationError(
+        f"java: Java {OLDEST_MAJOR} or newer is needed: {seen}; to fix it: {_HOW_TO_INSTALL}", field="java"
+    )
 
 
 def read_java(home: Path) -> Java | None:

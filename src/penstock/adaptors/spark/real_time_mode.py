@@ -155,7 +155,7 @@ def explain_refusal(message: str) -> str | None:
     family, _, kind = condition.partition(".")
     if family != "STREAMING_REAL_TIME_MODE":
         return None
-    explain = _KINDS.get(kind)
+    explain = _EXPLANATIONS.get(kind)
     # A condition of a later Spark is reported in Spark's words.
     return f"real-time mode refuses the query: {words}" if explain is None else explain(words)
 
@@ -206,7 +206,7 @@ def _output_mode(words: str) -> str:
     return f"real-time mode does not support {named}; write outputMode('update')"
 
 
-_KINDS: Mapping[str, Callable[[str], str]] = {
+_EXPLANATIONS: Mapping[str, Callable[[str], str]] = {
     "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST": _not_allowed,
     "SINK_NOT_SUPPORTED": lambda _: "real-time mode does not write to this sink; write to a Kafka topic",
     "INPUT_STREAM_NOT_SUPPORTED": _input,
