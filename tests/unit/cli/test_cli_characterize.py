@@ -86,8 +86,8 @@ def test_the_table_as_csv(
         (["none.npy"], "none.npy is not there; give the path of a file"),
         (["{trace}", "{trace}"], "a file is given twice"),
         (["{trace}", "--output", "table.xls"], "--output: table.xls is neither .parquet nor .csv"),
-        (["{trace}", "--output", "none/t.csv"], "--output: none is no folder"),
-        (["{trace}", "--plot", "none/t.png"], "--plot: none is no folder"),
+        (["{trace}", "--output", "none/t.csv"], "--output: none is not a folder"),
+        (["{trace}", "--plot", "none/t.png"], "--plot: none is not a folder"),
         (["{trace}", "--master", "nosuch"], "cluster.master: unknown master 'nosuch'"),
         (
             ["{trace}", "--master", "local[2]", "--executors", "2"],
