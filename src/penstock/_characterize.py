@@ -186,10 +186,10 @@ def _configuration(is_local: bool, executors: int, memory: str, folder: Path) ->
 
 def _tell(folder: Path, on_phase: Phase) -> None:
     try:
-        told = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return  # not started yet
-    on_phase(told["phase"], told["done"])
+    on_phase(progress["phase"], progress["done"])
 
 
 def _result(folder: Path, returncode: int | None, log: str) -> Characterization:

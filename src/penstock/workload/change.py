@@ -64,12 +64,12 @@ class WorkloadChange:
         >>> WorkloadChange(Difference("rate", 10, 20, 6.0), Difference("scv", 1, 1.1, 0.5), None, 4.0).explain()
         'rate 10 -> 20 (6.0 standard errors)'
         """
-        told = [
+        changes = [
             f"{d.name} {d.before:.4g} -> {d.after:.4g} ({abs(d.z):.1f} standard errors)"
             for d in self.differences
             if d.is_beyond(self.sigmas)
         ]
-        return "; ".join(told) or "no change beyond chance"
+        return "; ".join(changes) or "no change beyond chance"
 
 
 def detect_change(before: TraceDescription, after: TraceDescription, *, sigmas: float = 4.0) -> WorkloadChange:

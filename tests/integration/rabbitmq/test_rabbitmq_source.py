@@ -32,7 +32,7 @@ from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
-from penstock.adaptors.rabbitmq.source import register
+from penstock.adaptors.rabbitmq.source import RabbitMQSource
 from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
 from penstock.adaptors.replay.payloads import LogPayload
 from penstock.arrivals import Trace
@@ -64,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small session with the source registered."""
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
     with local_session(tmp_path_factory, "test-rabbitmq-source", settings) as session:
-        register(session)
+        session.dataSource.register(RabbitMQSource)
         yield session
 
 

@@ -222,8 +222,8 @@ class Watch:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             if line:
-                told = json.loads(line)
-                self.group.origins[int(told["pid"])] = told["origin"]
+                message = json.loads(line)
+                self.group.origins[int(message["pid"])] = message["origin"]
         self.is_expired = False
 
     def until_end(self, descriptor: int) -> None:
@@ -262,9 +262,15 @@ def main(arguments: list[str]) -> int:
     # service, must not end it just before it is needed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    told = json.loads(arguments[0])
-    group = GroupFolders(told["version"], told["folders"], told["fallbacks"], proc=told["proc"], kernel=Kernel())
-    watch = Watch(group, told["holder_pid"], told["holder_started"], told["lease_seconds"])
+    description = json.loads(arguments[0])
+    group = GroupFolders(
+        description["version"],
+        description["folders"],
+        description["fallbacks"],
+        proc=description["proc"],
+        kernel=Kernel(),
+    )
+    watch = Watch(group, description["holder_pid"], description["holder_started"], description["lease_seconds"])
     _say_ready()
     watch.until_end(0)
     return 0 if group.restore(LINGER_SECONDS) else 1

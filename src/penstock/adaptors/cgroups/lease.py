@@ -131,7 +131,7 @@ class Lease:
     def _start_guard(self) -> None:
         self._kill_guard()
         group = self._group
-        told = json.dumps(
+        description = json.dumps(
             {
                 "version": group.folders.version,
                 "folders": group.folders.folders,
@@ -146,7 +146,7 @@ class Lease:
             # -I and -S: no site-packages, no environment; the file runs by itself. In its own session, Ctrl-C in the
             # holder's terminal does not reach it.
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, told],
+                [sys.executable, "-I", "-S", guard.__file__, description],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ class KafkaBroker:
     heap, host, users, settings
         See `BrokerHome`.
     tell
-        Is told of what is fetched at the first start on a machine.
+        Receives messages about what is fetched at the first start on a machine.
 
     Raises
     ------

@@ -114,10 +114,10 @@ def connector_settings(
             if not fault.missing:
                 raise
     # The stand-in's folder in the cache shows that the connector was missing, so not every start asks again.
-    told = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} is used instead"
-    _LOG.warning("%s", told)
+    message = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} is used instead"
+    _LOG.warning("%s", message)
     if tell is not None:
-        tell(told)
+        tell(message)
     return stand_in.settings(tell, environment)
 
 

@@ -92,8 +92,8 @@ def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame
     shown = F.coalesce(
         F.regexp_replace(F.substring("text", 1, _SHOWN_CHARACTERS), r"\p{Cntrl}+", " "), F.lit("nothing")
     )
-    told = F.raise_error(F.concat(place, F.lit(": the record "), fault, F.lit("; it begins: "), shown))
-    checked = parsed.select(F.when(fault.isNotNull(), told).otherwise(F.col("record")).alias("record"))
+    failure = F.raise_error(F.concat(place, F.lit(": the record "), fault, F.lit("; it begins: "), shown))
+    checked = parsed.select(F.when(fault.isNotNull(), failure).otherwise(F.col("record")).alias("record"))
     return checked.select(*(F.col("record").getField(name).alias(name) for name in plain.names))
 
 

@@ -142,8 +142,10 @@ def _without_copies(frame: DataFrame, topic: str, unique: Sequence[str], within_
     is_nameless = F.lit(True)
     for name in names:
         is_nameless = is_nameless & frame[_quoted(name)].isNull()
-    told = F.raise_error(F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should identify it"))
-    first = F.when(is_nameless, told).otherwise(frame[_quoted(names[0])])
+    failure = F.raise_error(
+        F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should identify it")
+    )
+    first = F.when(is_nameless, failure).otherwise(frame[_quoted(names[0])])
     return (
         frame.withColumn(names[0], first)
         .withColumn(_TAKEN_AT, F.current_timestamp())

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -39,13 +38,11 @@ NAME = "penstock_rabbitmq"
 _QUIET_SECONDS = 2.0
 
 
-def register(spark: SparkSession) -> None:
-    """Register the format ``penstock_rabbitmq`` with a session. May be called twice."""
-    spark.dataSource.register(RabbitMQSource)
-
-
 class RabbitMQSource(DataSource):
-    """The source ``penstock_rabbitmq``. Its options are the fields of `RabbitMQOptions` in camelCase."""
+    """The source ``penstock_rabbitmq``: ``spark.dataSource.register(penstock.RabbitMQSource)`` makes it known.
+
+    Its options are the fields of `RabbitMQOptions` in camelCase.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)

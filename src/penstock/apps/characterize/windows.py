@@ -100,15 +100,16 @@ def describe_window(iats: FloatArray, settings: WindowSettings) -> dict[str, Any
         return row | {"notes": str(fault)}
 
 
-def _of_trace(told: TraceDescription) -> dict[str, Any]:
+def _of_trace(trace: TraceDescription) -> dict[str, Any]:
     def rho(lag: int) -> float | None:
-        return float(told.acf[lag - 1]) if lag <= told.acf.size else None
+        return float(trace.acf[lag - 1]) if lag <= trace.acf.size else None
 
     return {
-        "rate": told.rate, "mean": told.mean, "scv": told.scv, "scv_error": told.scv_error, "skewness": told.skewness,
-        "rho1": rho(1), "rho10": rho(10), "rho100": rho(100), "idc": float(told.idc[-1]),
-        "idc_seconds": float(told.idc_widths[-1]), "zero_share": told.zero_share, "coarse_step": told.coarse_step,
-        "notes": "; ".join(told.notes) or None,
+        "rate": trace.rate, "mean": trace.mean, "scv": trace.scv, "scv_error": trace.scv_error,
+        "skewness": trace.skewness,
+        "rho1": rho(1), "rho10": rho(10), "rho100": rho(100), "idc": float(trace.idc[-1]),
+        "idc_seconds": float(trace.idc_widths[-1]), "zero_share": trace.zero_share, "coarse_step": trace.coarse_step,
+        "notes": "; ".join(trace.notes) or None,
     }  # fmt: skip
 
 
