@@ -28,6 +28,10 @@ from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock._attach import Scaler, attach
+    from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+    from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
+    from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+    from penstock.adaptors.rabbitmq.source import RabbitMQSource
     from penstock.policies.entry import PolicyEntry
     from penstock.ports import Look, OperatorSite, Policy, PolicyContext, WatchingPolicy
     from penstock.running.library import run
@@ -39,6 +43,10 @@ _LATE = {
     "Scaler": "penstock._attach",
     "run": "penstock.running.library",
     "PolicyEntry": "penstock.policies.entry",
+    "RabbitMQConnection": "penstock.adaptors.rabbitmq.connection",
+    "RabbitMQSource": "penstock.adaptors.rabbitmq.source",
+    "QueueTap": "penstock.adaptors.rabbitmq.queue_tap",
+    "QueueArrivals": "penstock.adaptors.rabbitmq.queue_arrivals",
     **dict.fromkeys(("Look", "OperatorSite", "Policy", "PolicyContext", "WatchingPolicy"), "penstock.ports"),
 }
 """Public names that are imported when they are first used."""
@@ -58,6 +66,10 @@ __all__ = [
     "Policy",
     "PolicyContext",
     "PolicyEntry",
+    "QueueArrivals",
+    "QueueTap",
+    "RabbitMQConnection",
+    "RabbitMQSource",
     "Scaler",
     "WatchingPolicy",
     "attach",

@@ -20,11 +20,11 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.integration.spark_driver import SparkDriver
 
+from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.server import OperatorAgent
 from penstock.adaptors.spark.actuator import SparkActuator
-from penstock.adaptors.spark.agent import OperatorAgent
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
-from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.records import Action, Allocation, BatchProgress, ExecutorState, Telemetry
 

@@ -8,8 +8,8 @@ import click
 from penstock.cli.characterize import characterize
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
-from penstock.cli.errors import PlainErrorsGroup
 from penstock.cli.explain import explain
+from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
 from penstock.cli.kafka import kafka
 from penstock.cli.policies import metrics, policies

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 
 
 @click.command(short_help="The policies there are, what they need, and their options.")

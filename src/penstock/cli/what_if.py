@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, debug_option, json_option
+from penstock.cli.failures import FAILED, debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
+    optional_seconds,
     parse_executors,
     parse_percentiles,
     parse_service,
     parse_shares,
     percentiles_option,
     plot_option,
-    positive_seconds,
     read_maps,
     write_picture,
 )
@@ -189,9 +189,9 @@ def _demand(options: dict[str, Any]) -> Demand:
                 f"{field}: is missing; give --fixed and --per-record (micro-batches) or --service (records one by one)",
                 field=field,
             )
-    fixed = positive_seconds(batch["fixed"], "--fixed") or 0.0
-    per_record = positive_seconds(batch["per_record"], "--per-record") or 0.0
-    fixed_cpu = positive_seconds(batch["fixed_cpu"], "--fixed-cpu") or 0.0
+    fixed = optional_seconds(batch["fixed"], "--fixed") or 0.0
+    per_record = optional_seconds(batch["per_record"], "--per-record") or 0.0
+    fixed_cpu = optional_seconds(batch["fixed_cpu"], "--fixed-cpu") or 0.0
     if fixed_cpu > fixed:
         raise ConfigurationError("--fixed-cpu: is a part of --fixed and cannot be longer", field="--fixed-cpu")
     return BatchDemand(
@@ -203,7 +203,7 @@ def _demand(options: dict[str, Any]) -> Demand:
         fixed_error_seconds=error * fixed,
         per_record_error_seconds=error * per_record,
         cap=batch["cap"],
-        trigger_seconds=positive_seconds(batch["trigger"], "--trigger"),
+        trigger_seconds=optional_seconds(batch["trigger"], "--trigger"),
     )
 
 

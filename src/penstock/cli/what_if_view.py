@@ -164,6 +164,4 @@ def _none_will_do(
         words = f"none keeps up: even {best.allocation} is {shown(best)}; allow more executors, or make records cheaper"
         return words if objective.statistic is None else f"none meets {objective}: {words}"
     best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
-    return (
-        f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"
-    )
+    return f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"

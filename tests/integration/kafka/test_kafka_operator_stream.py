@@ -19,12 +19,12 @@ from tests.integration.spark_driver import SparkDriver
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.failures import explain_failure
 from penstock.adaptors.kafka.json_records import from_json_value
 from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.operator_topics import delete_topics, ensure_topics, records_in
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.query_failures import explain_failure
 from penstock.adaptors.kafka.topic_lineage import TopicLineage
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.errors import ConfigurationError, MetricSourceError
@@ -326,7 +326,7 @@ def test_a_topic_made_anew_under_a_checkpoint_is_explained(
     send(connection, topic, ['{"id": 1, "part": 1}'])
     with pytest.raises(PySparkException) as caught:
         keep(read, tmp_path)
-    assert "removed and made anew" in (explain_failure(str(caught.value)) or str(caught.value))
+    assert "deleted and created again" in (explain_failure(str(caught.value)) or str(caught.value))
 
 
 def test_a_login_is_passed_on_and_not_shown(login_broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_topics_between_operators_are_made_once_and_removed(kafka_broker: KafkaB
     assert found.made == ("new-one",)
     assert [(topic.name, topic.partitions) for topic in found.topics] == [("there-before", 3), ("new-one", 2)]
     assert ensure_topics(connection, ["new-one"], 2).made == ()
-    with pytest.raises(ConfigurationError, match="'compacted' is there and compacted"):
+    with pytest.raises(ConfigurationError, match="'compacted' exists and is compacted"):
         ensure_topics(connection, ["compacted", "never-made"], 1)
     assert "never-made" not in topics.names()
     send(connection, "new-one", ["a", "b"])

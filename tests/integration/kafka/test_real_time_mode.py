@@ -23,10 +23,10 @@ from penstock.adaptors.kafka.record_latency import RecordLatency
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import produce
+from penstock.adaptors.replay.payloads import LogPayload
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.payloads import LogPayload
 from penstock.adaptors.spark.progress import to_batch_progress
-from penstock.adaptors.spark.real_time import check_real_time, explain_refusal
+from penstock.adaptors.spark.real_time_mode import check_real_time, explain_refusal
 from penstock.apps.log_analysis import match_lines
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS
 from penstock.arrivals import parse_shape

@@ -105,7 +105,7 @@ def test_kinds_and_units_give_the_same_run(
             PIPELINE,
             "--interval: '0' is no time between two looks; give one above 0",
         ),
-        (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is no name of a picture"),
+        (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is not a picture's name"),
         (
             ["--objective", "p95=1"],
             PIPELINE[: PIPELINE.index("streams")] + "streams: []\n",
@@ -117,7 +117,7 @@ def test_kinds_and_units_give_the_same_run(
             "cycle",
         ),
         (["--objective", "p95=1"], PIPELINE + "levels: [1.0, 0.4]\n", "must rise"),
-        (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "no folder"),
+        (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "is not a folder"),
         (
             ["--objective", "p95=1", "--unit", "us", "--as", "arrivals", "--trace", "missing.txt"],
             PIPELINE,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.evaluation.path_objectives import least_latency
-from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
 from penstock.evaluation.simulation import PipelineView, simulate
 from penstock.evaluation.simulation_result import path_result, summary_of
 from penstock.plan import FixedPolicy, ThresholdPolicy

@@ -3,10 +3,10 @@
 
 import numpy as np
 import pytest
-
-from penstock.errors import ConfigurationError
 from penstock.evaluation.simulated_mead import WorkloadAnalyst, simulated_mead
 from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
+
+from penstock.errors import ConfigurationError
 from penstock.evaluation.simulation import simulate
 from penstock.evaluation.simulation_result import SimulationResult
 from penstock.markov import MAP

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from penstock.plan.registry import make_policy
 
 from penstock.errors import ConfigurationError
-from penstock.plan.registry import make_policy
 from penstock.policies.schedule import SchedulePolicy
 from penstock.records import Allocation
 from penstock.testing import a_request

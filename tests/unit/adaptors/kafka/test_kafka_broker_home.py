@@ -86,7 +86,7 @@ def test_a_failing_format_is_told_with_its_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"heap": "64m"}, "too little"), ({"host": "0.0.0.0"}, "not a loopback"), ({"users": {}}, "is empty")],
+    [({"heap": "64m"}, "too small"), ({"host": "0.0.0.0"}, "not a loopback"), ({"users": {}}, "is empty")],
 )
 def test_wrong_values_are_refused(tmp_path: Path, wrong: dict[str, object], said: str) -> None:
     """A broker that could not run, or that others could reach, is refused at once."""

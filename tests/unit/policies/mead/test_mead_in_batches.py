@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.policies.mead.operator_knowledge import InBatches, Place
-from penstock.policies.mead.policy import PipelineMead
 from penstock.policies.mead.options import mead_options
+from penstock.policies.mead.policy import PipelineMead
 from penstock.ports import FloatArray, WatchingPolicy
 from penstock.records import (
     Allocation,

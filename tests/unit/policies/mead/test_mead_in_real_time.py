@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock.policies.mead.operator_knowledge import Place
-from penstock.policies.mead.policy import PipelineMead
 from penstock.performance.demand import RecordDemand
+from penstock.policies.mead.operator_knowledge import Place
 from penstock.policies.mead.options import mead_options
+from penstock.policies.mead.policy import PipelineMead
 from penstock.ports import FloatArray
 from penstock.records import (
     Allocation,

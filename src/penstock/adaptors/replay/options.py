@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the replay source, read and checked before anything starts. Needs no Spark."""
+"""The options of a replayed load, checked before anything starts. Needs no Spark."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,10 @@ from penstock.arrivals import TRACE_FORMATS, Arrivals, ReplayArrivals, load_trac
 from penstock.arrivals.file_cache import default_cache_dir, fingerprint
 from penstock.arrivals.trace_times import KINDS, ORIGINS
 from penstock.errors import ConfigurationError
-from penstock.units import parse_seconds
+from penstock.units import parse_number, parse_seconds, parse_whole_number
+
+_LARGEST_LONG = (1 << 63) - 1
+_OptionReader = Callable[[Any, str], Any]
 
 PAYLOADS = ("none", "log", "file:PATH")
 
@@ -26,26 +28,27 @@ class ReplayOptions:
     Parameters
     ----------
     trace, shape
-        The path of a trace file, or the description of a shape (`penstock.arrivals.parse_shape`); one of the two.
+        The path of a trace file, or the description of a shape (`penstock.arrivals.parse_shape`). Give one of the two.
     unit, column, kind, origin, format
         How a trace file is read (`penstock.arrivals.load_trace`).
     speed
         How many times faster than real time.
     partitions
-        Into how many tasks a batch is split.
+        The number of tasks in a batch.
     payload
         The text of each record: ``none``, ``log`` (generated log lines) or ``file:PATH`` (the lines of a file,
         repeated).
     malformed
         The fraction of malformed log lines.
     seed
-        Of generated log lines, of random shapes that name none, and of where in their period counted records come.
+        Seeds generated log lines, random shapes without their own seed, and the places of counted records in their
+        period.
     max_rows_per_batch
-        The most records one batch takes; None: all that are due.
+        The most records in a batch. None: all that are due.
     start_at
-        Time zero of the trace in seconds since the epoch; None: when the query first starts.
+        Time zero of the trace in seconds since the epoch. None: when the query first starts.
     cache_dir
-        Where converted files are kept on each machine; None: a private folder under the temporary one.
+        The folder for converted files on each machine. None: a private folder under the temporary one.
     """
 
     trace: str | None = None
@@ -66,12 +69,12 @@ class ReplayOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> ReplayOptions:
-        """Read the options of ``spark.readStream``, whose names may be written in any case.
+        """Read the options of ``spark.readStream``. Their names are not case-sensitive.
 
         Raises
         ------
         ConfigurationError
-            Every unknown option and wrong value at once. The trace file itself is looked into by `open_arrivals`.
+            Lists every unknown option and wrong value at once. `open_arrivals` checks the trace file itself.
         """
         known = {name.lower(): (name, field, read) for name, (field, read) in _OPTIONS.items()}
         values: dict[str, Any] = {}
@@ -95,29 +98,29 @@ class ReplayOptions:
 
     @property
     def epoch_us(self) -> int | None:
-        """Time zero in microseconds since 1970, where it was given."""
+        """Time zero in microseconds since 1970, or None if it was not given."""
         return None if self.start_at is None else round(self.start_at * 1e6)
 
     @property
     def cache_path(self) -> Path:
-        """Where converted files are kept on this machine."""
+        """The folder for converted files on this machine."""
         return Path(self.cache_dir) if self.cache_dir is not None else default_cache_dir()
 
 
 def open_arrivals(options: ReplayOptions) -> Arrivals:
-    """Give the arrivals that the options describe; a trace file is read through once and mapped from then on."""
+    """Return the arrivals that the options describe. A trace file is read once and memory-mapped afterwards."""
     if options.trace is None:
         return _open_shape(options.shape or "", options.seed)
     return _open_trace(options, fingerprint(Path(options.trace), "trace"))
 
 
 def replay_arrivals(options: ReplayOptions | Mapping[str, Any]) -> ReplayArrivals:
-    """Give the exact arrival times of a replay with these options, for whoever watches it."""
+    """Return the exact arrival times of a replay with these options."""
     parsed = options if isinstance(options, ReplayOptions) else ReplayOptions.parse(options)
     return ReplayArrivals(open_arrivals(parsed), parsed.speed, epoch_us=parsed.epoch_us)
 
 
-# Kept per process: Python workers live on between batches, and need not open the same file for each task.
+# Cached per process: Python workers outlive batches and need not open the same file for each task.
 @lru_cache(maxsize=4)
 def _open_shape(text: str, seed: int) -> Arrivals:
     return parse_shape(text, seed=seed)
@@ -142,7 +145,7 @@ def _faults_between(values: Mapping[str, Any]) -> list[str]:
         return ['give either trace (the path of a file) or shape (such as "constant:rate=500,duration=5m")']
     if "shape" in values:
         return [
-            f"{field}: describes a trace file and has no meaning for a shape; leave it out"
+            f"{field}: applies only to a trace file, not to a shape; leave it out"
             for field in ("unit", "column", "kind", "origin", "format")
             if field in values
         ] + _faults_of_shape(values["shape"], values.get("seed", 0))
@@ -177,32 +180,12 @@ def _unit(value: Any, name: str) -> str:
     return str(value)
 
 
-def _number(least: float, most: float, *, above: bool = False) -> Callable[[Any, str], float]:
-    def read(value: Any, name: str) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not (math.isfinite(number) and least <= number <= most and (number > least or not above)):
-            word = "above" if above else "from"
-            end = f" to {most:g}" if math.isfinite(most) else ""
-            raise ConfigurationError(f"{name}: {value!r} is not a number {word} {least:g}{end}", field=name)
-        return number
-
-    return read
+def _number(*, above: float | None = None, least: float | None = None, most: float | None = None) -> _OptionReader:
+    return lambda value, name: parse_number(name, value, above=above, least=least, most=most)
 
 
-def _whole(least: int) -> Callable[[Any, str], int]:
-    def read(value: Any, name: str) -> int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            number = least - 1
-        if not least <= number < 1 << 63:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least}", field=name)
-        return number
-
-    return read
+def _whole_number(*, least: int) -> _OptionReader:
+    return lambda value, name: parse_whole_number(name, value, least=least, most=_LARGEST_LONG)
 
 
 def _payload(value: Any, name: str) -> str:
@@ -212,8 +195,8 @@ def _payload(value: Any, name: str) -> str:
     return text
 
 
-# Each option as Spark's users write it: the field it sets and what reads its value.
-_OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+# Each option as Spark's users write it: the field it sets, and the function that reads its value.
+_OPTIONS: dict[str, tuple[str, _OptionReader]] = {
     "trace": ("trace", _text),
     "path": ("trace", _text),  # what load("trace.txt") sets
     "shape": ("shape", _text),
@@ -222,12 +205,12 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "kind": ("kind", _one_of(KINDS)),
     "origin": ("origin", _one_of(ORIGINS)),
     "format": ("format", _one_of(("auto", "plain", *TRACE_FORMATS))),
-    "speed": ("speed", _number(0, math.inf, above=True)),
-    "partitions": ("partitions", _whole(1)),
+    "speed": ("speed", _number(above=0)),
+    "partitions": ("partitions", _whole_number(least=1)),
     "payload": ("payload", _payload),
-    "malformed": ("malformed", _number(0, 1)),
-    "seed": ("seed", _whole(0)),
-    "maxRowsPerBatch": ("max_rows_per_batch", _whole(1)),
-    "startAt": ("start_at", _number(0, 253402300799)),
+    "malformed": ("malformed", _number(least=0, most=1)),
+    "seed": ("seed", _whole_number(least=0)),
+    "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(least=1)),
+    "startAt": ("start_at", _number(least=0, most=253402300799)),
     "cacheDir": ("cache_dir", _text),
 }

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.adaptors.spark.payloads import FilePayload, open_payload
-from penstock.adaptors.spark.replay_options import ReplayOptions
+from penstock.adaptors.replay.options import ReplayOptions
+from penstock.adaptors.replay.payloads import FilePayload, open_payload
 from penstock.arrivals.log_lines import LogLines
 from penstock.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ def test_lines_across_chunks(tmp_path: Path) -> None:
         (b"", "p.txt", "is empty"),
         (b"fine\n\xff\xfe\n", "p.txt", "not UTF-8 near byte 5"),
         (b"broken \xc3", "p.txt", "not UTF-8"),
-        (b"not packed", "p.gz", "cannot be unpacked"),
+        (b"not packed", "p.gz", "cannot be decompressed"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, content: bytes, name: str, message: str) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How failures leave the command line: one clear message and an exit code, a traceback only with `--debug`.
+"""Turns failures into one clear message and an exit code. A traceback is shown only with `--debug`.
 
-Exit codes: 0 done; 1 something failed; 2 the input was wrong and nothing was started; 130 stopped by Ctrl-C or
-SIGTERM, in good order.
+Exit codes: 0 done; 1 something failed; 2 the input was wrong and nothing was started; 130 stopped in order by Ctrl-C or
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Failure(click.ClickException):
 
 
 class WrongInput(Failure):
-    """Something in the user's input is wrong; nothing was started."""
+    """The user's input is wrong. Nothing was started."""
 
     exit_code = BAD_INPUT
 
 
 class Interrupted(Failure):
-    """The user stopped it, and it could not end well."""
+    """The user stopped the command, and it could not end in order."""
 
     exit_code = INTERRUPTED
 
@@ -42,7 +42,7 @@ class PlainErrorsGroup(click.Group):
     """A command group whose commands fail with one message."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what Penstock raises becomes a message and an exit code."""
+        """Run the command. Turn Penstock's errors into a message and an exit code."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -51,7 +51,7 @@ class PlainErrorsGroup(click.Group):
             click.echo("stopped", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            raise  # whoever read our output is gone; click ends quietly
+            raise  # the reader of our output is gone; click ends quietly
         except Exception as fault:
             if ctx.meta.get(_DEBUG):
                 raise
@@ -59,18 +59,18 @@ class PlainErrorsGroup(click.Group):
 
 
 def as_failure(fault: Exception) -> Failure:
-    """The message and exit code for an error; defects of Penstock itself say that they are such."""
+    """Return the message and exit code for an error. Defects of Penstock itself are labelled as such."""
     if isinstance(fault, ConfigurationError):
         return WrongInput(str(fault))
     if isinstance(fault, PenstockError):
         return Failure(str(fault))
     if isinstance(fault, ModuleNotFoundError):
-        return Failure(f"the Python package {fault.name!r} is missing; `penstock doctor` says how to get it")
+        return Failure(f"the Python package {fault.name!r} is missing; `penstock doctor` says how to install it")
     return Failure(f"{type(fault).__name__}: {fault}\nThis is a defect of Penstock; --debug shows where it happened.")
 
 
 def debug_option(command: F) -> F:
-    """Give a command `--debug`."""
+    """Add `--debug` to a command."""
 
     def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[_DEBUG] = value
@@ -82,8 +82,8 @@ def debug_option(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    """Give a command `--json`."""
+    """Add `--json` to a command."""
     return click.option(
         "--json", "as_json", is_flag=True,
-        help="Print the result as one JSON object on the last line of stdout; all else goes to stderr.",
+        help="Print the result as one JSON object on the last line of stdout; everything else goes to stderr.",
     )(command)  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's side of an operator in another process: MetricSource and Actuator over its agent's socket."""
+"""The controller's side: MetricSource and Actuator of an operator in another process, over its agent's socket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from penstock.adaptors.spark.wire import PROTOCOL, REPLY_LIMIT_BYTES, LineChannel, checked_socket_path
+from penstock.adaptors.agent.private_socket import checked_socket_path
+from penstock.adaptors.agent.wire import PROTOCOL, REPLY_LIMIT_BYTES, LineChannel
 from penstock.errors import (
     ActuationError,
     ActuationRejectedError,
@@ -19,8 +20,8 @@ from penstock.errors import (
 from penstock.records import Action, Telemetry, decode, encode, new_id
 
 
-class _Lost(Exception):  # noqa: N818 (never leaves this module)
-    """The connection broke; `is_stale` tells whether it was an old one, so that a new one may do better."""
+class _ConnectionLost(Exception):  # noqa: N818 (never leaves this module)
+    """The connection broke. `is_stale`: it was an old one, so a new one may succeed."""
 
     def __init__(self, message: str, *, is_stale: bool) -> None:
         super().__init__(message)
@@ -28,17 +29,17 @@ class _Lost(Exception):  # noqa: N818 (never leaves this module)
 
 
 class RemoteOperator:
-    """Measures and changes an operator through its agent; connects when first used, and again when need be.
+    """Measures and changes an operator through its agent. Connects when first used, and again after a loss.
 
-    Every request may safely be repeated: requests are one by their id, and a batch whose reply was lost comes
-    again, once, with the next `collect`.
+    Every request can safely be repeated. Two requests with the same id count once, and a batch whose reply was lost
+    comes again, once, with the next `collect`.
 
     Parameters
     ----------
     socket_path
         Where the operator's agent listens.
     timeout_seconds
-        How long the agent may take for one reply. An agent's first look at its executors can take ten seconds.
+        How long the agent may take for one reply. An agent's first count of its executors can take ten seconds.
     """
 
     def __init__(self, socket_path: str | Path, *, timeout_seconds: float = 30.0) -> None:
@@ -53,32 +54,32 @@ class RemoteOperator:
 
     @property
     def can_set_cpu_share(self) -> bool:
-        """Whether the operator's CPU shares can be set; asks the agent the first time."""
+        """Whether the operator's CPU shares can be set. The first use asks the agent."""
         if self._can_set_cpu_share is None:
             self._act({"do": "beat"})
         return bool(self._can_set_cpu_share)
 
     @property
     def operator(self) -> str:
-        """The operator's name; asks the agent the first time."""
+        """The operator's name. The first use asks the agent."""
         if self._operator is None:
             self._act({"do": "beat"})
         return str(self._operator)
 
     def collect(self) -> Telemetry:
-        """Give what is new since the last call.
+        """Return what is new since the last call.
 
         Raises
         ------
         MetricSourceError
-            Retryable when the agent cannot be reached: what was measured in between is given later.
+            Retryable when the agent cannot be reached: a later call returns what was measured meanwhile.
         """
         with self._lock:
             try:
                 reply = self._exchange({"do": "collect", "ack": self._ack})
                 telemetry = decode(Telemetry, str(reply["telemetry"]))
                 self._ack = int(reply["number"])
-            except _Lost as fault:
+            except _ConnectionLost as fault:
                 raise MetricSourceError(str(fault), target=str(self._path), retryable=True) from fault
             except ActuationError as fault:
                 raise MetricSourceError(
@@ -86,12 +87,12 @@ class RemoteOperator:
                 ) from fault
             except (ConfigurationError, KeyError, ValueError) as fault:
                 raise MetricSourceError(
-                    f"the agent at {self._path} gave no telemetry: {fault}", target=str(self._path)
+                    f"the agent at {self._path} sent no usable telemetry: {fault}", target=str(self._path)
                 ) from fault
         return telemetry
 
     def request(self, action: Action) -> None:
-        """Ask for the allocation in `action`."""
+        """Request the allocation in `action`."""
         self._act({"do": "request", "action": encode(action)}, action.request_id)
 
     def release(self) -> None:
@@ -99,19 +100,19 @@ class RemoteOperator:
         self._act({"do": "release"})
 
     def beat(self) -> None:
-        """Renew the lease; only needed where nothing else is said for longer than the lease."""
+        """Renew the lease. Only needed when no other request is sent for longer than the lease."""
         self._act({"do": "beat"})
 
     def stop(self) -> None:
-        """Tell the operator to end its query."""
+        """Ask the operator to end its query."""
         self._act({"do": "stop"})
 
     def stop_at_border(self, within_seconds: float) -> None:
-        """Tell the operator to end its query after the running batch, or in it when that takes longer."""
+        """Ask the operator to end its query after the running batch, or during it if that batch takes longer."""
         self._act({"do": "stop_at_border", "seconds": within_seconds})
 
     def close(self) -> None:
-        """End the connection; shares that were set are opened when the lease runs out. May be called twice."""
+        """Close the connection. The agent opens shares that were set when the lease runs out. May be called twice."""
         with self._lock:
             self._disconnect()
 
@@ -119,7 +120,7 @@ class RemoteOperator:
         with self._lock:
             try:
                 self._exchange(message)
-            except _Lost as fault:
+            except _ConnectionLost as fault:
                 raise ActuationError(
                     str(fault), target=str(self._path), request_id=request_id, retryable=True
                 ) from fault
@@ -129,7 +130,7 @@ class RemoteOperator:
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._exchange_once(message)
-        except _Lost as fault:
+        except _ConnectionLost as fault:
             if not fault.is_stale:
                 raise
         return self._exchange_once(message)
@@ -142,12 +143,12 @@ class RemoteOperator:
             return self._ask(message)
         except TimeoutError as fault:
             self._disconnect()
-            raise _Lost(
-                f"the agent at {self._path} gave no reply within {self._timeout_seconds:g} s", is_stale=False
+            raise _ConnectionLost(
+                f"the agent at {self._path} did not reply within {self._timeout_seconds:g} s", is_stale=False
             ) from fault
         except OSError as fault:
             self._disconnect()
-            raise _Lost(f"the agent at {self._path} cannot be reached: {fault}", is_stale=is_stale) from fault
+            raise _ConnectionLost(f"the agent at {self._path} cannot be reached: {fault}", is_stale=is_stale) from fault
 
     def _connect(self) -> None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap: a light consumer that reads when a topic's records came, beside the pipeline, and nothing else.
+"""A tap: a light consumer that reads when a topic's records arrived, beside the pipeline, and nothing else.
 
-It takes the partitions for itself, joins no group and commits nothing, so nobody else notices it. Payloads are
-dropped as they come. Above `max_rate` it samples: the first `max_rate` records of each second are read, the rest of
-the second is passed over; what lies between is interpolated, and answers say so.
+It assigns itself the partitions, joins no group and commits nothing, so nobody else notices it. It drops payloads as
+they come. Above `max_rate` it samples: it reads the first `max_rate` records of each second and skips the rest of the
+second. Skipped records are interpolated, and answers say so.
 
-A broker that goes away is waited for: `fault` says so meanwhile, and reading goes on where it was.
+If the broker goes away, the tap waits: `fault` says so meanwhile, and reading resumes where it was.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
-_CLIENT: Mapping[str, str | int | float | bool] = {
+_CLIENT_OPTIONS: Mapping[str, str | int | float | bool] = {
     "group.id": "penstock-tap",
-    # A little at a time: what is fetched is held once, for as long as it takes to read two numbers of it.
+    # Fetch little at a time: what is fetched is held only until two of its numbers are read.
     "queued.max.messages.kbytes": 4096,
     "queued.min.messages": 4000,
     "fetch.max.bytes": 4 << 20,
-    # Ten answers a second at most while little comes: without this the broker answers once for each record.
+    # At most ten answers a second while little comes: otherwise the broker answers once for each record.
     "fetch.wait.max.ms": 100,
     "fetch.min.bytes": 64 << 10,
-    "auto.offset.reset": "earliest",  # after retention took what was to be read next
+    "auto.offset.reset": "earliest",  # after retention deleted what was to be read next
     "check.crcs": False,
 }
 
@@ -51,16 +51,16 @@ class TopicTap:
     Parameters
     ----------
     connection, topics
-        What is watched. A topic that is missing is told from the constructor.
+        What to watch. The constructor raises if a topic is missing.
     begin
-        ``"end"``: records that come from now on; ``"beginning"``: all that are there.
+        ``"end"``: records that come from now on; ``"beginning"``: all records in the topic.
     max_rate
         Records per second, over all partitions, above which it samples.
     max_records
         Most timestamps kept, over all partitions (16 bytes each); the oldest go first.
     on_times
-        Is given the arrival times, in seconds, of records as they are read (such as `IatWindows.add_times`), and
-        `on_gap` is called where records were passed over. Both from the tap's thread.
+        Receives the arrival times, in seconds, of records as they are read (for example `IatWindows.add_times`).
+        `on_gap` is called where records were skipped. Both are called from the tap's thread.
 
     Raises
     ------
@@ -102,10 +102,10 @@ class TopicTap:
         patient = PartitionEnds(connection, timeout_seconds=TIMEOUT_SECONDS)
         places = patient.next(partitions) if begin == "end" else patient.first(partitions)
         for partition, place in places.items():
-            # What retention took before came before: then the beginning is one of the same kind as the end.
+            # If retention deleted records before, they came before: the beginning then is the same kind as the end.
             since = time.time() if place > 0 or begin == "end" else None
             self._times[partition] = RecordTimes(place, capacity, since)
-        self._consumer: Consumer = connection.consumer(_CLIENT, self._faults)
+        self._consumer: Consumer = connection.consumer(_CLIENT_OPTIONS, self._faults)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-kafka-tap", daemon=True)
         self._died: str | None = None
@@ -115,13 +115,13 @@ class TopicTap:
     # --- its life ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Begin to read, in a thread of its own."""
+        """Start reading in a background thread."""
         self._assign()
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop reading. May be called twice; what is known stays known."""
+        """Stop reading and keep what is known. May be called twice."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -141,23 +141,23 @@ class TopicTap:
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """The partitions watched."""
+        """The partitions that the tap watches."""
         return tuple(self._times)
 
     @property
     def fault(self) -> str | None:
-        """Why it cannot read now, in the client's words; None: it can."""
+        """Why reading fails at present, in the client's words. None: it works."""
         return self._died or self._faults.last
 
     @property
     def is_sampling(self) -> bool:
-        """Whether records were ever passed over."""
+        """Whether records were ever skipped."""
         return self.records_skipped > 0
 
     def between(self, partition: Partition, start: int, end: int, wait_seconds: float = 0.0) -> RangeTimes | None:
-        """Times of a partition's records with start <= offset < end; waits for the tap to get there.
+        """Return the times of a partition's records with start <= offset < end. Wait for the tap to get there.
 
-        None where it does not get there in time, where they are forgotten, or were there before it began.
+        None if it does not get there in time, or if they are forgotten or older than the tap.
         """
         known = self._times.get(partition)
         if known is None:
@@ -167,7 +167,7 @@ class TopicTap:
             return known.between(start, end)
 
     def count_by(self, partition: Partition, at: float, wait_seconds: float = 0.0) -> int | None:
-        """How many records a partition had at `at`; the broker is asked where the newest came before."""
+        """Return how many records a partition had at `at`. Ask the broker if the newest known record came before."""
         known = self._times[partition]
         with self._changed:
             newest = known.newest_at
@@ -180,14 +180,14 @@ class TopicTap:
         self._faults.last = None  # it answers
         with self._changed:
             if high < known.position:
-                return None  # a broker that was killed and is back tells too few for a moment: they were read already
+                return None  # a broker that was killed and is back reports too few for a moment: they were read already
             if not self._changed.wait_for(lambda: known.position >= high, wait_seconds):
                 return None
             newest = known.newest_at
             return known.count_by(at) if newest is not None and newest > at else high
 
     def low_offsets(self) -> dict[Partition, int]:
-        """The oldest offset that each partition still has."""
+        """Return the oldest offset that each partition still has."""
         return self._ends.first(self.partitions)
 
     # --- how ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class TopicTap:
                 if now - second >= 1.0:
                     second, read = now, 0
         except Exception as fault:
-            # A defect must not look like a topic at rest: it is told by `fault`, and answers become None.
+            # A defect must not look like a topic at rest: `fault` reports it, and answers become None.
             self._died = f"the tap failed: {fault}"
             raise
         finally:
@@ -245,19 +245,19 @@ class TopicTap:
         return len(order)
 
     def _pass_over(self, until: float) -> None:
-        """Read nothing until then, and go on with what comes after."""
-        # Given back and taken again: paused partitions go on after a pause where they were, whatever was sought.
+        """Read nothing until then, and continue with what comes after."""
+        # Unassign and assign again: after a pause, paused partitions resume where they were, whatever was sought.
         self._consumer.unassign()
         self._stop.wait(max(0.0, until - time.monotonic()))
         skipped = 0
         try:
             ends = self._ends.next(self.partitions)
         except MetricSourceError:
-            ends = {}  # away: go on where we were, later
+            ends = {}  # the broker is away: resume later from the same place
         with self._changed:
             for partition, high in ends.items():
                 known = self._times[partition]
-                newest = high - 1  # read, so that what was passed over has a neighbour behind it
+                newest = high - 1  # read it, so that the skipped stretch has a neighbour behind it
                 if newest > known.position:
                     skipped += newest - known.position
                     known.skip_to(newest)

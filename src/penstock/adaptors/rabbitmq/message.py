@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a message is to Penstock: the headers its producer sets, and the row the Spark source makes of it.
+"""A delivered message: the headers its producer sets, and the row of the Spark source.
 
-A message is told from others by its AMQP ``message_id``, or else by the pair (producer, sequence) in its headers.
-One without either cannot be recognised when it is delivered again.
+The AMQP ``message_id`` identifies a message, or else the pair (producer, sequence) in its headers. A message with
+neither cannot be recognised when it is delivered again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ARROW_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One delivered message. Instants are microseconds since 1970; None where the producer said nothing."""
+    """One delivered message. Instants are microseconds since 1970, None if the producer gave none."""
 
     body: bytes
     routing_key: str
@@ -59,7 +59,7 @@ class Message:
 
     @classmethod
     def of(cls, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> Message:
-        """Read what pika delivered; headers of another kind than expected count as absent."""
+        """Read what pika delivered. Headers of an unexpected type count as absent."""
         headers: dict[str, Any] = properties.headers or {}
         producer, sequence = headers.get(PRODUCER_HEADER), headers.get(SEQUENCE_HEADER)
         due_us = whole(headers.get(DUE_HEADER))
@@ -80,12 +80,12 @@ class Message:
 
     @property
     def identity(self) -> str | None:
-        """What tells this message from all others; None where nothing does."""
+        """The message's identity, or None if it has none."""
         return identity(self.message_id, self.producer, self.sequence)
 
 
 def identity(message_id: str | None, producer: str | None, sequence: int | None) -> str | None:
-    """What tells a message from all others.
+    """Return the text that identifies a message, or None if nothing does.
 
     Examples
     --------
@@ -98,13 +98,13 @@ def identity(message_id: str | None, producer: str | None, sequence: int | None)
 
 
 def whole(value: object) -> int | None:
-    """The value if it is a whole number."""
-    # pika has a subclass of int for long ones.
+    """Return the value if it is a whole number, or else None."""
+    # pika uses a subclass of int for long ones.
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def as_batch(messages: Sequence[Message], first: int, duplicate_of: Sequence[int | None]) -> pa.RecordBatch:
-    """Make the rows of messages numbered from `first` on."""
+    """Return the rows of messages numbered from `first` on."""
     columns = [
         pa.array(range(first, first + len(messages)), pa.int64()),
         pa.array([m.body for m in messages], pa.binary()),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
 from penstock.arrivals import Constant
 from penstock.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ def test_path_is_the_trace() -> None:
         ("malformed", "2", "malformed: '2' is not a number from 0 to 1"),
         ("seed", "-3", "seed: '-3' is not a whole number from 0"),
         ("startAt", "yesterday", "startAt: 'yesterday' is not a number"),
-        ("unit", "s", "unit: describes a trace file and has no meaning for a shape"),
+        ("unit", "s", "unit: applies only to a trace file, not to a shape"),
         ("trace", "t.txt", "give either trace"),
         ("cacheDir", " ", "cacheDir: is empty"),
     ],

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private RabbitMQ server out of the Debian package: own ports, own node name, own epmd; gone when Penstock is."""
+"""A private RabbitMQ server from the Debian package, for tests and trying out: own ports, node name and epmd.
+
+It ends with Penstock."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from penstock.adaptors.process.children import Child, Warden
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.errors import AdaptorError, ClusterError, ConfigurationError
 
-# Debian's command on the PATH changes to the user `rabbitmq`; the program behind it runs as whoever calls it.
+# Debian's command on the PATH changes to the user `rabbitmq`. The program behind it runs as the caller.
 _PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server",)
 _USER = "penstock"
 _POLL_SECONDS = 0.1
@@ -28,12 +30,12 @@ _STOP_SECONDS = 20.0
 
 
 def find_rabbitmq() -> tuple[Path, Path]:
-    """The programs ``rabbitmq-server`` and ``epmd``.
+    """Find the programs ``rabbitmq-server`` and ``epmd``.
 
     Raises
     ------
     ConfigurationError
-        One of them is not installed; the message says how to install it.
+        One of them is not installed. The message says how to install it.
     """
     server = next((Path(p) for p in _PROGRAMS if os.access(p, os.X_OK)), None)
     if server is None:
@@ -43,7 +45,7 @@ def find_rabbitmq() -> tuple[Path, Path]:
     if server is None or epmd is None:
         missing = "rabbitmq-server" if server is None else "epmd (of Erlang)"
         raise ConfigurationError(
-            f"rabbitmq: {missing} is not installed; mend it: apt-get install rabbitmq-server, "
+            f"rabbitmq: {missing} is not installed; run: apt-get install rabbitmq-server, "
             "or give the address of a server that runs elsewhere",
             field="rabbitmq",
         )
@@ -51,19 +53,19 @@ def find_rabbitmq() -> tuple[Path, Path]:
 
 
 class RabbitMQServer:
-    """One RabbitMQ node on the loopback. `start` returns when it takes connections.
+    """One RabbitMQ node on the loopback. `start` returns when it accepts connections.
 
     Use as a context manager, or call `start` and `stop`. Every process is a child of the warden. The folder keeps
-    what is durable: a server stopped and started again in it has its durable queues and persistent messages back.
+    durable data: a server stopped and started again in it has its durable queues and persistent messages back.
 
     Parameters
     ----------
     warden
         Keeps the processes.
     folder
-        Gets everything the server writes: data, log, configuration, password. Not to be shared by two servers.
+        Gets everything the server writes: data, log, configuration, password. Two servers cannot share it.
     host, port
-        A loopback address, and the port for AMQP; None: a free one, kept over `stop` and `start`.
+        A loopback address, and the port for AMQP. None: a free one, kept across `stop` and `start`.
     settings
         Further lines of ``rabbitmq.conf``, such as ``{"vm_memory_high_watermark.absolute": "512MiB"}``.
 
@@ -101,7 +103,7 @@ class RabbitMQServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect, with user and password."""
+        """The address for clients, with user and password."""
         if self._port is None:
             raise ClusterError("the RabbitMQ server was not started", target="RabbitMQ")
         return f"amqp://{_USER}:{self._password()}@{self._host}:{self._port}/"
@@ -119,7 +121,7 @@ class RabbitMQServer:
         return [child.pid for child in (self._epmd, self._server) if child is not None and child.poll() is None]
 
     def start(self) -> None:
-        """Start the node and wait until it takes connections."""
+        """Start the node and wait until it accepts connections."""
         if self._server is not None and self._server.poll() is None:
             return
         for attempt in range(1, _ATTEMPTS + 1):
@@ -128,7 +130,7 @@ class RabbitMQServer:
                 return
             except ClusterError as fault:
                 self.stop()
-                # A free port may be taken by somebody else between our look and the server's: another one, then.
+                # Another process may take a free port between our check and the server's start: try another one then.
                 is_taken = any(word in str(fault) for word in _PORT_IS_TAKEN)
                 if not is_taken or attempt == _ATTEMPTS or self._fixed_port is not None:
                     raise
@@ -138,7 +140,7 @@ class RabbitMQServer:
                 raise
 
     def stop(self) -> None:
-        """End the node in good order and its name server after it; durable data stays. May be called twice."""
+        """Shut the node down in order, then its name server. Durable data stays. May be called twice."""
         for child in (self._server, self._epmd):
             if child is not None:
                 with contextlib.suppress(ClusterError):  # the warden is closed or gone, and its children with it
@@ -163,7 +165,7 @@ class RabbitMQServer:
         for reserved in ports:
             reserved.close()
         log = self.folder / "rabbitmq.log"
-        log.unlink(missing_ok=True)  # an old end must not be taken for this start's
+        log.unlink(missing_ok=True)  # an old end must not be mistaken for this start's
         self._epmd = self._warden.start(
             "epmd", [str(self._epmd_program), "-port", str(epmd_port), "-address", self._host],
             log=self.folder / "epmd.log", env=environment, cwd=self.folder,
@@ -186,7 +188,7 @@ class RabbitMQServer:
             except AdaptorError as fault:
                 if time.monotonic() > give_up_at:
                     raise ClusterError(
-                        f"RabbitMQ did not take connections within {self._timeout_seconds:g} s ({fault}); "
+                        f"RabbitMQ did not accept connections within {self._timeout_seconds:g} s ({fault}); "
                         f"the end of {server.log}:\n{server.tail()}",
                         target="RabbitMQ",
                     ) from fault
@@ -196,7 +198,7 @@ class RabbitMQServer:
         return self._kept("password")
 
     def _kept(self, name: str) -> str:
-        """A random word that stays with the folder."""
+        """Return a random word that stays with the folder."""
         path = self.folder / name
         if not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -205,10 +207,10 @@ class RabbitMQServer:
         return path.read_text()
 
     def _write_files(self, epmd_port: int, distribution_port: int) -> dict[str, str]:
-        """Write the configuration and give the environment that points to it alone."""
+        """Write the configuration and return the environment that points to it."""
         for name in ("data", "log", "conf", "home"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o700)  # the cookie and the password are in it
+        self.folder.chmod(0o700)  # it contains the cookie and the password
         lines = {
             "listeners.tcp.1": f"{self._host}:{self._port}",
             "default_user": _USER,
@@ -223,7 +225,7 @@ class RabbitMQServer:
         (conf / "rabbitmq.conf").write_text(text)
         (conf / "enabled_plugins").write_text("[].\n")
         (conf / "rabbitmq-env.conf").write_text("")
-        # The data belong to the node's name; two nodes of one name cannot share a name server, but each has its own.
+        # The data belongs to the node's name. Two nodes of one name cannot share a name server, but each has its own.
         node = f"penstock-{self._kept('node')}@localhost"
         address = self._host.replace(".", ",")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("RABBITMQ_", "ERL_"))}
@@ -244,7 +246,7 @@ class RabbitMQServer:
             "RABBITMQ_GENERATED_CONFIG_DIR": str(self.folder / "data" / "config"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(conf / "enabled_plugins"),
             "RABBITMQ_CONF_ENV_FILE": str(conf / "rabbitmq-env.conf"),
-            # Idle schedulers do not spin: the processor belongs to the pipeline.
+            # Idle schedulers do not spin: the processor is for the pipeline.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
                 f"-kernel inet_dist_use_interface {{{address}}} +sbwt none +sbwtdcpu none +sbwtdio none"
             ),

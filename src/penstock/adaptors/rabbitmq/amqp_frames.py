@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as AMQP 0-9-1 frames, made ahead of time: one template, in which the few bytes that differ are set.
+"""Builds messages as AMQP 0-9-1 frames ahead of time, from one template in which few bytes differ.
 
-pika builds the same bytes anew for every message, which takes tens of microseconds: too long for 20,000 a second on
-a core that has other work.
+pika builds the same bytes anew for every message, in tens of microseconds. That is too slow for 20,000 messages a
+second on a core with other work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FrameTemplate:
     channel
         The channel's number.
     exchange, routing_key, producer
-        Where to, and who sends.
+        The destination and the sender.
     frame_max
         The largest frame the connection allows.
     is_persistent
@@ -56,7 +56,7 @@ class FrameTemplate:
         self._most = frame_max - _AROUND_BODY
 
     def message(self, sequence: int, due_us: int, body: bytes) -> bytes:
-        """All frames of one message."""
+        """Return all frames of one message."""
         start, size = self._start, len(body)
         _LONG.pack_into(start, self._size_at, size)
         _LONG.pack_into(start, self._sequence_at, sequence)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's real-time mode: the cores it needs, checked before anything starts, and its refusals in one line.
+"""Spark's real-time mode: checks before the start that it has enough cores, and explains its refusals in one line.
 
-All tasks of a query in this mode run for the whole of a batch, at the same time: one for each partition of its sources,
-and one for each partition behind a shuffle. With too few cores for a shuffle Spark ends the query. Without a shuffle it
-says nothing: the tasks that find no core begin when the batch is over and read nothing, so their partitions stand still
-for ever while the others go on (seen with Spark 4.3). So the floor is checked here.
+In this mode all tasks of a query run for the whole length of a batch, at the same time: one for each partition of its
+sources, and one for each partition behind a shuffle. With too few cores for a shuffle, Spark ends the query. Without a
+shuffle it says nothing: the tasks that find no core start when the batch is over and read nothing, so their partitions
+stand still for ever while the others go on (seen with Spark 4.3). So the floor is checked here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.records import Limits
 from penstock.units import format_seconds
 
 LEAST_INTERVAL_SECONDS = 5.0
-"""The shortest real-time batch Spark takes (spark.sql.streaming.realTimeMode.minBatchDuration)."""
+"""The shortest real-time batch that Spark accepts (spark.sql.streaming.realTimeMode.minBatchDuration)."""
 
 DEFAULT_INTERVAL_SECONDS = 60.0
-"""A batch's length where nothing is said: short of Spark's 5 minutes, for a restart repeats up to a batch's records."""
+"""The default batch length: shorter than Spark's 5 minutes, because a restart repeats up to a batch's records."""
 
 _EXCHANGE = re.compile(r"(?<![A-Za-z])Exchange (SinglePartition|\w+partitioning\(.*)", re.IGNORECASE)
 _COUNT = re.compile(r"(\d+)\), [A-Z_]+")
@@ -35,14 +35,14 @@ _KAFKA_OPTION = re.compile(r"(\w+) is not compatible with real time mode")
 
 
 def cores_needed(source_partitions: int, shuffle_partitions: Sequence[int] = ()) -> int:
-    """How many cores a query in real-time mode needs at once: the floor of its size.
+    """Return how many cores a query in real-time mode needs at once: the floor of its size.
 
     Parameters
     ----------
     source_partitions
         Partitions of all its topics together.
     shuffle_partitions
-        Of each shuffle in it, how many partitions it has (``spark.sql.shuffle.partitions``, or those of a
+        The number of partitions of each shuffle in it (``spark.sql.shuffle.partitions``, or those of a
         ``repartition``); empty for a query without a shuffle.
 
     Examples
@@ -60,7 +60,7 @@ def cores_needed(source_partitions: int, shuffle_partitions: Sequence[int] = ())
 
 
 def least_executors(cores: int, cores_per_executor: int) -> int:
-    """How many executors hold so many cores.
+    """Return how many executors provide `cores`.
 
     Examples
     --------
@@ -83,12 +83,12 @@ def check_real_time(
     *,
     interval_seconds: float = DEFAULT_INTERVAL_SECONDS,
 ) -> int:
-    """Refuse an operator that could get fewer cores than its real-time query needs; gives that floor in executors.
+    """Refuse an operator that could get fewer cores than its real-time query needs. Return that floor in executors.
 
     Raises
     ------
     ConfigurationError
-        Its smallest allocation is below the floor, or its batches are too short; with every mistake and its fix.
+        Its smallest allocation is below the floor, or its batches are too short. Lists every mistake with its fix.
     """
     cores = cores_needed(source_partitions, shuffle_partitions)
     floor = least_executors(cores, cores_per_executor)
@@ -102,7 +102,7 @@ def check_real_time(
         )
     if not LEAST_INTERVAL_SECONDS <= interval_seconds < math.inf:
         faults.append(
-            f"interval: {interval_seconds:g} s is no length for a real-time batch; give at least "
+            f"interval: {interval_seconds:g} s is too short for a real-time batch; give at least "
             f"{format_seconds(LEAST_INTERVAL_SECONDS)} (records do not wait for its end)"
         )
     if faults:
@@ -111,7 +111,7 @@ def check_real_time(
 
 
 def shuffles_in_plan(plan: str) -> tuple[int, ...]:
-    """How many partitions each shuffle of a query has, by the text of its physical plan as Spark explains it.
+    """Return the number of partitions of each shuffle in the text of a query's physical plan.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def shuffles_in_plan(plan: str) -> tuple[int, ...]:
     for text in _EXCHANGE.findall(plan):
         if text.startswith("SinglePartition"):
             found.append(1)
-        elif counts := _COUNT.findall(text):  # one that is written in another way is counted by Spark at the start
+        elif counts := _COUNT.findall(text):  # Spark itself checks a shuffle that is written differently at the start
             found.append(int(counts[-1]))
     return tuple(found)
 
@@ -139,11 +139,11 @@ def explain_refusal(message: str) -> str | None:
 
     Returns
     -------
-    What to tell the user; None where the message is about something else.
+    The message for the user, or None if `message` is about something else.
     """
     option = _KAFKA_OPTION.search(message)
     if option is not None:
-        return f"the source's option {option[1]} limits a batch, and a real-time batch has no limit; leave it out"
+        return f"the source's option {option[1]} limits a batch, but a real-time batch has no limit; leave it out"
     found = _CONDITION.search(message)
     if found is None:
         return None
@@ -155,8 +155,8 @@ def explain_refusal(message: str) -> str | None:
     family, _, kind = condition.partition(".")
     if family != "STREAMING_REAL_TIME_MODE":
         return None
-    explain = _KINDS.get(kind)
-    # A kind that came with a later Spark is told in Spark's words.
+    explain = _EXPLANATIONS.get(kind)
+    # A condition of a later Spark is reported in Spark's words.
     return f"real-time mode refuses the query: {words}" if explain is None else explain(words)
 
 
@@ -187,11 +187,11 @@ def _not_allowed(words: str) -> str:
     if subject[1] == "sink":
         return f"real-time mode does not write to {names}; write to a Kafka topic"
     hint = (
-        "; it is a Python function: say it with Spark's own functions"
+        "; it is a Python function: use Spark's own functions"
         if "Python" in names or "Pandas" in names
         else "; use projections, filters, explode, union, broadcast joins, aggregations and dropDuplicates"
     )
-    return f"real-time mode has no {names}{hint}, or run the operator in micro-batches"
+    return f"real-time mode does not support {names}{hint}, or run the operator in micro-batches"
 
 
 def _input(words: str) -> str:
@@ -203,23 +203,23 @@ def _input(words: str) -> str:
 def _output_mode(words: str) -> str:
     mode = _OUTPUT.search(words)
     named = "this output mode" if mode is None else f"output mode {mode[1].lower()}"
-    return f"real-time mode does not know {named}; write outputMode('update')"
+    return f"real-time mode does not support {named}; write outputMode('update')"
 
 
-_KINDS: Mapping[str, Callable[[str], str]] = {
+_EXPLANATIONS: Mapping[str, Callable[[str], str]] = {
     "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST": _not_allowed,
     "SINK_NOT_SUPPORTED": lambda _: "real-time mode does not write to this sink; write to a Kafka topic",
     "INPUT_STREAM_NOT_SUPPORTED": _input,
     "OUTPUT_MODE_NOT_SUPPORTED": _output_mode,
     "CHECKPOINT_FORMAT_V1_NOT_SUPPORTED": lambda _: (
-        "the checkpoint holds state as micro-batches write it, which real-time mode cannot go on with; give the "
+        "the checkpoint holds state written by micro-batches, which real-time mode cannot use; give the "
         "operator a new checkpoint folder"
     ),
     "IDENTICAL_SOURCES_IN_UNION_NOT_SUPPORTED": lambda _: (
-        "real-time mode does not unite a stream with itself; subscribe to both topics in one source"
+        "real-time mode does not support the union of a stream with itself; subscribe to both topics in one source"
     ),
     "STATEFUL_OPERATORS_BEFORE_UNION_NOT_SUPPORTED": lambda _: (
-        "real-time mode keeps no state before a union; unite the streams first"
+        "real-time mode supports no state before a union; unite the streams first"
     ),
     "ASYNC_PROGRESS_TRACKING_CHECKPOINTING_INTERVAL_NON_ZERO": lambda _: (
         "asyncProgressTrackingCheckpointIntervalMs must be 0 in real-time mode; leave the option out"

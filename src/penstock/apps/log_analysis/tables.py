@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables behind the operators, the same on a stream and on a file: Spark expressions only, no Python per row.
+"""The tables behind the operators, for streams and files alike: only Spark expressions, no Python per row.
 
-The work is done by the executors' own code and is CPU-bound: searching a message for each of the patterns.
+The executors' own code does the work, which is CPU-bound: it searches a message for each of the patterns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LINE_ENDS = "\r\n"
 
 
 def parse(stream: DataFrame, line_format: LineFormat) -> DataFrame:
-    """Give every line with its fields and `is_parsed`; a line whose time does not exist is malformed, too."""
-    # One search gives all fields: the line is rewritten as its fields with separators between, then cut there.
+    """Return every line with its fields and `is_parsed`. A line whose time does not exist is also malformed."""
+    # One search finds all fields: the line is rewritten as its fields with separators, then split there.
     # A line that does not match stays as it is, and only such a line does (see LineFormat.regex).
     order = (line_format.timestamp, line_format.level, line_format.component, line_format.message)
     rewritten = _SEPARATOR.join("" if group is None else f"${group}" for group in order)
@@ -52,18 +52,18 @@ def parse(stream: DataFrame, line_format: LineFormat) -> DataFrame:
 
 
 def component_counts(parsed: DataFrame) -> DataFrame:
-    """Give (kind, key, count) with one row for each component."""
+    """Return (kind, key, count) with one row for each component."""
     return parsed.groupBy(sf.lit("component").alias("kind"), sf.col("component").alias("key")).count()
 
 
 def pattern_counts(parsed: DataFrame, patterns: Sequence[Pattern]) -> DataFrame:
-    """Give (kind, key, count) with one row for each pattern that was found, and the total."""
+    """Return (kind, key, count) with one row for each pattern that was found, and the total."""
     entries = sf.array_compact(sf.array(_entry("total", sf.lit("")), *_matches(sf.col("message"), patterns)))
     return parsed.select(sf.inline(entries)).groupBy("kind", "key").count()
 
 
 def analysis_counts(stream: DataFrame, line_format: LineFormat, patterns: Sequence[Pattern]) -> DataFrame:
-    """Give (kind, key, count) of everything in one pass over the raw lines."""
+    """Return (kind, key, count) of everything in one pass over the raw lines."""
     total = _entry("total", sf.lit(""))
     matches = _matches(sf.col("message"), patterns)
     entries = sf.when(
@@ -77,5 +77,5 @@ def _entry(kind: str, key: Column) -> Column:
 
 
 def _matches(message: Column, patterns: Sequence[Pattern]) -> list[Column]:
-    # Each expression is a literal: Spark compiles it once for a task, not once for a row.
+    # Each expression is a literal: Spark compiles it once per task, not once per row.
     return [sf.when(message.rlike(regex), _entry("pattern", sf.lit(name))) for name, regex in patterns]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a series of counts says: how many records arrived in each of many equal intervals."""
+"""Describes a series of counts: how many records arrived in each of many equal intervals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CountDescription:
-    """A series of counts in numbers.
+    """The statistics of a series of counts.
 
     `idc[i]` is the variance over the mean of the counts in `idc_intervals[i]` intervals together; ``acf[k - 1]`` the
-    autocorrelation of the counts at lag k, empty when they are all the same. Rates are per unit of `width`.
+    autocorrelation of the counts at lag k, empty if they are all the same. Rates are per unit of `width`.
     """
 
     n: int
@@ -44,12 +44,12 @@ def describe_counts(counts: npt.ArrayLike, width: float = 1.0, *, max_lag: int =
     NotReadyError
         Too few intervals, with the number needed.
     ConfigurationError
-        A count is negative or no number, or nothing arrived at all.
+        A count is negative or not a number, or nothing arrived at all.
 
     Examples
     --------
-    >>> told = describe_counts(np.random.default_rng(1).poisson(20.0, 4096), width=0.5)
-    >>> abs(told.rate - 40.0) < 4 * told.rate_error, abs(told.idc[0] - 1.0) < 4 * told.idc_errors[0]
+    >>> series = describe_counts(np.random.default_rng(1).poisson(20.0, 4096), width=0.5)
+    >>> abs(series.rate - 40.0) < 4 * series.rate_error, abs(series.idc[0] - 1.0) < 4 * series.idc_errors[0]
     (True, np.True_)
     """
     values = np.asarray(counts, dtype=np.float64)
@@ -67,7 +67,7 @@ def describe_counts(counts: npt.ArrayLike, width: float = 1.0, *, max_lag: int =
         raise ConfigurationError(f"counts[{i}] = {values[i]:g} must be a number of at least 0", field="counts")
     mean = float(values.mean())
     if mean == 0:
-        raise ConfigurationError("counts: every count is 0, nothing arrived", field="counts")
+        raise ConfigurationError("counts: every count is 0; give counts with arrivals", field="counts")
     sizes = [1 << k for k in range(40) if values.size // (1 << k) >= 2 * BATCHES]
     idc, errors = np.empty(len(sizes)), np.empty(len(sizes))
     for row, size in enumerate(sizes):

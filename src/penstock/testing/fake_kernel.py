@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cgroup file system and a process table in an ordinary folder, for tests on machines without the real ones."""
+"""A fake cgroup file system and process table in an ordinary folder, for tests on machines without the real ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYOUTS = {"v1": ("cpu", "cpuacct"), "v1-together": ("cpu,cpuacct",), "v2": ("",
 
 
 class FakeKernel(Kernel):
-    """Behaves as the kernel does where Penstock relies on it: moves, refusals, files that come with a folder.
+    """Behaves as the kernel does where Penstock relies on it: moves, refusals, files that appear with a folder.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FakeKernel(Kernel):
         self.version = 2 if layout == "v2" else 1
         self.mounts = LAYOUTS[layout]
         self.forbidden: set[str] = set()
-        """Paths that may not be written, as for a user without rights."""
+        """Paths that are not writable, as for a user without rights."""
         self.proc.mkdir(parents=True)
         self.root.mkdir(parents=True)
         for mount in self.mounts:
@@ -50,7 +50,7 @@ class FakeKernel(Kernel):
         (self.proc / "self").symlink_to(str(os.getpid()))
 
     def spawn(self, pid: int, *, parent: int = 1, started: int = 1000, command: str = "sleep 9") -> None:
-        """Start a process: in its parent's cgroup, as a fork is, or in the root."""
+        """Start a process in its parent's cgroup, like a fork, or in the root."""
         folder = self.proc / str(pid)
         folder.mkdir()
         (folder / "stat").write_text(f"{pid} (a (b) c) S {parent} " + "0 " * 17 + f"{started} 0\n")
@@ -66,11 +66,11 @@ class FakeKernel(Kernel):
         shutil.rmtree(self.proc / str(pid))
 
     def where(self, pid: int) -> str:
-        """The folder (under the mount) of the cpu cgroup a process is in."""
+        """Return the folder (under the mount) of a process's cpu cgroup."""
         return "/" + str(self._where(pid, self.mounts[0]).relative_to(self.root / self.mounts[0])).strip(".")
 
     def write(self, path: str, text: str) -> None:
-        """Write as the kernel would take it, or refuse as it would."""
+        """Write as the kernel would, or refuse as it would."""
         if not self.may_write(path):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         file = Path(path)
@@ -90,7 +90,7 @@ class FakeKernel(Kernel):
             file.write_text(f"{text}\n")
 
     def make(self, folder: str) -> None:
-        """Make a group with its control files."""
+        """Create a group with its control files."""
         if not self.may_write(str(Path(folder).parent)):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
         if not Path(folder).is_dir():
@@ -98,7 +98,7 @@ class FakeKernel(Kernel):
             self._fill(Path(folder), is_root=False)
 
     def remove(self, folder: str) -> None:
-        """Remove a group; refused while it holds processes or groups."""
+        """Remove a group. Refused while it holds processes or groups."""
         path = Path(folder)
         if not path.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from penstock.adaptors.spark.agent import OperatorAgent
-from penstock.adaptors.spark.remote import RemoteOperator
-from penstock.adaptors.spark.wire import REQUEST_LIMIT_BYTES
+from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.server import OperatorAgent
+from penstock.adaptors.agent.wire import REQUEST_LIMIT_BYTES
 from penstock.errors import (
     ActuationError,
     ActuationRejectedError,
@@ -317,7 +317,7 @@ def test_shares_are_opened_when_a_controller_that_acted_falls_silent(served: Ser
     served.agent.check_lease()
     assert (served.actuator.openings, served.actuator.releases) == (1, 0)
     served.source.push(telemetry())
-    assert remote.collect().faults == ("no word from the controller for 5.1 s: CPU shares were opened",)
+    assert remote.collect().faults == ("the controller was silent for 5.1 s: CPU shares were opened",)
     remote.request(action())
     assert len(served.actuator.requests) == 2
 

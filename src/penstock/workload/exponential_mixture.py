@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixtures of exponential times with the window's distribution, for independent times more variable than exponential.
 
-Three moments leave the shape open, and the queue sees it. Here the weights of many exponential distributions, their
-means spread evenly over the orders of magnitude the window covers, are found by non-negative least squares: the tail
+Three moments do not determine the shape, and the queue depends on it. Here non-negative least squares finds the weights
+of many exponential distributions, whose means are spread evenly over the window's orders of magnitude. It fits the tail
 at quantiles of the window, and the moments with far more weight (Feldmann and Whitt, "Fitting mixtures of exponentials
 to long-tail distributions", Performance Evaluation 31, 1998, fit such mixtures tail first; least squares needs no
-order). Few weights are not zero, as always in non-negative least squares.
+order). Few weights are above zero, as always in non-negative least squares.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MOMENT_WEIGHT = 300.0
 
 
 def mixture_renewal(iats: FloatArray, max_states: int) -> MAP | None:
-    """Give the process of mean 1 with independent times distributed as the window's, or ``None`` if it has none.
+    """Return the process of mean 1 with independent times distributed as the window's, or ``None``.
 
-    Distributions whose tail is lighter than an exponential mixture's have none.
+    A distribution whose tail is lighter than an exponential mixture's has no such process.
 
     Examples
     --------

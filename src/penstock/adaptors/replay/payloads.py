@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of replayed records, as Arrow arrays: none, generated log lines, or the lines of a file, repeated."""
+"""The text of replayed records, as Arrow arrays: none, generated log lines, or the repeated lines of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.adaptors.spark.replay_options import ReplayOptions
+from penstock.adaptors.replay.options import ReplayOptions
 from penstock.arrivals.file_cache import cached_file, fingerprint
 from penstock.arrivals.log_lines import LogLines
 from penstock.arrivals.trace_files import open_bytes
@@ -23,15 +23,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Payload(Protocol):
-    """Gives records their text; the same record always has the same."""
+    """Generates the text of records. The same record always has the same text."""
 
     def column(self, start: int, arrival_us: NDArray[np.int64]) -> Any:
-        """An Arrow array of strings for the records from `start` on, one for each arrival time."""
+        """Return an Arrow array of strings for the records from `start` on, one for each arrival time."""
         ...
 
 
 def open_payload(options: ReplayOptions) -> Payload:
-    """Give the payload that the options name."""
+    """Return the payload that the options name."""
     if options.payload == "none":
         return NoPayload()
     if options.payload == "log":
@@ -43,7 +43,7 @@ class NoPayload:
     """No text: every value is null."""
 
     def column(self, start: int, arrival_us: NDArray[np.int64]) -> Any:  # noqa: ARG002 - any record is the same
-        """Nulls."""
+        """Return nulls."""
         return pa.nulls(len(arrival_us), pa.string())
 
 
@@ -54,13 +54,13 @@ class LogPayload:
         self._lines = LogLines(seed, malformed)
 
     def column(self, start: int, arrival_us: NDArray[np.int64]) -> Any:
-        """One line for each record."""
+        """Return one line for each record."""
         offsets, text = self._lines.encode(start, arrival_us)
         return pa.StringArray.from_buffers(len(arrival_us), pa.py_buffer(offsets), pa.py_buffer(text))
 
 
 class FilePayload:
-    """The lines of a UTF-8 file, which may be packed (``.gz``, ``.xz``); after the last comes the first again.
+    """The lines of a UTF-8 file, which may be compressed (``.gz``, ``.xz``). After the last line comes the first again.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class FilePayload:
         self._lines = pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(starts), pa.py_buffer(text))
 
     def column(self, start: int, arrival_us: NDArray[np.int64]) -> Any:
-        """One line for each record, without its line end."""
+        """Return one line for each record, without its line end."""
         places = np.arange(start, start + len(arrival_us), dtype=np.int64) % self._count
         return pc.ascii_rtrim(self._lines.take(pa.array(places)).cast(pa.string()), characters="\r\n")
 
@@ -97,7 +97,7 @@ def _unpack(path: Path, out: BinaryIO) -> None:
             while chunk := packed.read(_CHUNK_BYTES):
                 out.write(chunk)
     except (OSError, EOFError, ValueError) as fault:
-        raise ConfigurationError(f"payload: {path} cannot be unpacked: {fault}", field="payload") from fault
+        raise ConfigurationError(f"payload: {path} cannot be decompressed: {fault}", field="payload") from fault
 
 
 def _write_line_starts(plain: Path, path: Path, out: BinaryIO) -> None:

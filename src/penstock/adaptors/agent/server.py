@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's side of a controller in another process: it measures and acts as asked, and watches the lease.
+"""The operator's side: measures and acts for a controller in another process, and watches its lease.
 
-If a controller that has acted falls silent, CPU shares are opened, the executors stay, the query goes on, and the
-agent waits for a controller to come back. `wire` holds what is said.
+If a controller that has acted falls silent, the agent opens the CPU shares and keeps the executors. The query goes on,
+and the agent waits for a controller to come back. `wire` defines the messages.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from penstock.adaptors.spark.actuator import check_allocation
-from penstock.adaptors.spark.wire import (
-    PROTOCOL,
-    REQUEST_LIMIT_BYTES,
-    LineChannel,
-    OversizedMessageError,
-    checked_socket_path,
-)
-from penstock.errors import (
-    ActuationRejectedError,
-    AdaptorError,
-    ConfigurationError,
-    MetricSourceError,
-)
+from penstock.adaptors.agent.outbox import Outbox
+from penstock.adaptors.agent.private_socket import checked_socket_path, listen_privately, wake_listener
+from penstock.adaptors.agent.wire import PROTOCOL, REQUEST_LIMIT_BYTES, LineChannel, OversizedMessageError
+from penstock.adaptors.allocation_check import check_allocation
+from penstock.errors import ActuationRejectedError, AdaptorError, MetricSourceError
 from penstock.ports import Actuator, MetricSource
-from penstock.records import Action, BatchProgress, decode, encode
+from penstock.records import Action, decode
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +32,10 @@ _LONGEST_WAIT_FOR_THREADS_SECONDS = 5.0
 
 
 class LeasedActuator(Actuator, Protocol):
-    """An actuator that can let go of the CPU shares alone."""
+    """An actuator that can lift the CPU cap and keep the executors."""
 
     def open_shares(self) -> None:
-        """Lift the CPU cap and leave the executors as they are; the next request sets it again."""
+        """Lift the CPU cap and leave the executors as they are. The next request sets the cap again."""
         ...
 
 
@@ -65,17 +53,17 @@ class OperatorAgent:
     Parameters
     ----------
     operator
-        The operator's name; requests for another one are refused.
+        The operator's name. Requests for another one are refused.
     source, actuator
-        What measures and changes the operator.
+        Measures and changes the operator.
     socket_path
-        Where to listen. Its folder is made with mode 0700, or must have it.
+        Where to listen. The folder is created with mode 0700; an existing folder must have that mode.
     lease_seconds
         How long a controller that has acted may be silent before CPU shares are opened.
     on_stop
-        Called when the controller asks the operator to end. It must return at once: set an event, do not wait.
+        Called when the controller asks the operator to end. It must return at once: set an event instead of waiting.
     on_stop_at_border
-        The same, after the running batch, which may take so many seconds; None: that is not offered.
+        The same, but after the running batch, which may take the given number of seconds. None: not supported.
     """
 
     def __init__(
@@ -98,17 +86,17 @@ class OperatorAgent:
         self._path = checked_socket_path(socket_path)
         self._on_stop = on_stop
         self._on_stop_at_border = on_stop_at_border
-        self._told_all = threading.Event()
-        self._is_last_word = False
-        self._gave_all = False
+        self._all_collected = threading.Event()
+        self._is_last_collect = False
+        self._replied_all = False
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
-        self._outbox = _Outbox(source, batches_per_reply, batches_kept)
+        self._outbox = Outbox(source, batches_per_reply, batches_kept)
         self._lock = threading.Lock()
         self._work_lock = threading.Lock()
         self._seat: _Seat | None = None
         self._heard_at = monotonic()
-        self._in_hand = 0
+        self._in_progress = 0
         self._is_leased = False
         self._is_closing = threading.Event()
         self._listening: socket.socket | None = None
@@ -116,20 +104,20 @@ class OperatorAgent:
         self._channels: set[LineChannel] = set()
 
     def start(self) -> OperatorAgent:
-        """Listen, in threads of its own."""
-        listening = _bind(self._path)
+        """Start listening in background threads."""
+        listening = listen_privately(self._path)
         listening.settimeout(_LOOK_EVERY_SECONDS)
         self._listening = listening
         self._run("penstock-agent", lambda: self._accept(listening))
         return self
 
     def close(self) -> None:
-        """Stop listening; the operator is left as it is. May be called twice."""
+        """Stop listening and leave the operator as it is. May be called twice."""
         self._is_closing.set()
         listening, self._listening = self._listening, None
         if listening is None:
             return
-        _knock(self._path)
+        wake_listener(self._path, _LOOK_EVERY_SECONDS)
         self._path.unlink(missing_ok=True)
         with self._lock:
             channels = list(self._channels)
@@ -138,7 +126,7 @@ class OperatorAgent:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_LONGEST_WAIT_FOR_THREADS_SECONDS)
-        # Last, when nobody waits on it any more: its number could be given to another file at once.
+        # Close it last, when no thread waits on it: the kernel may reuse its number at once.
         listening.close()
 
     def __enter__(self) -> OperatorAgent:
@@ -150,25 +138,25 @@ class OperatorAgent:
         self.close()
 
     def await_last_collect(self, timeout_seconds: float) -> bool:
-        """Wait until a controller has been given everything measured so far; false: none came for it in time."""
-        self._is_last_word = True
-        return self._told_all.wait(timeout_seconds)
+        """Wait until a controller has collected everything measured so far. False: none did in time."""
+        self._is_last_collect = True
+        return self._all_collected.wait(timeout_seconds)
 
     def check_lease(self) -> None:
-        """Open the CPU shares if a controller that has acted has been silent for too long."""
-        # Held while shares are opened, so that no request is undone that arrives meanwhile. Taken: one is in hand.
+        """Open the CPU shares if a controller that has acted stays silent for too long."""
+        # Holding the lock keeps a request that arrives meanwhile from being undone. If it is taken, one is in progress.
         if not self._work_lock.acquire(blocking=False):
             return
         try:
             silent_seconds = self._monotonic() - self._heard_at
-            if not self._is_leased or self._in_hand or silent_seconds <= self._lease_seconds:
+            if not self._is_leased or self._in_progress or silent_seconds <= self._lease_seconds:
                 return
             self._actuator.open_shares()
             self._is_leased = False
-            note = f"no word from the controller for {silent_seconds:.1f} s: CPU shares were opened"
+            note = f"the controller was silent for {silent_seconds:.1f} s: CPU shares were opened"
             _log.warning("%s: %s", self._operator, note)
             self._outbox.add_fault(note)
-        except Exception as fault:  # the operator's process must go on; the next look tries again
+        except Exception as fault:  # the operator's process must go on; the next check tries again
             _log.error("CPU shares of %s could not be opened: %s", self._operator, fault)
         finally:
             self._work_lock.release()
@@ -186,7 +174,7 @@ class OperatorAgent:
             except TimeoutError:
                 continue
             except OSError as fault:
-                # Out of file numbers, say: the lease must still be watched, and the next try may succeed.
+                # For example, no file numbers are left. The lease must still be watched, and the next try may succeed.
                 _log.error("%s could not accept a connection: %s", self._operator, fault)
                 self._is_closing.wait(_LOOK_EVERY_SECONDS)
                 continue
@@ -203,12 +191,12 @@ class OperatorAgent:
         try:
             while (reply := self._next_reply(channel)) is not None:
                 channel.send(reply)
-                if self._gave_all:
-                    self._told_all.set()
+                if self._replied_all:
+                    self._all_collected.set()
                 if reply.get("kind") == "oversized":
                     return
         except OSError as fault:
-            # The controller has gone; the lease decides what follows from that.
+            # The controller has gone. The lease decides what follows.
             _log.info("%s: connection lost: %s", self._operator, fault)
         finally:
             with self._lock:
@@ -228,7 +216,7 @@ class OperatorAgent:
             return self._answer(message, channel)
         except (AdaptorError, ValueError) as fault:
             return _refusal(_kind_of(fault), fault)
-        except Exception as fault:  # a fault of ours is told to the controller and must not end the operator
+        except Exception as fault:  # a defect of ours is reported to the controller and must not end the operator
             _log.exception("%s: a request failed", self._operator)
             return _refusal("actuation", fault)
 
@@ -248,8 +236,8 @@ class OperatorAgent:
             raise ValueError(f"unknown verb {verb!r}; known: hello, {', '.join(verbs)}")
         with self._lock:
             if self._seat is None or self._seat.channel is not channel:
-                raise ValueError("say hello first: this connection is not that of the controller in charge")
-            self._in_hand += 1
+                raise ValueError("say hello first: this connection does not belong to the controller in charge")
+            self._in_progress += 1
         try:
             with self._work_lock:
                 reply = verbs[verb]()
@@ -259,7 +247,7 @@ class OperatorAgent:
             raise
         finally:
             with self._lock:
-                self._in_hand -= 1
+                self._in_progress -= 1
         return {"ok": True, **reply}
 
     def _greet(self, message: dict[str, Any], channel: LineChannel) -> dict[str, Any]:
@@ -268,12 +256,13 @@ class OperatorAgent:
             raise ValueError("hello: 'controller' must name the controller")
         if message.get("protocol") != PROTOCOL:
             raise ValueError(
-                f"hello: protocol {message.get('protocol')!r} is not {PROTOCOL}: use one version of Penstock"
+                f"hello: protocol {message.get('protocol')!r} is not {PROTOCOL}; "
+                "run the same version of Penstock on both sides"
             )
         with self._lock:
             seat, now = self._seat, self._monotonic()
-            # A connection whose controller hangs is as good as dead once the lease has run out.
-            is_alive = self._in_hand > 0 or now - self._heard_at <= self._lease_seconds
+            # Once the lease has run out, a connection whose controller hangs counts as dead.
+            is_alive = self._in_progress > 0 or now - self._heard_at <= self._lease_seconds
             if seat is not None and seat.controller != controller and is_alive:
                 return _refusal("occupied", ValueError("another controller is in charge of this operator"))
             self._seat, self._heard_at = _Seat(controller, channel), now
@@ -289,9 +278,9 @@ class OperatorAgent:
         ack = message.get("ack")
         if isinstance(ack, bool) or not isinstance(ack, int):
             raise ValueError("collect: 'ack' must be the number of the last reply received, 0 before the first")
-        is_last_word = self._is_last_word  # as of before the look: what it brings is then all there is
+        is_last_collect = self._is_last_collect  # read before collecting: what comes then is all there is
         reply = self._outbox.next_reply(ack)
-        self._gave_all = is_last_word and self._outbox.is_empty
+        self._replied_all = is_last_collect and self._outbox.is_empty
         return reply
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -318,50 +307,11 @@ class OperatorAgent:
     def _stop_after_batch(self, message: dict[str, Any]) -> dict[str, Any]:
         seconds = message.get("seconds")
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
-            raise ValueError("stop_at_border: 'seconds' must be how long the running batch may take")
+            raise ValueError("stop_at_border: 'seconds' must say how long the running batch may take")
         if self._on_stop_at_border is None:
             raise ValueError("stop_at_border: this operator cannot be stopped at a batch border")
         self._on_stop_at_border(float(seconds))
         return {}
-
-
-class _Outbox:
-    """Keeps what was measured until the controller says it has it: a lost reply loses no batch."""
-
-    def __init__(self, source: MetricSource, batches_per_reply: int, batches_kept: int) -> None:
-        self._source = source
-        self._per_reply = batches_per_reply
-        self._kept = batches_kept
-        self._number = 0
-        self._sent: list[BatchProgress] = []
-        self._sent_faults: list[str] = []
-        self._unsent: deque[BatchProgress] = deque()
-        self._unsent_faults: list[str] = []
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._unsent
-
-    def add_fault(self, fault: str) -> None:
-        self._unsent_faults.append(fault)
-
-    def next_reply(self, ack: int) -> dict[str, Any]:
-        if ack != self._number:
-            self._unsent.extendleft(reversed(self._sent))
-            self._unsent_faults[:0] = self._sent_faults
-        self._sent, self._sent_faults = [], []
-        telemetry = self._source.collect()
-        self._unsent.extend(telemetry.batches)
-        lost = len(self._unsent) - self._kept
-        if lost > 0:
-            for _ in range(lost):
-                self._unsent.popleft()
-            self.add_fault(f"{lost} batches were lost: no controller collected them in time")
-        self._sent = [self._unsent.popleft() for _ in range(min(self._per_reply, len(self._unsent)))]
-        self._sent_faults, self._unsent_faults = self._unsent_faults, []
-        self._number += 1
-        told = replace(telemetry, batches=tuple(self._sent), faults=(*self._sent_faults, *telemetry.faults))
-        return {"number": self._number, "telemetry": encode(told)}
 
 
 def _kind_of(fault: Exception) -> str:
@@ -380,49 +330,3 @@ def _refusal(kind: str, fault: Exception) -> dict[str, Any]:
         "retryable": bool(getattr(fault, "retryable", kind == "occupied")),
         "request_id": getattr(fault, "request_id", None),
     }
-
-
-def _bind(path: Path) -> socket.socket:
-    """Listen on `path`, in a folder nobody else can enter; what a dead agent left there is replaced."""
-    folder = path.parent
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise ConfigurationError(
-            f"socket_path: others can enter {folder}; run: chmod 700 {folder}", field="socket_path"
-        )
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        _remove_stale(path)
-        listening.bind(str(path))
-        path.chmod(0o600)
-        listening.listen(4)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
-def _knock(path: Path) -> None:
-    """Wake a thread that waits in `accept`; without it, it wakes by itself a little later."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor, contextlib.suppress(OSError):
-        visitor.settimeout(_LOOK_EVERY_SECONDS)
-        visitor.connect(str(path))
-
-
-def _remove_stale(path: Path) -> None:
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise ConfigurationError(f"socket_path: {path} exists and is not a socket", field="socket_path")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-    raise ConfigurationError(
-        f"socket_path: another agent listens on {path}; choose another run folder or end that run",
-        field="socket_path",
-    )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor's side of the fanout: arrival instants out of a queue of its own, payloads left aside.
+"""The monitor's side of the fanout: reads arrival instants from a queue of its own and ignores payloads.
 
-Messages are consumed without acknowledgement (the broker forgets them as it sends them). Above a set rate the tap
-watches a part of each second and lets the rest go, counted but unseen: times between arrivals are exact inside what
-was watched, and a break is told where something was not.
+The tap consumes messages without acknowledgement, so the broker forgets them as it sends them. Above a set rate it
+watches part of each second and discards the rest, counted but unread. Times between arrivals are exact inside a watched
+stretch, and a break marks where something was not watched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
 @dataclass(frozen=True, slots=True)
 class TapRun:
-    """Instants of arrivals in a row, in seconds since the epoch; `follows_break`: some before them were not seen."""
+    """Consecutive arrival instants, in seconds since the epoch. `follows_break`: earlier ones were not seen."""
 
     times: FloatArray
     follows_break: bool
@@ -42,11 +42,11 @@ class TapRun:
 
 @dataclass(frozen=True, slots=True)
 class TapCounts:
-    """What the tap saw and did not see.
+    """What the tap saw and missed.
 
-    `received` messages were looked at. `let_go` is how many were seen to go by beyond the tap's rate; those on their
-    way while it let go are not in it. `missed` is what numbered producers sent between messages that were looked at,
-    whatever the cause: let go, or dropped by the queue's limit.
+    `received` messages were read. `let_go` messages were seen to pass above the tap's rate, without those in transit
+    while it was not watching. `missed` messages were sent by numbered producers between messages that were read: let
+    go, or dropped by the queue's limit.
     """
 
     received: int
@@ -56,9 +56,9 @@ class TapCounts:
 
 
 class QueueTap:
-    """Watches a monitor queue in a thread of its own. Use as a context manager, or call `start` and `stop`.
+    """Watches a monitor queue in a background thread. Use as a context manager, or call `start` and `stop`.
 
-    Feed a window of times between arrivals so::
+    To feed a window of times between arrivals::
 
         for run in tap.take():
             if run.follows_break:
@@ -68,15 +68,15 @@ class QueueTap:
     Parameters
     ----------
     connection, queue
-        The monitor's queue (`penstock.adaptors.rabbitmq.fanout`); it must be there.
+        The monitor's queue (`penstock.adaptors.rabbitmq.fanout`), which must exist.
     most_per_second
-        Messages looked at in a second; more are let go.
+        Messages read per second. More are let go.
     """
 
     def __init__(self, connection: RabbitMQConnection, queue: str, *, most_per_second: int = 5_000) -> None:
         if most_per_second < 2:
             raise ConfigurationError(
-                f"most_per_second: {most_per_second} is below 2, too few for a time between arrivals",
+                f"most_per_second: {most_per_second} is below 2; a time between arrivals needs two messages",
                 field="most_per_second",
             )
         self._connection = connection
@@ -95,7 +95,7 @@ class QueueTap:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Connect and watch; raises AdaptorError where that cannot be done."""
+        """Connect and start watching. Raises AdaptorError if that fails."""
         link, channel = self._connection.consuming(self._consume)
         self._thread = threading.Thread(
             target=self._run, args=(link, channel), name="penstock-rabbitmq-tap", daemon=True
@@ -103,28 +103,28 @@ class QueueTap:
         self._thread.start()
 
     def take(self) -> list[TapRun]:
-        """What arrived since the last call.
+        """Return what arrived since the last call.
 
         Raises
         ------
         AdaptorError
-            The tap has ended for good: its queue is gone, or its user is refused.
+            The tap has ended for good: its queue is gone, or the server refuses its user.
         """
         with self._guard:
             if self._fault is not None:
                 raise self._fault
             runs, self._runs = self._runs, [([], False)]
             if not runs[-1][0] and runs[-1][1]:
-                self._runs = [([], True)]  # the break is told with the next arrival
+                self._runs = [([], True)]  # the next arrival reports the break
             return [TapRun(np.array(times), follows) for times, follows in runs if times]
 
     def counts(self) -> TapCounts:
-        """What was seen and not seen so far."""
+        """Return the counts so far."""
         with self._guard:
             return TapCounts(self._received, self._let_go, self._missed, self._breaks)
 
     def stop(self) -> None:
-        """Let go of the queue. May be called twice."""
+        """Stop watching and close the connection. May be called twice."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_ANSWER_SECONDS)
@@ -152,7 +152,7 @@ class QueueTap:
                         link.process_data_events(_TURN_SECONDS)
                         if self._is_cancelled or not channel.is_open:
                             self._is_cancelled, self._tag = False, None
-                            channel.queue_declare(self._queue, passive=True)  # raises why
+                            channel.queue_declare(self._queue, passive=True)  # raises the reason
                         self._pace(channel)
                     return
             except AdaptorError as fault:
@@ -174,7 +174,7 @@ class QueueTap:
         channel = link.channel()
         channel.queue_declare(self._queue, passive=True)
         channel.add_on_cancel_callback(self._on_cancel)
-        # What waits there came while nobody watched; when, only some messages tell.
+        # Messages that wait there came while nobody watched. Only some of them carry their time.
         channel.queue_purge(self._queue)
         self._tag = channel.basic_consume(self._queue, self._on_message, auto_ack=True)
         return channel
