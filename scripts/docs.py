@@ -166,7 +166,7 @@ def metrics_page() -> str:
 
     rows = [f"| `{m['name']}` | {m['unit']} | {m['meaning']} | {m['origin']} |" for m in catalogue()]
     return (
-        f"{HEADER}# Metrics\n\n`penstock metrics [--json]` lists the same: everything that is measured of an operator.\n"
+        f"{HEADER}# Metrics\n\n`penstock metrics [--json]` lists the same: all that is measured of an operator.\n"
         "A metric that is not known has no value. It is never read as zero.\n\n"
         "| metric | unit | meaning | origin |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
     )
