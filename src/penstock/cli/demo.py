@@ -81,6 +81,7 @@ def demo_settings(
     import yaml
 
     from penstock.policies import policy_entry
+    from penstock.running.policy_choice import with_policy
     from penstock.settings import parse_settings
 
     data = yaml.safe_load(Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8"))
@@ -113,7 +114,7 @@ def demo_settings(
         raise ConfigurationError.of_all("demo", [*faults, *fault.faults]) from fault
     if faults:
         raise ConfigurationError.of_all("demo", faults)
-    return settings
+    return with_policy(settings)
 
 
 def arrivals(base: dict[str, Any], minutes: float | None, shape: str | None, trace: Path | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
@@ -24,7 +24,7 @@ from penstock.monitor.iat_windows import IatWindows
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import BatchProgress, SourceProgress
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.core]
 
 SECONDS = 30.0  # ends a failing test only
 
@@ -134,9 +134,9 @@ def test_a_missing_topic_is_told_before_anything_runs(kafka_broker: KafkaBroker)
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
-    """A small local session with the connector."""
-    with local_session(tmp_path_factory, "test-kafka", kafka_connector) as session:
+def spark(spark_driver: SparkDriver, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
+    """A local session with the connector."""
+    with spark_driver.local() as session:
         yield session
 
 

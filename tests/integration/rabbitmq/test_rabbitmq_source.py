@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
@@ -39,7 +39,7 @@ from penstock.adaptors.spark.payloads import LogPayload
 from penstock.arrivals import Trace
 from penstock.records import SourceProgress
 
-pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq]
+pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq, pytest.mark.core]
 
 
 def _send(connection: RabbitMQConnection, fanout: Fanout, count: int, producer: str = "tester") -> Produced:
@@ -60,10 +60,9 @@ def _wait(is_so: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small session with the source registered."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
-    with local_session(tmp_path_factory, "test-rabbitmq-source", settings) as session:
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A session with the source registered."""
+    with spark_driver.local({"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}) as session:
         register(session)
         yield session
 
