@@ -121,7 +121,65 @@ def errors_page() -> str:
     return HEADER + "# Errors\n\n" + (inspect.getdoc(errors) or "") + "\n"
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page, "records.md": records_page, "errors.md": errors_page}
+def policies_page() -> str:
+    """Every policy that Penstock brings, with its needs and options."""
+    from penstock.policies import policy_entries
+
+    parts = [
+        HEADER,
+        "# Policies\n\n",
+        "These policies come with Penstock. `penstock policies [NAME] [--json]` lists them in the terminal,\n"
+        "together with those that other packages register. [Write a policy](../how-to/write-a-policy.md)\n"
+        "explains how to add one.\n",
+    ]
+    for entry in policy_entries().values():
+        if not entry.build.__module__.startswith("penstock."):
+            continue  # what somebody has installed here is not part of Penstock
+        shares = (
+            "1 (CPU is left alone)"
+            if entry.cpu_shares is None
+            else ", ".join(f"{share:g}" for share in entry.cpu_shares)
+        )
+        facts = {
+            "default for": entry.default_for or "nothing (has to be named)",
+            "needs": ", ".join(sorted(str(need) for need in entry.needs)) or "nothing",
+            "reads the objective": "yes" if entry.reads_objective else "no",
+            "CPU shares where none are set": shares,
+        }
+        parts.append(f"\n## {entry.name}\n\n{entry.summary[0].upper()}{entry.summary[1:]}.\n\n")
+        parts += [f"- {name}: {value}\n" for name, value in facts.items()]
+        parts.append("\n| option | default | meaning |\n|---|---|---|\n")
+        parts += [f"| `{o.name}` | `{_yaml(o.default)}` | {o.meaning} |\n" for o in entry.options]
+    return "".join(parts)
+
+
+def _yaml(value: object) -> str:
+    """A value as a settings file has it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def metrics_page() -> str:
+    """The catalogue of metrics."""
+    from penstock.metrics import catalogue
+
+    rows = [f"| `{m['name']}` | {m['unit']} | {m['meaning']} | {m['origin']} |" for m in catalogue()]
+    return (
+        f"{HEADER}# Metrics\n\n`penstock metrics [--json]` lists the same: all that is measured of an operator.\n"
+        "A metric that is not known has no value. It is never read as zero.\n\n"
+        "| metric | unit | meaning | origin |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "records.md": records_page,
+    "errors.md": errors_page,
+    "policies.md": policies_page,
+    "metrics.md": metrics_page,
+}
 
 
 def main() -> int:

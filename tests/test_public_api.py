@@ -12,7 +12,8 @@ import penstock
 PUBLIC = [
     "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "Objective", "Observation",
     "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext", "PolicyEntry", "QueueArrivals",
-    "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler", "WatchingPolicy", "attach", "keep_up", "latency", "run",
+    "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler", "WatchingPolicy", "attach", "keep_up", "latency",
+    "run",
 ]  # fmt: skip
 
 
