@@ -66,8 +66,7 @@ class MeadPolicy:
         self._topology = context.topology
         self._objectives = dict(context.objectives)
         self._bounds = {path: wanted.seconds for path, wanted in self._objectives.items() if wanted.seconds is not None}
-        unbounded = [path for path in self._objectives if path not in self._bounds]
-        if unbounded:
+        if any(path not in self._bounds for path in context.topology.paths):
             raise ConfigurationError(f"objective: {options.name} plans for a latency bound", field="objective")
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
         for known in self._known.values():
