@@ -46,6 +46,8 @@ _UTILISATION_TO_CATCH_UP = 0.8
 """Utilisation up to which executors with all their CPU work a backlog off."""
 _UTILISATION_WHEN_STUCK = 0.95
 """Utilisation at which a query that puts nothing out lacks CPU."""
+_HAND_ON_SECONDS = 10.0
+"""How often it wants to be asked where no backlog is looked at: a plan is handed on when the loop asks."""
 _OVERTAKEN_FACTOR = 1.1
 """Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
 
@@ -96,8 +98,9 @@ class MeadPolicy:
 
     @property
     def every_seconds(self) -> float:
-        """How often it wants to be asked: as often as the backlog is looked at."""
-        return self.options.every_seconds
+        """How often it wants to be asked: as often as the backlog is looked at, and so that no plan waits for long."""
+        every = self.options.every_seconds
+        return every if self.options.rescue is not None else min(every, _HAND_ON_SECONDS)
 
     def watch(self, look: Look) -> tuple[str, ...]:
         """Learn from one look at an operator; start an analysis when one is due."""
