@@ -35,7 +35,7 @@ from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options
 from penstock.records import Allocation, LatencySummary, Quality
-from penstock.running.run import run_pipeline
+from penstock.running.pipeline_run import run_pipeline
 from penstock.settings import RunSettings, parse_settings
 from penstock.simulator import MicroBatch, Operator, Pipeline
 

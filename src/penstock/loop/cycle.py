@@ -109,16 +109,6 @@ class Cycle:
             self._remember_action(report)
         return report
 
-    def observe_only(self, now: float) -> Observation:
-        """The picture without a new look: what is known, marked stale once it is old."""
-        return self.monitor.observe(now, self._reconciler.state)
-
-    def restarted(self, cores_per_executor: int, now: float) -> None:
-        """The operator was started anew with executors of another size: planning begins with what it has then."""
-        self.monitor.restarted()
-        for outcome in self._reconciler.restarted(cores_per_executor, now):
-            self._store.add_outcome(outcome)
-
     @property
     def policy(self) -> Policy:
         """Which policy decides."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, nearest
 from penstock.ports import Guard
-from penstock.records import Decision, Observation, PlanRequest, Quality
+from penstock.records import Decision, Observation, PlanRequest
 from penstock.settings import GuardSettings
 from penstock.units import format_count, format_seconds
 
@@ -41,9 +41,11 @@ def default_guards(
     settle_seconds: float = 60.0,
     backlog_seconds: float = 10.0,
 ) -> tuple[Guard, ...]:
-    """Give the guards every run should have, in their order: first trust, then the cluster, then time."""
+    """Give the guards every run should have, in their order: first the cluster, then time.
+
+    Whether the data can be trusted is checked before any of them, by the cycle.
+    """
     return (
-        OnlyGoodData(),
         HoldUntilSettled(settle_seconds),
         NoScaleDownWhileDraining(backlog_seconds),
         Cooldown(up_seconds, down_seconds),
@@ -76,27 +78,18 @@ class WithinLimits:
             return decision
         shares = ", ".join(f"{share:.0%}" for share in limits.cpu_shares)
         reason = f"allowed are {limits.min_executors} to {limits.max_executors} executors with CPU {shares}"
+        if decision.target.size is not None and decision.target.size not in limits.sizes:
+            reason += f", of {' or '.join(['its own size', *map(str, limits.sizes)])}"
+        if decision.target.nodes:
+            reason += f", on {', '.join(limits.nodes) or 'nodes that the cluster chooses'}"
         return decision.amended(self.name, nearest(limits, decision.target), reason)
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyGoodData:
-    """Holds unless the observation is good: late, partial or early data are not decided upon."""
-
-    name: str = "only good data"
-
-    def check(self, decision: Decision, request: PlanRequest) -> Decision:
-        """The decision, held where the data cannot be trusted."""
-        seen = request.observation
-        if seen.quality is Quality.GOOD:
-            return decision
-        missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
-        return _held(decision, request, self.name, f"the data are {seen.quality.value}{missing}")
-
-
-@dataclass(frozen=True, slots=True)
 class HoldUntilSettled:
-    """Holds while the executors last asked for are not yet there, for at most `timeout_seconds` after asking.
+    """Holds while the executors last asked for are not there yet, for at most `timeout_seconds` after asking.
+
+    They are there when their number, size and nodes are as requested; a CPU share takes effect at once.
 
     The bound is what lets the loop go on when an executor never comes, or has been lost since.
     """
@@ -112,16 +105,22 @@ class HoldUntilSettled:
         cluster, age = request.observation.cluster, _seconds_since_last_change(request)
         if cluster.requested is None or age is None or age >= self.timeout_seconds:
             return decision
-        wanted = cluster.requested.executors
-        there = None if cluster.observed is None else cluster.observed.executors
-        if there == wanted:
+        wanted, there = cluster.requested, cluster.observed
+        if there is not None and there.satisfies(replace(wanted, cpu_share=there.cpu_share)):
             return decision
-        seen = "an unknown number is there" if there is None else f"{there} are there"
+        if there is None:
+            seen = "an unknown number is there"
+        elif there.size != wanted.size:
+            seen = "the restart with another size is not over"
+        elif there.executors != wanted.executors:
+            seen = f"{there.executors} are there"
+        else:
+            seen = "they are on other nodes"
         return _held(
             decision,
             request,
             self.name,
-            f"{wanted} executors were asked for {format_seconds(age)} ago and {seen}; "
+            f"{wanted.executors} executors were asked for {format_seconds(age)} ago and {seen}; "
             f"waiting at most {format_seconds(self.timeout_seconds)}",
         )
 

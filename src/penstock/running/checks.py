@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
-from penstock.running.operator import load_app
+from penstock.running.operator_process import load_app
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.settings import (

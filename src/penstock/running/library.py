@@ -14,7 +14,8 @@ from penstock.account import RunSummary
 from penstock.loop import CycleReport
 from penstock.ports import Policy
 from penstock.running.checks import load_checked
-from penstock.running.run import RunListener, run_pipeline
+from penstock.running.pipeline_run import run_pipeline
+from penstock.running.run_listener import RunListener
 from penstock.settings import parse_settings
 
 _LOG = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from penstock.running.operator import OperatorJob
+    from penstock.running.operator_job import OperatorJob
 
 _LOG = logging.getLogger(__name__)
 _REFUSAL_SECONDS = 6.0
