@@ -25,7 +25,6 @@ from penstock.records import (
     Observation,
     Outcome,
     PlanRequest,
-    Quality,
     StageTime,
 )
 
@@ -162,10 +161,6 @@ class Cycle:
         self._next_plan = now + self._policy.every_seconds
         request = self._request(observation, current, now)
         decision = replace(self._policy.plan(request), mode=self._mode)
-        if observation.quality is not Quality.GOOD:
-            # Not even into the limits: executors that are still starting look like too few.
-            why = f"the data are {observation.quality}"
-            return decision.amended("only good data", current, why) if decision.is_change else decision
         return apply_guards(decision, request, self._guards)
 
     def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:

@@ -2,8 +2,8 @@
 """Damping and limits as named parts: each guard may change a decision, and says what it changed and why.
 
 A guard that holds puts the target back to the allowed allocation nearest to the current one. That is the
-current one, unless that lies outside the limits (they were narrowed, or the operator came with another size):
-the way into the limits is always open, so no guard may hold an operator outside them.
+current one, unless that lies outside the limits (they were narrowed, or the operator came with something else): on
+good data the way into the limits is always open, so no guard may hold an operator outside them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, nearest
 from penstock.ports import Guard
-from penstock.records import Decision, Observation, PlanRequest
+from penstock.records import Decision, Observation, PlanRequest, Quality
 from penstock.settings import GuardSettings
 from penstock.units import format_count, format_seconds
 
@@ -23,10 +23,18 @@ from penstock.units import format_count, format_seconds
 def apply_guards(decision: Decision, request: PlanRequest, guards: Sequence[Guard]) -> Decision:
     """Give the decision as it may stand after every guard, in the order listed, with the limits kept.
 
+    On data that are late, partial or early nothing is changed, not even to get into the limits: executors that are
+    still starting look like too few.
+
     The limits come before all guards, so that those judge what would truly be asked for: clamping may turn a
     wish to grow into a shrinking (9 x 30% wanted, 4 x 40% allowed). They come again after all guards, because
     nothing outside them is ever asked for whatever a guard says.
     """
+    seen = request.observation
+    if seen.quality is not Quality.GOOD:
+        missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
+        why = f"the data are {seen.quality.value}{missing}"
+        return decision.amended("only good data", request.current, why) if decision.is_change else decision
     limits = WithinLimits()
     for guard in (limits, *guards, limits):
         decision = guard.check(decision, request)
@@ -43,7 +51,7 @@ def default_guards(
 ) -> tuple[Guard, ...]:
     """Give the guards every run should have, in their order: first the cluster, then time.
 
-    Whether the data can be trusted is checked before any of them, by the cycle.
+    Whether the data can be trusted is checked before any of them, by `apply_guards`.
     """
     return (
         HoldUntilSettled(settle_seconds),

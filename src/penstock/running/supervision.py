@@ -42,8 +42,8 @@ class Supervision:
             list(parts.cycles.values()),
             clock,
             interval_seconds=settings.interval,
-            on_report=self._take,
-            on_fault=self._on_fault,
+            on_report=self.take,
+            on_fault=self.note_fault,
         )
         self._starts = {name: operator.starts for name, operator in parts.operators.items()}
         self._warned: set[str] = set()
@@ -70,7 +70,8 @@ class Supervision:
         self._stop.wait()
         self._runner.stop()
 
-    def _take(self, report: CycleReport) -> None:
+    def take(self, report: CycleReport) -> None:
+        """Take one pass of an operator's cycle, and look after what it showed."""
         operator = self._parts.operators[report.observation.operator]
         operator.take(report)
         for note in report.notes:
@@ -82,7 +83,8 @@ class Supervision:
         if self._is_last(operator):
             self._look_around(report.observation.at)
 
-    def _on_fault(self, name: str, text: str) -> None:
+    def note_fault(self, name: str, text: str) -> None:
+        """Take a pass that failed, and look after the operator's process."""
         operator = self._parts.operators[name]
         if operator.is_resizing:
             self._passes_held += 1  # its process is away, as it should be
