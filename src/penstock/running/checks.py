@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be known to be wrong with a run before anything is started, reported all at once."""
+"""Finds what is wrong with a run before anything is started, and reports it all at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.units import parse_bytes
 
 
 def load_checked(path: Path) -> RunSettings:
-    """Read a settings file and look it through; every mistake is reported at once, whichever layer finds it."""
+    """Read a settings file and check it; all mistakes are reported at once, whichever layer finds them."""
     data = read_settings(path)
     try:
         return with_policy(parse_settings(data, str(path)))
@@ -35,7 +35,7 @@ def load_checked(path: Path) -> RunSettings:
 
 
 def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
-    """What a deeper look at the parts that can be read by themselves shows, in a file that is wrong elsewhere."""
+    """Mistakes in the parts that can be read by themselves, of a file that is wrong elsewhere."""
     from pydantic import ValidationError
 
     from penstock.adaptors.spark.replay_options import replay_arrivals
@@ -48,7 +48,7 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
         except ConfigurationError as fault:
             faults.extend(f"{where}{text}" for text in fault.faults)
         except ValidationError:
-            pass  # told of already: the part itself cannot be read
+            pass  # reported already: the part itself cannot be read
 
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
     if not (isinstance(arrivals, dict) and "topic" in arrivals):
@@ -92,7 +92,7 @@ def check_run(settings: RunSettings) -> None:
         attempt("", lambda: _check_payload(settings))
     if settings.broker is not None:
         attempt("broker.", lambda: _check_broker(settings.broker))
-    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # it starts nothing before it is asked
+    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # building it starts nothing
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
@@ -115,8 +115,8 @@ def _check_broker(broker: BrokerSettings | None) -> None:
         try:
             connection_of(broker)
         except ConfigurationError as fault:
-            told = [text.replace("bootstrap_servers", "servers") for text in fault.faults]
-            raise ConfigurationError.of_all("broker", told) from None
+            faults = [text.replace("bootstrap_servers", "servers") for text in fault.faults]
+            raise ConfigurationError.of_all("broker", faults) from None
     elif broker.options:
         raise ConfigurationError("options: the embedded broker needs none; leave them out", field="broker.options")
 
@@ -125,7 +125,9 @@ def _check_payload(settings: RunSettings) -> None:
     payload = settings.arrivals.replay_options().get("payload", "")
     path = Path(payload.removeprefix("file:"))
     if payload.startswith("file:") and (not path.is_file() or path.stat().st_size == 0):
-        raise ConfigurationError(f"arrivals.options.payload: {path} is no file with lines in it", field="payload")
+        raise ConfigurationError(
+            f"arrivals.options.payload: {path} is not a file with lines in it; name one", field="payload"
+        )
 
 
 def executor_bytes(operator: OperatorSettings) -> float:
@@ -178,7 +180,7 @@ def _check_memory(settings: RunSettings) -> None:
 
 def _check_options(operator: OperatorSettings) -> None:
     module_name, _, function_name = operator.app.partition(":")
-    # A module may say what is wrong with its options before anything starts.
+    # A module may check its options before anything starts.
     check = getattr(sys.modules[module_name], "check_options", None)
     if check is None:
         return

@@ -25,7 +25,7 @@ _REFUSAL_SECONDS = 6.0
 def start_real_time(
     result: DataFrame | DataStreamWriter, job: OperatorJob, *, publish: Callable[[DataFrame], None]
 ) -> StreamingQuery:
-    """Start a query in real-time mode; what Spark refuses, now or in its first seconds, is told in one line.
+    """Start a query in real-time mode; what Spark refuses, now or in its first seconds, is reported in one line.
 
     Parameters
     ----------
