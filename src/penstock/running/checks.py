@@ -26,7 +26,7 @@ from penstock.units import parse_bytes
 
 
 def load_checked(path: Path) -> RunSettings:
-    """Read a settings file and check it; all mistakes are reported at once, whichever layer finds them."""
+    """Read a settings file and look it through; every mistake is reported at once, whichever layer finds it."""
     data = read_settings(path)
     try:
         return with_policy(parse_settings(data, str(path)))
@@ -35,7 +35,7 @@ def load_checked(path: Path) -> RunSettings:
 
 
 def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
-    """Mistakes in the parts that can be read by themselves, of a file that is wrong elsewhere."""
+    """What a deeper look at the parts that can be read by themselves shows, in a file that is wrong elsewhere."""
     from pydantic import ValidationError
 
     from penstock.adaptors.spark.replay_options import replay_arrivals
@@ -92,7 +92,7 @@ def check_run(settings: RunSettings) -> None:
         attempt("", lambda: _check_payload(settings))
     if settings.broker is not None:
         attempt("broker.", lambda: _check_broker(settings.broker))
-    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # building it starts nothing
+    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # it starts nothing before it is asked
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
