@@ -35,7 +35,7 @@ from penstock.plan.guards import guards_as_set
 from penstock.policies.mead.operator_knowledge import Place
 from penstock.policies.mead.policy import PipelineMead
 from penstock.records import Allocation, LatencySummary, Quality
-from penstock.running.run import run_pipeline
+from penstock.running.pipeline_run import run_pipeline
 from penstock.settings import RunSettings, parse_settings
 from penstock.simulator import MicroBatch, Operator, Pipeline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError, MetricSourceError
@@ -40,6 +40,9 @@ class LoopSettings:
     window_seconds: float = 15.0
     warm_up_seconds: float = 15.0
     cores_per_executor: int = 1
+    """Of the operator's own size."""
+    restart_seconds: float = 420.0
+    """How long a restart with another size may take."""
 
 
 def ignored_objective(policy: Policy, objectives: Iterable[Objective]) -> str | None:
@@ -78,7 +81,13 @@ def make_cycle(
         ),
         policy=policy,
         guards=guards_as_set(settings.guards),
-        reconciler=Reconciler(operator, actuator, settings.limits, cores_per_executor=settings.cores_per_executor),
+        reconciler=Reconciler(
+            operator,
+            actuator,
+            settings.limits,
+            restart_deadline_seconds=settings.restart_seconds,
+            cores_per_executor=settings.cores_per_executor,
+        ),
         store=store,
         limits=settings.limits,
         objective=settings.objective,
@@ -90,7 +99,7 @@ def fitting_limits(limits: Limits, can_set_cpu_share: bool) -> Limits:
     """The limits that can be acted on: without CPU shares only executors are scaled."""
     if can_set_cpu_share or limits.cpu_shares == (1.0,):
         return limits
-    return Limits(limits.min_executors, limits.max_executors, (1.0,))
+    return replace(limits, cpu_shares=(1.0,))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.loop.cycle import CycleReport
-from penstock.records import Decision, LatencySummary, Objective
+from penstock.records import Decision, ExecutorSize, LatencySummary, Objective
 from penstock.topology import Path, path_text
 
 _DECISIONS_KEPT = 10_000
@@ -19,14 +19,12 @@ _DECISIONS_KEPT = 10_000
 class OperatorAccount:
     """Executor time and CPU share of one operator, integrated over what was observed.
 
-    Executors of another size count by their cores, in executors of the first size.
+    Executors of another size count by their cores, in executors of the operator's own size.
     """
 
     executor_seconds: float = 0.0
     share_seconds: float = 0.0
     """Integral of executors x CPU share."""
-    weight: float = 1.0
-    """What an executor counts now: its cores over those of the first size."""
     observed_seconds: float = 0.0
     unobserved_seconds: float = 0.0
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=_DECISIONS_KEPT))
@@ -42,8 +40,8 @@ class OperatorAccount:
         if observed is None:
             self.unobserved_seconds += passed
         else:
-            self.executor_seconds += observed.executors * self.weight * passed
-            self.share_seconds += observed.capacity * self.weight * passed
+            self.executor_seconds += observed.executors * observed.worth * passed
+            self.share_seconds += observed.capacity * passed
             self.observed_seconds += passed
         if report.decision is not None and report.decision.is_change:
             self.decisions.append(report.decision)
@@ -99,12 +97,14 @@ class RunSummary:
     records_done: int | None
     executor_seconds: float
     capacity_seconds: float
-    """Integral of executors x CPU share, in executors of the first size: what was paid for."""
+    """Integral of executors x CPU share, in executors of the own size: what was paid for."""
     static_capacity_seconds: float
     """The same had every operator kept the top of its limits."""
     decisions: tuple[Decision, ...]
     faults: int = 0
     operators: Mapping[str, Any] = field(default_factory=dict)
+    own_sizes: Mapping[str, ExecutorSize] = field(default_factory=dict)
+    """What each operator's executors are made of before any restart."""
 
     @property
     def worst(self) -> PathOutcome:
@@ -151,12 +151,16 @@ class RunSummary:
                  "from": {"executors": d.current.executors, "cpu_share": d.current.cpu_share},
                  "to": {"executors": d.target.executors, "cpu_share": d.target.cpu_share},
                  "amended_by": [f"{a.guard}: {a.reason}" for a in d.amended_by], "mode": str(d.mode),
-                 "size": str(d.target.size) if d.is_restart else None}
+                 "size": self._size_text(d) if d.is_restart else None}
                 for d in self.decisions
             ],
             "faults": self.faults,
             "operators": dict(self.operators),
         }  # fmt: skip
+
+    def _size_text(self, decision: Decision) -> str:
+        size = decision.target.size or self.own_sizes.get(decision.operator)
+        return "its own size" if size is None else str(size)
 
 
 def _latency_json(latency: LatencySummary | None) -> dict[str, Any] | None:

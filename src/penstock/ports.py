@@ -14,6 +14,7 @@ from penstock.records import (
     Action,
     Allocation,
     Decision,
+    ExecutorSize,
     LatencySummary,
     Limits,
     Objective,
@@ -47,7 +48,8 @@ class Actuator(Protocol):
     """Where an operator's allocation is changed.
 
     Promises: `request` returns at once, the far side gets there later (eventually consistent); the same
-    `request_id` twice is one request; a new request replaces the last; errors are ActuationError. `release` puts
+    `request_id` twice is one request; a new request replaces the last; errors are ActuationError. What cannot be done
+    here (another executor size, a choice of nodes) is refused with an ActuationError that names it. `release` puts
     everything back as it was before the first request and may be called twice.
     """
 
@@ -62,6 +64,40 @@ class Actuator(Protocol):
 
     def release(self) -> None:
         """Put everything back as it was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """The process that an operator runs in, as an actuator that restarts it knows it.
+
+    Attributes
+    ----------
+    size
+        What its executors are made of; None is the operator's own size.
+    stopped
+        How the process before it was stopped, such as ``at a batch border``; empty: there was none.
+    fault
+        Why the restart that was last asked for did not come about; None: it did, or is still under way.
+    """
+
+    size: ExecutorSize | None = None
+    stopped: str = ""
+    fault: str | None = None
+
+
+@runtime_checkable
+class RestartingActuator(Actuator, Protocol):
+    """An actuator that can give an operator executors of another size, by a restart from its checkpoint.
+
+    Promises: a request with another size returns at once; the operator ends after the running batch, and is started
+    with that size and asked for the rest of the allocation. Where that fails it gets the size before again, and
+    `process` says why.
+    """
+
+    @property
+    def process(self) -> ProcessState:
+        """The process that runs now."""
         ...
 
 

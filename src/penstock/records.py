@@ -146,9 +146,14 @@ class Allocation:
             )
 
     @property
+    def worth(self) -> float:
+        """How many executors of the operator's own size one of these stands for."""
+        return 1.0 if self.size is None else self.size.worth
+
+    @property
     def capacity(self) -> float:
         """Executors' worth of CPU, in executors of the operator's own size: the cost of the allocation."""
-        return self.executors * self.cpu_share * (1.0 if self.size is None else self.size.worth)
+        return self.executors * self.cpu_share * self.worth
 
     def satisfies(self, wanted: Allocation) -> bool:
         """Whether this, as observed, is what was wanted; any nodes will do where none were named."""
@@ -488,12 +493,11 @@ class Decision:
         """``scale up``, ``scale down``, ``move``, ``restart larger``, ``restart smaller`` or ``hold``."""
         if not self.is_change:
             return "hold"
-        is_more = self.target.capacity > self.current.capacity
         if self.is_restart:
-            return "restart larger" if is_more else "restart smaller"
+            return "restart larger" if self.target.worth > self.current.worth else "restart smaller"
         if self.target.capacity == self.current.capacity:
             return "move"
-        return "scale up" if is_more else "scale down"
+        return "scale up" if self.target.capacity > self.current.capacity else "scale down"
 
     @property
     def change_text(self) -> str:

@@ -31,7 +31,7 @@ def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
 
 def driver_of(run: LiveRun, name: str) -> psutil.Process:
     """The process of an operator."""
-    operators = run.processes("penstock.running.operator")
+    operators = run.processes("penstock.running.operator_process")
     (found,) = [process for process in operators if any(f"/{name}/" in part for part in process.cmdline())]
     return found
 

@@ -15,7 +15,7 @@ from penstock.adaptors.process.children import Child, Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.errors import AdaptorError
 from penstock.records import Action, Allocation, Limits, Mode, encode
-from penstock.running.operator import JobInput, OperatorJob
+from penstock.running.operator_job import JobInput, OperatorJob
 
 pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill]
 
@@ -73,7 +73,7 @@ def operator(standalone_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[tu
     with Warden() as warden:
         child = warden.start(
             "survivor",
-            [sys.executable, "-m", "penstock.running.operator", str(path)],
+            [sys.executable, "-m", "penstock.running.operator_process", str(path)],
             log=tmp_path / "survivor.log",
             env={**os.environ, **standalone_cluster.spark_environment()},
             cwd=tmp_path,

@@ -31,8 +31,8 @@ def test_sizes_begin_with_the_operators_own() -> None:
     operator = a_run({"sizes": [{"cores": 2, "memory": "2g"}, {"cores": 4, "shuffle_partitions": 12}]}).operators[0]
     assert operator.executor_sizes == (
         ExecutorSize(1, "1g"),
-        ExecutorSize(2, "2g"),
-        ExecutorSize(4, "2g", 12),
+        ExecutorSize(2, "2g", worth=2.0),
+        ExecutorSize(4, "2g", 12, worth=4.0),
     )
     assert str(operator.executor_sizes[2]) == "4 cores, 2g, 12 shuffle partitions"
 

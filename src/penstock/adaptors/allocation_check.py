@@ -10,7 +10,20 @@ from penstock.records import Allocation
 
 
 def check_allocation(allocation: Allocation, request_id: str | None = None) -> None:
-    """Raise ActuationRejectedError for an allocation that no operator can have."""
+    """Raise ActuationRejectedError for an allocation that a running application cannot be given."""
+    if allocation.size is not None:
+        raise ActuationRejectedError(
+            f"size: a running application cannot get executors of {allocation.size}; "
+            "that needs a restart, which `penstock run` does for an operator with `sizes`",
+            target="spark",
+            request_id=request_id,
+        )
+    if allocation.nodes:
+        raise ActuationRejectedError(
+            "nodes: Spark places executors itself and cannot be given their nodes; leave `nodes` empty",
+            target="spark",
+            request_id=request_id,
+        )
     share = allocation.cpu_share
     if allocation.executors < 1 or not math.isfinite(share) or not 0.0 < share <= 1.0:
         raise ActuationRejectedError(

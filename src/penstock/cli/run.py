@@ -106,7 +106,7 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
     from penstock.cli.view import make_view
     from penstock.errors import PenstockError
     from penstock.running.checks import check_run
-    from penstock.running.run import run_pipeline
+    from penstock.running.pipeline_run import run_pipeline
 
     check_run(settings)
     run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)

@@ -1,33 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """First sync with what is true, then step toward what is wanted.
 
-Clusters are late: executors take seconds to come and go. So three sizes are kept apart: *planned* (the last
-decision), *requested* (what the actuator was last asked for) and *observed* (what telemetry shows).
+Clusters are late: executors take seconds to come and go, and a restart with another size takes longer. So three
+allocations are kept apart: *planned* (the last decision), *requested* (what the actuator was last asked for) and
+*observed* (what telemetry shows).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from penstock.errors import ActuationError
-from penstock.execute.transitions import check_transition
-from penstock.ports import Actuator
+from penstock.execute.pause import PauseMeter, RestartPause
+from penstock.ports import Actuator, ProcessState, RestartingActuator
 from penstock.records import (
     Action,
     Allocation,
     ClusterState,
     Decision,
+    ExecutorSize,
+    ExecutorState,
     Limits,
     Outcome,
     OutcomeStatus,
     Telemetry,
 )
+from penstock.units import format_seconds
 
 
 @dataclass(slots=True)
 class _Pending:
     action: Action
-    deadline: float
+    deadline_seconds: float
+    is_restart: bool
+    run_id: str | None
+    """The query's run when the action began: a restart is over when there is another one."""
+    pause: RestartPause | None = None
 
 
 class Reconciler:
@@ -38,9 +47,11 @@ class Reconciler:
     operator, actuator, limits
         What is scaled, by whom, within what.
     deadline_seconds
-        An action not observed by then has failed; planning goes on from what is observed.
+        An action that is not observed by then has failed; planning goes on from what is observed.
+    restart_deadline_seconds
+        The same for a restart with another size.
     cores_per_executor
-        To read a CPU share out of a quota in cores.
+        Cores of an executor of the operator's own size, to read a CPU share out of a quota in cores.
     """
 
     def __init__(
@@ -50,17 +61,21 @@ class Reconciler:
         limits: Limits,
         *,
         deadline_seconds: float = 90.0,
+        restart_deadline_seconds: float = 420.0,
         cores_per_executor: int = 1,
     ) -> None:
         self._operator = operator
         self._actuator = actuator
+        self._restarting = actuator if isinstance(actuator, RestartingActuator) else None
         self._limits = limits
         self._deadline_seconds = deadline_seconds
+        self._restart_deadline_seconds = restart_deadline_seconds
         self._cores_per_executor = cores_per_executor
         self._planned: Allocation | None = None
         self._requested: Allocation | None = None
         self._observed: Allocation | None = None
         self._pending: _Pending | None = None
+        self._pauses = PauseMeter()
 
     @property
     def state(self) -> ClusterState:
@@ -76,16 +91,22 @@ class Reconciler:
         return self._observed if self._observed is None or self._planned is None else self._planned
 
     def sync(self, telemetry: Telemetry, now: float) -> list[Outcome]:
-        """Take in what is true; gives the actions that ended thereby."""
-        self._observed = self._read(telemetry)
-        if self._pending is None:
+        """Take in what is true; returns the actions that have ended."""
+        for batch in telemetry.batches:
+            pause = self._pauses.add(batch)
+            if pause is not None and self._pending is not None:
+                self._pending.pause = pause
+        process = self._process
+        self._observed = self._read(telemetry, process.size)
+        pending = self._pending
+        if pending is None:
             return []
-        if self._observed == self._pending.action.target:
-            return [self._end(OutcomeStatus.DONE, now)]
-        if now >= self._pending.deadline:
-            outcome = self._end(OutcomeStatus.FAILED, now, f"not observed within {self._deadline_seconds:.0f} s")
-            self._planned = None  # go on from what is true, not from what was asked
-            return [outcome]
+        if pending.is_restart and process.fault is not None:
+            return [self._fail(now, process.fault)]
+        if self._is_reached(pending):
+            return [self._end(OutcomeStatus.DONE, now, _restart_text(pending, process))]
+        if now >= pending.action.at + pending.deadline_seconds:
+            return [self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
         return []
 
     def start(self, decision: Decision, now: float) -> tuple[Action, list[Outcome]]:
@@ -97,52 +118,79 @@ class Reconciler:
 
     def heal(self, now: float) -> tuple[Action, list[Outcome]] | None:
         """Ask again for the plan when what is observed has drifted from it and nothing is under way."""
-        if self._planned is None or self._pending is not None or self._observed in (None, self._planned):
+        if self._planned is None or self._pending is not None:
+            return None
+        if self._observed is None or self._observed.satisfies(self._planned):
             return None
         action = Action(self._operator, now, self._planned, None)
         return action, self._ask(action, now)
-
-    def restarted(self, cores_per_executor: int, now: float) -> list[Outcome]:
-        """The operator was started anew with such executors: nothing that was asked for holds any more."""
-        outcomes = [self._end(OutcomeStatus.SUPERSEDED, now, "the operator was restarted")] if self._pending else []
-        self._cores_per_executor = cores_per_executor
-        self._planned = self._requested = self._observed = None
-        return outcomes
 
     def release(self) -> None:
         """Put everything back as it was."""
         self._planned = self._requested = self._pending = None
         self._actuator.release()
 
+    @property
+    def _process(self) -> ProcessState:
+        return ProcessState() if self._restarting is None else self._restarting.process
+
+    def _is_reached(self, pending: _Pending) -> bool:
+        if self._observed is None or not self._observed.satisfies(pending.action.target):
+            return False
+        # Executors alone are not enough: a restarted query runs when its first batch is done.
+        return not pending.is_restart or self._pauses.run_id != pending.run_id
+
     def _ask(self, action: Action, now: float) -> list[Outcome]:
-        self._pending = _Pending(action, now + self._deadline_seconds)
+        is_restart = action.target.size != self._process.size
+        deadline = self._restart_deadline_seconds if is_restart else self._deadline_seconds
+        self._pending = _Pending(action, deadline, is_restart, self._pauses.run_id)
         try:
             self._actuator.request(action)
         except ActuationError as fault:
-            outcome = self._end(OutcomeStatus.FAILED, now, str(fault))
-            self._planned = None
-            return [outcome]
+            return [self._fail(now, str(fault))]
         self._requested = action.target
         return []
+
+    def _fail(self, now: float, why: str) -> Outcome:
+        outcome = self._end(OutcomeStatus.FAILED, now, why)
+        self._planned = None  # go on from what is true, not from what was asked for
+        return outcome
 
     def _end(self, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
         assert self._pending is not None
         action, self._pending = self._pending.action, None
-        check_transition(OutcomeStatus.PENDING, status)
         return Outcome(action.request_id, self._operator, now, status, self._observed, now - action.at, detail)
 
-    def _read(self, telemetry: Telemetry) -> Allocation | None:
+    def _read(self, telemetry: Telemetry, size: ExecutorSize | None) -> Allocation | None:
         if telemetry.executors is None:
             return None
-        count = sum(1 for e in telemetry.executors if e.is_active and not e.is_draining)
-        cpu, asked = telemetry.cpu, self._requested
+        there = [executor for executor in telemetry.executors if executor.is_active and not executor.is_draining]
+        count, asked = len(there), self._requested
+        cores = self._cores_per_executor * (1.0 if size is None else size.worth)
+        return Allocation(count, self._read_share(telemetry, count, asked, cores), size, self._read_nodes(there))
+
+    def _read_share(self, telemetry: Telemetry, count: int, asked: Allocation | None, cores: float) -> float:
+        cpu = telemetry.cpu
         if cpu is None or cpu.quota_cores is None:
             others = None if cpu is None else cpu.parents_quota_cores
-            if others is not None and asked is not None and asked.capacity * self._cores_per_executor >= others:
-                return Allocation(count, asked.cpu_share)  # somebody else's cap is tighter: ours is left to it
-            return Allocation(count, 1.0)  # no cap: all of the CPU, whether the limits allow that or not
+            if others is not None and asked is not None and asked.executors * asked.cpu_share * cores >= others:
+                return asked.cpu_share  # somebody else's cap is tighter: ours is left to it
+            return 1.0  # no cap: all of the CPU, whether the limits allow that or not
         # The quota is for the whole group; while executors come and go it belongs to the number asked for.
-        divisor = self._requested.executors if self._requested is not None else max(1, count)
-        share = cpu.quota_cores / (divisor * self._cores_per_executor)
-        nearest = min((*self._limits.cpu_shares, 1.0), key=lambda level: abs(level - share))
-        return Allocation(count, nearest)
+        divisor = asked.executors if asked is not None else max(1, count)
+        share = cpu.quota_cores / (divisor * cores)
+        return min((*self._limits.cpu_shares, 1.0), key=lambda level: abs(level - share))
+
+    def _read_nodes(self, there: list[ExecutorState]) -> tuple[tuple[str, int], ...]:
+        """Where the executors are; not looked at where the choice is the cluster's."""
+        return tuple(sorted(Counter(executor.host for executor in there).items())) if self._limits.nodes else ()
+
+
+def _restart_text(pending: _Pending, process: ProcessState) -> str:
+    if not pending.is_restart:
+        return ""
+    stopped = f"stopped {process.stopped}" if process.stopped else "restarted"
+    if pending.pause is None:  # no batch was seen before it, so there is nothing to measure from
+        return f"{stopped}; its pause is not known"
+    pause = pending.pause
+    return f"{stopped}, paused for {format_seconds(pause.seconds)} (batch {pause.last_batch} to {pause.first_batch})"

@@ -25,7 +25,6 @@ from penstock.records import (
     Observation,
     Outcome,
     PlanRequest,
-    Quality,
     StageTime,
 )
 
@@ -109,16 +108,6 @@ class Cycle:
             self._remember_action(report)
         return report
 
-    def observe_only(self, now: float) -> Observation:
-        """The picture without a new look: what is known, marked stale once it is old."""
-        return self.monitor.observe(now, self._reconciler.state)
-
-    def restarted(self, cores_per_executor: int, now: float) -> None:
-        """The operator was started anew with executors of another size: planning begins with what it has then."""
-        self.monitor.restarted()
-        for outcome in self._reconciler.restarted(cores_per_executor, now):
-            self._store.add_outcome(outcome)
-
     @property
     def policy(self) -> Policy:
         """Which policy decides."""
@@ -172,10 +161,6 @@ class Cycle:
         self._next_plan = now + self._policy.every_seconds
         request = self._request(observation, current, now)
         decision = replace(self._policy.plan(request), mode=self._mode)
-        if observation.quality is not Quality.GOOD:
-            # Not even into the limits: executors that are still starting look like too few.
-            why = f"the data are {observation.quality}"
-            return decision.amended("only good data", current, why) if decision.is_change else decision
         return apply_guards(decision, request, self._guards)
 
     def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:

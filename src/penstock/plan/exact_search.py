@@ -10,7 +10,7 @@ More CPU never makes a path slower. So of all allocations in a box [low, high]
 
 Floors and ceilings narrow each other until nothing moves; what is left is split in two. Branch and bound with the
 bounds made consistent at every node (Land and Doig 1960; Mackworth 1977). What the answer rests on, that predictions
-fall as shares rise, is looked at wherever two allocations one level apart were predicted; a breach is told.
+fall as shares rise, is looked at wherever two allocations one level apart were predicted; a breach is reported.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 """Damping and limits as named parts: each guard may change a decision, and says what it changed and why.
 
 A guard that holds puts the target back to the allowed allocation nearest to the current one. That is the
-current one, unless that lies outside the limits (they were narrowed, or the operator came with another size):
-the way into the limits is always open, so no guard may hold an operator outside them.
+current one, unless that lies outside the limits (they were narrowed, or the operator came with something else): on
+good data the way into the limits is always open, so no guard may hold an operator outside them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, nearest
@@ -23,10 +23,18 @@ from penstock.units import format_count, format_seconds
 def apply_guards(decision: Decision, request: PlanRequest, guards: Sequence[Guard]) -> Decision:
     """Give the decision as it may stand after every guard, in the order listed, with the limits kept.
 
+    On data that are late, partial or early nothing is changed, not even to get into the limits: executors that are
+    still starting look like too few.
+
     The limits come before all guards, so that those judge what would truly be asked for: clamping may turn a
     wish to grow into a shrinking (9 x 30% wanted, 4 x 40% allowed). They come again after all guards, because
     nothing outside them is ever asked for whatever a guard says.
     """
+    seen = request.observation
+    if seen.quality is not Quality.GOOD:
+        missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
+        why = f"the data are {seen.quality.value}{missing}"
+        return decision.amended("only good data", request.current, why) if decision.is_change else decision
     limits = WithinLimits()
     for guard in (limits, *guards, limits):
         decision = guard.check(decision, request)
@@ -41,9 +49,11 @@ def default_guards(
     settle_seconds: float = 60.0,
     backlog_seconds: float = 10.0,
 ) -> tuple[Guard, ...]:
-    """Give the guards every run should have, in their order: first trust, then the cluster, then time."""
+    """Give the guards every run should have, in their order: first the cluster, then time.
+
+    Whether the data can be trusted is checked before any of them, by `apply_guards`.
+    """
     return (
-        OnlyGoodData(),
         HoldUntilSettled(settle_seconds),
         NoScaleDownWhileDraining(backlog_seconds),
         Cooldown(up_seconds, down_seconds),
@@ -76,27 +86,18 @@ class WithinLimits:
             return decision
         shares = ", ".join(f"{share:.0%}" for share in limits.cpu_shares)
         reason = f"allowed are {limits.min_executors} to {limits.max_executors} executors with CPU {shares}"
+        if decision.target.size is not None and decision.target.size not in limits.sizes:
+            reason += f", of {' or '.join(['its own size', *map(str, limits.sizes)])}"
+        if decision.target.nodes:
+            reason += f", on {', '.join(limits.nodes) or 'nodes that the cluster chooses'}"
         return decision.amended(self.name, nearest(limits, decision.target), reason)
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyGoodData:
-    """Holds unless the observation is good: late, partial or early data are not decided upon."""
-
-    name: str = "only good data"
-
-    def check(self, decision: Decision, request: PlanRequest) -> Decision:
-        """The decision, held where the data cannot be trusted."""
-        seen = request.observation
-        if seen.quality is Quality.GOOD:
-            return decision
-        missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
-        return _held(decision, request, self.name, f"the data are {seen.quality.value}{missing}")
-
-
-@dataclass(frozen=True, slots=True)
 class HoldUntilSettled:
-    """Holds while the executors last asked for are not yet there, for at most `timeout_seconds` after asking.
+    """Holds while the executors last asked for are not there yet, for at most `timeout_seconds` after asking.
+
+    They are there when their number, size and nodes are as requested; a CPU share takes effect at once.
 
     The bound is what lets the loop go on when an executor never comes, or has been lost since.
     """
@@ -112,16 +113,22 @@ class HoldUntilSettled:
         cluster, age = request.observation.cluster, _seconds_since_last_change(request)
         if cluster.requested is None or age is None or age >= self.timeout_seconds:
             return decision
-        wanted = cluster.requested.executors
-        there = None if cluster.observed is None else cluster.observed.executors
-        if there == wanted:
+        wanted, there = cluster.requested, cluster.observed
+        if there is not None and there.satisfies(replace(wanted, cpu_share=there.cpu_share)):
             return decision
-        seen = "an unknown number is there" if there is None else f"{there} are there"
+        if there is None:
+            seen = "an unknown number is there"
+        elif there.size != wanted.size:
+            seen = "the restart with another size is not over"
+        elif there.executors != wanted.executors:
+            seen = f"{there.executors} are there"
+        else:
+            seen = "they are on other nodes"
         return _held(
             decision,
             request,
             self.name,
-            f"{wanted} executors were asked for {format_seconds(age)} ago and {seen}; "
+            f"{wanted.executors} executors were asked for {format_seconds(age)} ago and {seen}; "
             f"waiting at most {format_seconds(self.timeout_seconds)}",
         )
 

@@ -13,15 +13,17 @@ import math
 from functools import lru_cache
 
 from penstock.errors import ConfigurationError
-from penstock.records import Allocation, Limits
+from penstock.records import Allocation, ExecutorSize, Limits
 
 # Shares are written by people (0.55, 1/3), so capacities that differ by rounding alone count as equal.
 _SAME = 1e-9
 
 
 @lru_cache(maxsize=64)
-def ladder(limits: Limits) -> tuple[Allocation, ...]:
+def ladder(limits: Limits, size: ExecutorSize | None = None) -> tuple[Allocation, ...]:
     """Give the allocations of the limits by rising capacity, without those that need more executors for no more.
+
+    All of them have executors of one size: no step on the ladder needs a restart.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def ladder(limits: Limits) -> tuple[Allocation, ...]:
     # By executors first: a rung is kept only if it has more capacity than all that need no more executors.
     for executors in range(limits.min_executors, limits.max_executors + 1):
         for share in limits.cpu_shares:
-            allocation = Allocation(executors, share)
+            allocation = Allocation(executors, share, size)
             if not rungs or direction(rungs[-1], allocation) > 0:
                 rungs.append(allocation)
             elif allocation.executors == rungs[-1].executors:
@@ -43,11 +45,12 @@ def ladder(limits: Limits) -> tuple[Allocation, ...]:
 def step(limits: Limits, current: Allocation, levels: int) -> Allocation:
     """Give the rung `levels` above (or, negative, below) `current`; at the end of the ladder, its last rung.
 
-    A `current` that is no rung (something else was observed) stands between the rungs by its capacity.
+    The size stays as it is. A `current` that is no rung (something else was observed) stands between the rungs by its
+    capacity.
     """
     if levels == 0:
         raise ConfigurationError("levels: a step goes up (1) or down (-1), not 0", field="levels")
-    rungs = ladder(limits)
+    rungs = ladder(limits, current.size)
     if levels > 0:
         above = [rung for rung in rungs if direction(current, rung) > 0]
         return above[min(levels, len(above)) - 1] if above else rungs[-1]
@@ -66,11 +69,14 @@ def nearest(limits: Limits, allocation: Allocation) -> Allocation:
     """Give the allowed allocation nearest to `allocation`: itself where it is allowed.
 
     Executors are moved to the nearer bound; a share that is no level goes to the next level above it (rather
-    too much CPU than too little), or to the highest.
+    too much CPU than too little), or to the highest. Size and nodes stay where they are allowed; otherwise the size is
+    the operator's own, and the cluster chooses the nodes.
     """
     executors = min(max(allocation.executors, limits.min_executors), limits.max_executors)
     share = next(
         (s for s in limits.cpu_shares if s >= allocation.cpu_share - _SAME),
         limits.cpu_shares[-1],
     )
-    return Allocation(executors, share)
+    size = allocation.size if allocation.size in limits.sizes else None
+    may_stay = executors == allocation.executors and all(node in limits.nodes for node, _ in allocation.nodes)
+    return Allocation(executors, share, size, allocation.nodes if may_stay else ())

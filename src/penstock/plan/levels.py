@@ -192,10 +192,10 @@ class AllocationSpace:
     def breach(self) -> float:
         """By how much, relatively, a path was at worst predicted slower with one level more of one operator."""
         worst = 1.0
-        for x, told in self._known.items():
+        for x, predicted in self._known.items():
             for i in range(len(x)):
                 more = self._known.get((*x[:i], x[i] + 1, *x[i + 1 :]))
-                for path, faster in zip(told, more or (), strict=False):
+                for path, faster in zip(predicted, more or (), strict=False):
                     if faster.seconds > path.seconds * (1.0 + ROUNDING):
                         worst = max(worst, faster.seconds / path.seconds)
         return worst - 1.0

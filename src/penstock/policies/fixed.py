@@ -47,7 +47,7 @@ class FixedPolicy:
         """The fixed allocation, with the reason."""
         if self.allocation is None:
             reason = "the allocation is fixed at what the operator has"
-        elif request.current == self.allocation:
+        elif request.current.satisfies(self.allocation):
             reason = f"the allocation is fixed at {self.allocation}"
         else:
             reason = f"the allocation is fixed at {self.allocation}, and the operator has {request.current}"

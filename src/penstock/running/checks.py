@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be known to be wrong with a run before anything is started, reported all at once."""
+"""Finds what is wrong with a run before anything is started, and reports it all at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
-from penstock.running.operator import load_app
+from penstock.running.operator_process import load_app
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.settings import (
@@ -48,7 +48,7 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
         except ConfigurationError as fault:
             faults.extend(f"{where}{text}" for text in fault.faults)
         except ValidationError:
-            pass  # told of already: the part itself cannot be read
+            pass  # reported already: the part itself cannot be read
 
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
     if not (isinstance(arrivals, dict) and "topic" in arrivals):
@@ -115,8 +115,8 @@ def _check_broker(broker: BrokerSettings | None) -> None:
         try:
             connection_of(broker)
         except ConfigurationError as fault:
-            told = [text.replace("bootstrap_servers", "servers") for text in fault.faults]
-            raise ConfigurationError.of_all("broker", told) from None
+            faults = [text.replace("bootstrap_servers", "servers") for text in fault.faults]
+            raise ConfigurationError.of_all("broker", faults) from None
     elif broker.options:
         raise ConfigurationError("options: the embedded broker needs none; leave them out", field="broker.options")
 
@@ -125,7 +125,9 @@ def _check_payload(settings: RunSettings) -> None:
     payload = settings.arrivals.replay_options().get("payload", "")
     path = Path(payload.removeprefix("file:"))
     if payload.startswith("file:") and (not path.is_file() or path.stat().st_size == 0):
-        raise ConfigurationError(f"arrivals.options.payload: {path} is no file with lines in it", field="payload")
+        raise ConfigurationError(
+            f"arrivals.options.payload: {path} is not a file with lines in it; name one", field="payload"
+        )
 
 
 def executor_bytes(operator: OperatorSettings) -> float:
@@ -178,7 +180,7 @@ def _check_memory(settings: RunSettings) -> None:
 
 def _check_options(operator: OperatorSettings) -> None:
     module_name, _, function_name = operator.app.partition(":")
-    # A module may say what is wrong with its options before anything starts.
+    # A module may check its options before anything starts.
     check = getattr(sys.modules[module_name], "check_options", None)
     if check is None:
         return

@@ -14,7 +14,8 @@ from penstock.account import RunSummary
 from penstock.loop import CycleReport
 from penstock.ports import Policy
 from penstock.running.checks import load_checked
-from penstock.running.run import RunListener, run_pipeline
+from penstock.running.pipeline_run import run_pipeline
+from penstock.running.run_listener import RunListener
 from penstock.settings import parse_settings
 
 _LOG = logging.getLogger(__name__)
@@ -27,19 +28,19 @@ class LoggingListener:
         self._phase = ""
 
     def phase(self, text: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Once for each."""
+        """Log each phase once."""
         if text != self._phase:
             self._phase = text
             _LOG.info("%s", text)
 
     def report(self, report: CycleReport) -> None:
-        """Changes alone."""
+        """Log changes; holds are left out."""
         decision = report.decision
         if decision is not None and decision.is_change:
             _LOG.info("%s: %s -> %s: %s", decision.operator, decision.current, decision.target, decision.reason)
 
     def fault(self, operator: str, text: str) -> None:
-        """As a warning."""
+        """Log it as a warning."""
         _LOG.warning("%s: %s", operator, text)
 
 
@@ -61,7 +62,7 @@ def run(
     folder
         Gets everything of the run: decisions and observations, logs, outputs.
     listener
-        Sees it go by; by default it is logged.
+        Sees the run go by; by default it is logged.
     stop
         Set by another thread to end the run in good order.
     resume

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which policy a run has, and the pipeline as it is introduced to it."""
+"""Which policy a run has, and the description of the pipeline that it is built with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from penstock.policies import default_policy, make_policy, policy_entry
+from penstock.policies.resizing import ResizingPolicy, SizedOperator
+from penstock.policies.restart_weighing import RestartWeighing
 from penstock.ports import OperatorSite, Policy, PolicyContext
 from penstock.records import Limits
 from penstock.settings import RunSettings
@@ -63,7 +65,18 @@ def policy_context(
 
 
 def policy_of(settings: RunSettings, context: PolicyContext, policy: Policy | None = None) -> Policy:
-    """The policy that the settings name, or the object given in its place."""
+    """The policy that the settings name, or the object given in its place; with sizes, one that also chooses them."""
     if policy is not None:
-        return make_policy(policy, context)
-    return make_policy(str(settings.policy.name), context, settings.policy.options)
+        chosen = make_policy(policy, context)
+    else:
+        chosen = make_policy(str(settings.policy.name), context, settings.policy.options)
+    sized = {
+        o.name: SizedOperator(context.operators[o.name].limits, settings.objective_of(o.name))
+        for o in settings.operators
+        if o.sizes
+    }
+    if not sized:
+        return chosen
+    wanted = settings.resize
+    weighing = RestartWeighing(wanted.after, wanted.horizon, wanted.calm)
+    return ResizingPolicy(chosen, sized, weighing, pause_seconds=wanted.pause)

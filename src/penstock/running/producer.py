@@ -56,7 +56,7 @@ class ProducerProcess:
         self._job, self._folder, self._warden = job, folder, warden
         self._result = folder / "producer-result.json"
         self._child: Child | None = None
-        self._said: str | None = None
+        self._reported: str | None = None
 
     def start(self) -> None:
         """Start it."""
@@ -77,40 +77,42 @@ class ProducerProcess:
         """
         assert self._child is not None
         deadline = time.monotonic() + _START_SECONDS
-        while (told := self._told()) is None:
+        while (found := self._read_result()) is None:
             self._child.raise_if_ended()
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"the producer did not begin; {self._child.log} ends with\n{self._child.tail()}", target="producer"
                 )
             time.sleep(0.05)
-        return float(told["epoch"])
+        return float(found["epoch"])
 
     def fault(self) -> str | None:
         """What the user should know of it, once."""
-        if self._child is None or self._child.poll() is None or self._said is not None:
+        if self._child is None or self._child.poll() is None or self._reported is not None:
             return None
-        told = self._told() or {}
-        if "records_due" not in told:
-            self._said = f"the producer ended: {self._child.tail(3)}"
-        elif told["records_unconfirmed"]:
-            self._said = f"{told['records_unconfirmed']:,} records were not confirmed: {'; '.join(told['faults'])}"
-        elif not told["is_on_time"]:
-            late = 1e3 * told["p99_lateness_seconds"]
-            self._said = f"the producer was late (p99 {late:.1f} ms): it, not the load alone, shaped what arrived"
-        return self._said
+        found = self._read_result() or {}
+        if "records_due" not in found:
+            self._reported = f"the producer ended: {self._child.tail(3)}"
+        elif found["records_unconfirmed"]:
+            self._reported = (
+                f"{found['records_unconfirmed']:,} records were not confirmed: {'; '.join(found['faults'])}"
+            )
+        elif not found["is_on_time"]:
+            late = 1e3 * found["p99_lateness_seconds"]
+            self._reported = f"the producer was late (p99 {late:.1f} ms): it, not the load alone, shaped what arrived"
+        return self._reported
 
     def stop(self) -> None:
         """End it where it still sends."""
         if self._child is not None and self._child.poll() is None:
             self._warden.stop(self._child)
 
-    def _told(self) -> dict[str, Any] | None:
+    def _read_result(self) -> dict[str, Any] | None:
         try:
-            told: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+            found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return told
+        return found
 
 
 def run_producer(job: ProducerJob, result: Path) -> int:
@@ -139,7 +141,7 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     finally:
         sink.close()
     late = made.lateness
-    told = {
+    found = {
         "epoch": made.epoch,
         "records_due": made.due,
         "records_sent": made.sent,
@@ -148,7 +150,7 @@ def run_producer(job: ProducerJob, result: Path) -> int:
         "p99_lateness_seconds": None if late is None else late.p99_seconds,
         "is_on_time": late is None or late.is_on_time,
     }
-    write_private(result, json.dumps(told))
+    write_private(result, json.dumps(found))
     return 1 if made.unconfirmed else 0
 
 

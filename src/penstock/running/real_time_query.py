@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from penstock.running.operator import OperatorJob
+    from penstock.running.operator_job import OperatorJob
 
 _LOG = logging.getLogger(__name__)
 _REFUSAL_SECONDS = 6.0
@@ -25,7 +25,7 @@ _REFUSAL_SECONDS = 6.0
 def start_real_time(
     result: DataFrame | DataStreamWriter, job: OperatorJob, *, publish: Callable[[DataFrame], None]
 ) -> StreamingQuery:
-    """Start a query in real-time mode; what Spark refuses, now or in its first seconds, is told in one line.
+    """Start a query in real-time mode; what Spark refuses, now or in its first seconds, is reported in one line.
 
     Parameters
     ----------

@@ -7,26 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.account import PathOutcome, RunSummary
-from penstock.running.member import Member
-from penstock.running.streams import Load
+from penstock.monitor import Monitor
+from penstock.monitor.path import PathMonitor
+from penstock.running.arrival_load import ArrivalLoad
+from penstock.running.running_operator import RunningOperator
 from penstock.settings import RunSettings
 
 
 def summarise(
     settings: RunSettings,
     folder: Path,
-    members: Mapping[str, Member],
-    load: Load,
+    operators: Mapping[str, RunningOperator],
+    monitors: Mapping[str, Monitor],
+    load: ArrivalLoad,
     *,
     started_at: float,
     ended_at: float,
     faults: int,
 ) -> RunSummary:
-    """Add a run up."""
-    accounts = {name: member.account for name, member in members.items()}
-    first = next(iter(members.values()))
+    """Add a run up; an operator without a monitor was never looked at."""
+    accounts = {name: operator.account for name, operator in operators.items()}
+    first = next(iter(operators.values()))
     last_seen = None if first.last is None else first.last.observation
-    static = sum(a.observed_seconds * _largest(members[n]) for n, a in accounts.items())
+    static = sum(a.observed_seconds * _largest(operators[n]) for n, a in accounts.items())
     return RunSummary(
         name=settings.name,
         folder=str(folder),
@@ -36,18 +39,23 @@ def summarise(
         records_due=load.arrived_by(ended_at),
         records_read=load.read(Path(first.job.checkpoint_folder)),
         records_done=None if last_seen is None else last_seen.records_done,
-        paths=path_outcomes(settings, members, load, ended_at),
+        paths=path_outcomes(settings, operators, monitors, load, ended_at),
         executor_seconds=sum(a.executor_seconds for a in accounts.values()),
         capacity_seconds=sum(a.share_seconds for a in accounts.values()),
         static_capacity_seconds=static,
         decisions=tuple(sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)),
         faults=faults,
-        operators={name: _of_operator(member) for name, member in members.items()},
+        operators={name: _of_operator(operator, _path_of(name, monitors)) for name, operator in operators.items()},
+        own_sizes={name: operator.settings.executor_sizes[0] for name, operator in operators.items()},
     )
 
 
 def path_outcomes(
-    settings: RunSettings, members: Mapping[str, Member], load: Load, at: float
+    settings: RunSettings,
+    operators: Mapping[str, RunningOperator],
+    monitors: Mapping[str, Monitor],
+    load: ArrivalLoad,
+    at: float,
 ) -> tuple[PathOutcome, ...]:
     """The latency of every path, from first arrival to its last operator's end.
 
@@ -56,28 +64,39 @@ def path_outcomes(
     """
     outcomes = []
     for path, objective in settings.path_objectives().items():
-        first, last = members[path[0]], members[path[-1]]
+        first, followed = operators[path[0]], _path_of(path[-1], monitors)
         done = 0 if first.last is None else first.last.observation.records_done or 0
-        waiting, monitor = load.waiting(done, at), last.flow.path
-        latency = monitor.latency_of_run() if waiting is None else monitor.latency_with_waiting(waiting, at)
+        waiting = load.waiting(done, at)
+        if followed is None:
+            latency = None
+        elif waiting is None:
+            latency = followed.latency_of_run()
+        else:
+            latency = followed.latency_with_waiting(waiting, at)
         outcomes.append(PathOutcome(path, objective, latency))
     return tuple(outcomes)
 
 
-def _largest(member: Member) -> float:
-    """The most it may have, in executors of its first size."""
-    sizes = member.settings.executor_sizes
-    return member.settings.limits().top.capacity * sizes[-1].cores / sizes[0].cores
+def _path_of(name: str, monitors: Mapping[str, Monitor]) -> PathMonitor | None:
+    return monitors[name].path if name in monitors else None
 
 
-def _of_operator(member: Member) -> dict[str, float | int | list[float] | None]:
-    latency, seen = member.flow.path.latency_of_run(), None if member.last is None else member.last.observation
+def _largest(operator: RunningOperator) -> float:
+    """The most it may have, in executors of its own size."""
+    return operator.settings.limits().top.capacity * operator.settings.executor_sizes[-1].worth
+
+
+def _of_operator(
+    operator: RunningOperator, followed: PathMonitor | None
+) -> dict[str, float | int | list[float] | None]:
+    latency = None if followed is None else followed.latency_of_run()
+    seen = None if operator.last is None else operator.last.observation
     return {
-        "executor_seconds": member.account.executor_seconds,
-        "cpu_share_mean": member.account.cpu_share_mean,
+        "executor_seconds": operator.account.executor_seconds,
+        "cpu_share_mean": operator.account.cpu_share_mean,
         "path_latency_p95": None if latency is None else latency.p95_seconds,
         "records_done": None if seen is None else seen.records_done,
-        "restarts": member.restarts,
-        "resizes": len(member.pauses),
-        "resize_pauses_seconds": list(member.pauses),
+        "restarts": operator.restarts,
+        "resizes": len(operator.pauses),
+        "resize_pauses_seconds": list(operator.pauses),
     }

@@ -12,10 +12,11 @@ from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes, FloatArray
-from penstock.running.operator import JobInput, JobOutput, TopicEnd
+from penstock.running.arrival_load import ArrivalLoad, ReplayLoad, newest_offsets
+from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
+from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess
 from penstock.running.real_time_floor import check_floor
-from penstock.running.streams import Flow, Load, ReplayLoad, newest_offsets
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
@@ -53,7 +54,7 @@ class TopicLoad:
         return self._arrivals().arrived_by(at)
 
     def waiting(self, done: int, at: float) -> FloatArray | None:  # noqa: ARG002
-        """Not told: which records of which partition are not done is known to the query alone."""
+        """Not known: only the query knows which records of which partition are not done."""
         return None
 
     def read(self, checkpoint: Path) -> int | None:
@@ -75,8 +76,8 @@ class TopicStreams:
         The run's folder and each operator's own.
     warden
         Keeps the broker and the producer.
-    tell
-        Is told what is being done, and what the user should know.
+    say
+        Takes what is being done, and what the user should know.
     clock
         Gives the present instant.
     resume
@@ -90,14 +91,14 @@ class TopicStreams:
         folder_of: Mapping[str, Path],
         warden: Warden,
         *,
-        tell: Callable[[str], None],
+        say: Callable[[str], None],
         clock: Callable[[], float],
         resume: bool = False,
     ) -> None:
         assert settings.broker is not None
         self._settings, self._wanted = settings, settings.broker
         self._folder, self._folder_of, self._warden = folder, folder_of, warden
-        self._tell = tell
+        self._say = say
         self._resume = resume
         self._broker: KafkaBroker | None = None
         self._connection: KafkaConnection | None = None
@@ -109,7 +110,7 @@ class TopicStreams:
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
         self.spark: Mapping[str, str] = {}
-        self.load: Load
+        self.load: ArrivalLoad
         if settings.arrivals.topic is None:
             from penstock.adaptors.replay.options import replay_arrivals
 
@@ -126,12 +127,12 @@ class TopicStreams:
         from penstock.adaptors.kafka.operator_topics import ensure_topics, records_in
         from penstock.adaptors.kafka.topics import Topics
 
-        self.spark = connector_settings(self._tell)
+        self.spark = connector_settings(self._say)
         if self._wanted.servers == "embedded":
             from penstock.adaptors.kafka.broker import KafkaBroker
 
-            self._tell("starting the Kafka broker")
-            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._tell).start()
+            self._say("starting the Kafka broker")
+            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say).start()
             self._connection = self._broker.connection
         else:
             self._connection = connection_of(self._wanted)
@@ -153,9 +154,9 @@ class TopicStreams:
         if not self._resume:
             held = {name: count for name, count in records_in(self._connection, names).items() if count}
             if held:
-                told = ", ".join(f"{name} ({count:,})" for name, count in held.items())
+                counts = ", ".join(f"{name} ({count:,})" for name, count in held.items())
                 raise ConfigurationError(
-                    f"broker: topics of this pipeline hold records of another run: {told}; remove them, or give the "
+                    f"broker: topics of this pipeline hold records of another run: {counts}; remove them, or give the "
                     "pipeline another name",
                     field="broker",
                 )
@@ -204,7 +205,7 @@ class TopicStreams:
             try:
                 delete_topics(self._connection, self._made)
             except (ClusterError, ConfigurationError) as fault:
-                self._tell(f"topics {', '.join(self._made)} could not be removed: {fault}")
+                self._say(f"topics {', '.join(self._made)} could not be removed: {fault}")
         self._made = ()
 
     # --- both sides of a stream ---
@@ -222,22 +223,22 @@ class TopicStreams:
         )
         return reads, JobOutput(topic=self._end(self._topic(operator.name)))
 
-    def flow(self, operator: OperatorSettings, checkpoint: str) -> Flow:  # noqa: ARG002
+    def input_of(self, operator: OperatorSettings, checkpoint: str) -> OperatorInput:  # noqa: ARG002
         """When records came into the topic, and by which batches above."""
         from penstock.adaptors.kafka.topic_lineage import TopicLineage
 
         arrivals, window = self._arrivals(operator.input), self._settings.window
         if operator.is_real_time:
             latencies = self._record_latency(operator.name)
-            flow = Flow(arrivals, PathMonitor(measured=latencies), latencies)
+            found = OperatorInput(arrivals, PathMonitor(measured=latencies), latencies)
         elif operator.input == ARRIVALS:
-            flow = Flow(arrivals, PathMonitor(window_seconds=window))
+            found = OperatorInput(arrivals, PathMonitor(window_seconds=window))
         else:
             above = self._paths[operator.input]
             lineage = TopicLineage(arrivals, above.batches_between)
-            flow = Flow(lineage, PathMonitor(above=above, lineage=lineage, window_seconds=window))
-        self._paths[operator.name] = flow.path
-        return flow
+            found = OperatorInput(lineage, PathMonitor(above=above, lineage=lineage, window_seconds=window))
+        self._paths[operator.name] = found.path
+        return found
 
     def _record_latency(self, operator: str) -> RecordLatency:
         from penstock.adaptors.kafka.record_latency import RecordLatency

@@ -240,8 +240,8 @@ class OperatorSettings(Part):
         return None if text is None else int(text)
 
     def limits(self) -> Limits:
-        """What it may have."""
-        return Limits(self.executors[0], self.executors[1], self.cpu_shares or (1.0,))
+        """What it may have: live, and with a restart its further sizes."""
+        return Limits(*self.executors, self.cpu_shares or (1.0,), sizes=self.executor_sizes[1:])
 
 
 class PolicySettings(Part):

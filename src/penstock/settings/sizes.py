@@ -62,8 +62,9 @@ def check_sizes(sizes: Sequence[SizeSettings], cores: int, memory: str, spark: M
 
 
 def sizes_from(cores: int, memory: str, sizes: Sequence[SizeSettings]) -> tuple[ExecutorSize, ...]:
-    """All sizes, the operator's own first."""
+    """All sizes, the operator's own first, each with its worth in executors of that one."""
     found = [ExecutorSize(cores, memory)]
     for size in sizes:
-        found.append(ExecutorSize(size.cores, size.memory or found[-1].memory, size.shuffle_partitions))
+        memory = size.memory or memory
+        found.append(ExecutorSize(size.cores, memory, size.shuffle_partitions, worth=size.cores / cores))
     return tuple(found)

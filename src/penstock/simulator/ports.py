@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.errors import ActuationRejectedError
 from penstock.ports import FloatArray
 from penstock.records import (
     Action,
@@ -145,7 +146,20 @@ class SimulatedActuator:
         return True
 
     def request(self, action: Action) -> None:
-        """Ask for the allocation in `action`: the share at once, new executors after their start-up time."""
+        """Ask for the allocation in `action`: the share at once, new executors after their start-up time.
+
+        Raises
+        ------
+        ActuationRejectedError
+            It has another executor size, or chosen nodes: the simulated cluster knows neither.
+        """
+        for part in ("size", "nodes"):
+            if getattr(action.target, part):
+                raise ActuationRejectedError(
+                    f"{part}: the simulator has one executor size and one node; leave `{part}` out",
+                    target=action.operator,
+                    request_id=action.request_id,
+                )
         if action.request_id in self._seen:
             return
         self._seen.add(action.request_id)

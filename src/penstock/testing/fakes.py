@@ -124,7 +124,7 @@ class FakeActuator:
         self.requests.append(action)
         self._pending = (
             self._clock.now() + self._lateness_seconds,
-            Allocation(action.target.executors, share),
+            replace(action.target, cpu_share=share),
         )
 
     def release(self) -> None:

@@ -75,7 +75,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakePipeline:
-    """Stands for `penstock.running.run`: plays synthetic reports to the listener, or raises what it is told to."""
+    """Stands for `penstock.running.pipeline_run`: plays synthetic reports to the listener, or raises what it is told to."""
 
     def __init__(self) -> None:
         self.settings: RunSettings | None = None
@@ -107,9 +107,9 @@ class FakePipeline:
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     """No cluster: runs are played."""
     import penstock.running.checks
-    import penstock.running.run
+    import penstock.running.pipeline_run
 
     fake = FakePipeline()
     monkeypatch.setattr(penstock.running.checks, "check_run", fake.check_run)
-    monkeypatch.setattr(penstock.running.run, "run_pipeline", fake.run_pipeline)
+    monkeypatch.setattr(penstock.running.pipeline_run, "run_pipeline", fake.run_pipeline)
     return fake

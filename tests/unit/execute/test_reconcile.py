@@ -3,18 +3,19 @@
 
 from dataclasses import replace
 
-import pytest
-
 from penstock.errors import ActuationRejectedError
 from penstock.execute import Reconciler
-from penstock.execute.transitions import check_transition
+from penstock.ports import ProcessState
 from penstock.records import (
     Action,
     Allocation,
+    BatchProgress,
     CpuReading,
     Decision,
+    ExecutorSize,
     ExecutorState,
     Limits,
+    Outcome,
     OutcomeStatus,
     Telemetry,
 )
@@ -195,8 +196,124 @@ def test_release_forgets_the_plan() -> None:
 
 
 def test_an_ended_action_stays_ended() -> None:
-    """No status follows done, failed or superseded."""
-    for status in (OutcomeStatus.DONE, OutcomeStatus.FAILED, OutcomeStatus.SUPERSEDED):
-        check_transition(OutcomeStatus.PENDING, status)
-        with pytest.raises(ValueError):
-            check_transition(status, OutcomeStatus.PENDING)
+    """No status follows done, failed or superseded, whatever is observed afterwards."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS, deadline_seconds=30.0)
+    ended: dict[str, list[OutcomeStatus]] = {}
+
+    def note(outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            ended.setdefault(outcome.request_id, []).append(outcome.status)
+
+    note(reconciler.sync(a_look(0.0, 1), 0.0))
+    note(reconciler.start(a_decision(Allocation(2, 1.0)), 0.0)[1])
+    note(reconciler.start(a_decision(Allocation(3, 1.0)), 1.0)[1])
+    note(reconciler.sync(a_look(40.0, 2), 40.0))
+    note(reconciler.start(a_decision(Allocation(1, 1.0)), 41.0)[1])
+    for at, executors in ((42.0, 1), (43.0, 3), (44.0, 2), (45.0, 1)):
+        note(reconciler.sync(a_look(at, executors), at))
+    assert list(ended.values()) == [[OutcomeStatus.SUPERSEDED], [OutcomeStatus.FAILED], [OutcomeStatus.DONE]]
+
+
+# --- sizes and nodes -------------------------------------------------------------------------------------------
+
+LARGE = ExecutorSize(2, "1g", worth=2.0)
+
+
+class RestartingActuator(RecordingActuator):
+    """Has a process whose size is set by the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.process = ProcessState()
+
+
+def a_batch(number: int, run_id: str, ended: float) -> BatchProgress:
+    """A batch of one second."""
+    return BatchProgress("a", "q", run_id, number, ended - 1.0, ended, 10, {}, ())
+
+
+def with_batches(look: Telemetry, *batches: BatchProgress) -> Telemetry:
+    """The look with these batches."""
+    return replace(look, batches=batches)
+
+
+def a_restart() -> tuple[RestartingActuator, Reconciler, Action]:
+    """A restart with larger executors, asked for at 10."""
+    actuator = RestartingActuator()
+    limits = replace(LIMITS, sizes=(LARGE,))
+    reconciler = Reconciler("a", actuator, limits, deadline_seconds=30.0, restart_deadline_seconds=300.0)
+    reconciler.sync(with_batches(a_look(10.0, 1), a_batch(7, "old", 10.0)), 10.0)
+    action, ended = reconciler.start(a_decision(Allocation(1, 1.0, LARGE)), 10.0)
+    assert (ended, actuator.asked) == ([], [action])
+    return actuator, reconciler, action
+
+
+def test_a_restart_is_done_when_its_first_batch_is_and_its_pause_is_in_the_outcome() -> None:
+    """Larger executors are not enough: the query must run. The pause is from the last batch to the first one."""
+    actuator, reconciler, action = a_restart()
+    assert reconciler.sync(with_batches(a_look(13.0, 1), a_batch(8, "old", 13.0)), 13.0) == []
+    actuator.process = ProcessState(LARGE, "at a batch border")
+    assert reconciler.sync(a_look(60.0, 1), 60.0) == [], "past the deadline of a live change"
+    assert reconciler.state.observed == Allocation(1, 1.0, LARGE)
+    (outcome,) = reconciler.sync(with_batches(a_look(70.0, 1), a_batch(9, "new", 70.0)), 70.0)
+    assert (outcome.request_id, outcome.status) == (action.request_id, OutcomeStatus.DONE)
+    assert outcome.detail == "stopped at a batch border, paused for 56 s (batch 8 to 9)"
+    assert outcome.observed == Allocation(1, 1.0, LARGE)
+
+
+def test_a_restart_that_did_not_come_about_has_failed_with_its_reason() -> None:
+    """The operator has the size before again; planning goes on from there."""
+    actuator, reconciler, _ = a_restart()
+    actuator.process = ProcessState(None, "at a batch border", "it did not start with this size")
+    (outcome,) = reconciler.sync(a_look(80.0, 1), 80.0)
+    assert (outcome.status, outcome.detail) == (OutcomeStatus.FAILED, "it did not start with this size")
+    assert reconciler.current == Allocation(1, 1.0)
+    assert reconciler.heal(81.0) is None
+
+
+def test_a_restart_has_a_deadline_of_its_own() -> None:
+    """An old process that never ends is not waited for for ever."""
+    _, reconciler, _ = a_restart()
+    assert reconciler.sync(a_look(309.0, 1), 309.0) == []
+    (outcome,) = reconciler.sync(a_look(310.0, 1), 310.0)
+    assert outcome.detail == "not observed within 300 s"
+
+
+def test_a_pause_that_cannot_be_measured_is_not_made_up() -> None:
+    """Without a batch before the restart there is nothing to measure from."""
+    actuator = RestartingActuator()
+    reconciler = Reconciler("a", actuator, replace(LIMITS, sizes=(LARGE,)))
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    reconciler.start(a_decision(Allocation(1, 1.0, LARGE)), 0.0)
+    actuator.process = ProcessState(LARGE, "at a batch border")
+    (outcome,) = reconciler.sync(with_batches(a_look(40.0, 1), a_batch(0, "new", 40.0)), 40.0)
+    assert outcome.detail == "stopped at a batch border; its pause is not known"
+
+
+def test_the_share_of_larger_executors_is_read_with_their_cores() -> None:
+    """Two cores of a quota of one core are a half."""
+    actuator = RestartingActuator()
+    actuator.process = ProcessState(LARGE)
+    reconciler = Reconciler("a", actuator, replace(LIMITS, sizes=(LARGE,)))
+    reconciler.sync(a_look(0.0, 1, quota=1.0), 0.0)
+    assert reconciler.state.observed == Allocation(1, 0.5, LARGE)
+
+
+def test_nodes_are_observed_where_they_can_be_chosen() -> None:
+    """Executors on the wrong node do not satisfy a plan that names nodes, and are asked for again."""
+    actuator = RecordingActuator()
+    limits = replace(LIMITS, nodes=("h", "other"))
+    reconciler = Reconciler("a", actuator, limits)
+    reconciler.sync(a_look(0.0, 2), 0.0)
+    assert reconciler.state.observed == Allocation(2, 1.0, nodes=(("h", 2),))
+    wanted = Allocation(2, 1.0, nodes=(("h", 1), ("other", 1)))
+    reconciler.start(a_decision(wanted), 0.0)
+    assert reconciler.sync(a_look(1.0, 2), 1.0) == []
+    look = a_look(2.0, 2)
+    assert look.executors is not None
+    moved = replace(look, executors=(look.executors[0], replace(look.executors[1], host="other")))
+    (outcome,) = reconciler.sync(moved, 2.0)
+    assert outcome.status is OutcomeStatus.DONE
+    reconciler.sync(a_look(3.0, 2), 3.0)
+    assert reconciler.heal(3.0) is not None

@@ -14,7 +14,6 @@ from penstock.plan.guards import (
     HoldUntilSettled,
     NoOppositeWithin,
     NoScaleDownWhileDraining,
-    OnlyGoodData,
     WithinLimits,
     apply_guards,
     default_guards,
@@ -24,6 +23,7 @@ from penstock.records import (
     Allocation,
     ClusterState,
     Decision,
+    ExecutorSize,
     LatencySummary,
     Limits,
     Objective,
@@ -33,6 +33,7 @@ from penstock.records import (
 from penstock.testing import a_decision, a_request
 
 LOW, MID, HIGH = Allocation(1, 0.4), Allocation(1, 0.55), Allocation(1, 0.7)
+LARGE, HUGE = ExecutorSize(2, "1g", worth=2.0), ExecutorSize(4, "1g", worth=4.0)
 NOW = 1000.0
 
 
@@ -69,6 +70,24 @@ def test_limits_clamp_what_is_not_and_say_so() -> None:
     assert decision.reason == "a test wants it so", "the first reason is kept"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        (Allocation(1, 0.4, LARGE, (("a", 1),)), Allocation(1, 0.4, LARGE, (("a", 1),))),
+        (Allocation(1, 0.4, HUGE), Allocation(1, 0.4)),
+        (Allocation(3, 1.0, LARGE, (("a", 3),)), Allocation(2, 1.0, LARGE)),  # fewer executors: other places
+        (Allocation(2, 1.0, None, (("a", 1), ("c", 1))), Allocation(2, 1.0)),
+    ],
+    ids=["all allowed", "no such size", "too many executors", "no such node"],
+)
+def test_limits_keep_size_and_nodes_where_they_are_allowed(wanted: Allocation, kept: Allocation) -> None:
+    """What may stay stays; a size or node that is not allowed is left to the operator's own and to the cluster."""
+    limits = Limits(1, 2, (0.4, 1.0), sizes=(LARGE,), nodes=("a", "b"))
+    decision = ask(WithinLimits(), wanted, limits=limits)
+    assert decision.target == kept
+    assert all("2 cores, 1g" in a.reason or "on a, b" in a.reason for a in decision.amended_by)
+
+
 # --- only good data --------------------------------------------------------------------------------------------
 
 
@@ -76,15 +95,24 @@ def test_limits_clamp_what_is_not_and_say_so() -> None:
 def test_bad_data_hold_either_way(quality: Quality) -> None:
     """Neither up nor down goes through on data that are not good; the reason says what they are."""
     for target in (LOW, HIGH):
-        decision = ask(OnlyGoodData(), target, quality=quality, missing=("cpu: unreadable",))
+        request = a_request(current=MID, at=NOW, quality=quality, missing=("cpu: unreadable",))
+        decision = apply_guards(a_decision(MID, target, at=NOW), request, ())
         assert decision.target == MID
-        assert decision.amended_by[0].reason == f"the data are {quality.value} (missing: cpu: unreadable)"
+        (amendment,) = decision.amended_by
+        assert amendment.guard == "only good data"
+        assert amendment.reason == f"the data are {quality.value} (missing: cpu: unreadable)"
 
 
 def test_good_data_pass_and_a_hold_is_no_amendment() -> None:
-    """Good data change nothing; a decision that holds anyway is not amended."""
-    assert ask(OnlyGoodData(), HIGH).target == HIGH
-    assert ask(OnlyGoodData(), MID, quality=Quality.STALE).amended_by == ()
+    """Good data change nothing; a decision that holds anyway is not amended, nor is one outside the limits."""
+    for current, target, quality in (
+        (MID, HIGH, Quality.GOOD),
+        (MID, MID, Quality.STALE),
+        (OUTSIDE, OUTSIDE, Quality.STALE),
+    ):
+        request = a_request(current=current, at=NOW, quality=quality)
+        decision = apply_guards(a_decision(current, target, at=NOW), request, ())
+        assert (decision.target, decision.amended_by) == (target, ())
 
 
 # --- settled ---------------------------------------------------------------------------------------------------
@@ -102,6 +130,29 @@ def test_unsettled_executors_hold(observed: int | None) -> None:
     decision = ask(HoldUntilSettled(60), HIGH, cluster=cluster(2, observed), recent=went(LOW, MID, seconds_ago=59.9))
     assert decision.target == MID
     assert "2 executors were asked for 59.9 s ago" in decision.amended_by[0].reason
+
+
+def test_a_restart_under_way_holds() -> None:
+    """While the operator has another size than was asked for, further changes wait, though executors are enough."""
+    wanted, has = Allocation(1, 0.55, LARGE), Allocation(1, 0.55)
+    state = ClusterState(wanted, wanted, has)
+    limits = Limits(1, 2, (0.4, 0.55, 0.7), sizes=(LARGE,))
+    changed = {"current": wanted, "limits": limits, "cluster": state, "recent": went(has, wanted, 5.0)}
+    decision = ask(HoldUntilSettled(60), Allocation(1, 0.7, LARGE), **changed)
+    assert decision.target == wanted
+    assert "the restart with another size is not over" in decision.amended_by[0].reason
+
+
+def test_a_restart_is_held_by_the_cooldown_and_by_an_opposite_change() -> None:
+    """Larger executors are a scale-up to the guards, smaller ones a scale-down."""
+    limits = Limits(1, 2, (0.4, 0.55, 0.7), sizes=(LARGE,))
+    has, larger = Allocation(1, 0.55), Allocation(1, 0.55, LARGE)
+    held = ask(Cooldown(10, 30), larger, current=has, limits=limits, recent=went(LOW, MID, 9.0))
+    assert (held.target, held.amended_by[0].guard) == (has, "cooldown")
+    held = ask(NoOppositeWithin(30), has, current=larger, limits=limits, recent=went(has, larger, 29.0))
+    assert (held.target, held.amended_by[0].guard) == (larger, "no opposite change")
+    held = ask(NoScaleDownWhileDraining(), has, current=larger, limits=limits, backlog_records=10**9)
+    assert held.target == larger
 
 
 @pytest.mark.parametrize(
@@ -219,9 +270,8 @@ def test_a_clock_set_back_does_not_hold_for_ever() -> None:
 
 
 def test_the_order_of_the_default_guards() -> None:
-    """Trust first, limits last."""
+    """The cluster first, limits last; what is not good data never comes to them."""
     assert [guard.name for guard in default_guards()] == [
-        "only good data",
         "hold until settled",
         "no scale-down while draining",
         "cooldown",
@@ -267,14 +317,13 @@ OUTSIDE = Allocation(5, 1.0)  # the limits of a_request end at 2 executors
 @pytest.mark.parametrize(
     "disturb",
     [
-        lambda: {"quality": Quality.STALE},
         lambda: {"cluster": cluster(5, 4), "recent": went(Allocation(4), OUTSIDE, 1)},
         lambda: {"backlog_records": 10**9},
         lambda: {"recent": went(Allocation(4), OUTSIDE, 1)},
     ],
 )
 def test_the_way_into_the_limits_is_always_open(disturb: Callable[[], dict[str, Any]]) -> None:
-    """An operator outside its limits goes to their nearest edge, and no further, whatever the guards hold."""
+    """On good data an operator outside its limits goes to their nearest edge, no further, whatever the guards hold."""
     request = a_request(current=OUTSIDE, at=NOW, **disturb())
     for wanted in (OUTSIDE, LOW, Allocation(6, 1.0)):
         assert apply_guards(a_decision(OUTSIDE, wanted), request, default_guards()).target == Allocation(2, 1.0)
@@ -282,7 +331,7 @@ def test_the_way_into_the_limits_is_always_open(disturb: Callable[[], dict[str, 
 
 def test_a_guard_alone_holds_at_the_edge_of_the_limits() -> None:
     """Holding an operator that is outside its limits means holding it at their edge, in one amendment."""
-    decision = ask(OnlyGoodData(), LOW, current=OUTSIDE, quality=Quality.STALE)
+    decision = ask(NoScaleDownWhileDraining(), LOW, current=OUTSIDE, backlog_records=10**9)
     assert [amendment.after for amendment in decision.amended_by] == [Allocation(2, 1.0)]
 
 

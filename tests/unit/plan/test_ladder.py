@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import direction, ladder, nearest, step
-from penstock.records import Allocation, Limits
+from penstock.records import Allocation, ExecutorSize, Limits
 
 SHARES = (0.4, 0.55, 0.7, 0.85, 1.0)
 LIMITS = Limits(1, 2, SHARES)
@@ -129,3 +131,13 @@ def test_nearest_is_allowed_and_rather_too_much(allocation: Allocation, wanted: 
     """The nearest allowed allocation clamps executors and takes the next share above."""
     assert nearest(LIMITS, allocation) == wanted
     assert LIMITS.allows(wanted)
+
+
+def test_steps_keep_the_size() -> None:
+    """One level up or down needs no restart; the ladder of larger executors has the same rungs of that size."""
+    large = ExecutorSize(2, "1g", worth=2.0)
+    limits = Limits(1, 2, (0.5, 1.0), sizes=(large,))
+    assert step(limits, Allocation(1, 1.0, large), 1) == Allocation(2, 1.0, large)
+    assert step(limits, Allocation(1, 1.0, large), -1) == Allocation(1, 0.5, large)
+    assert ladder(limits, large) == tuple(replace(rung, size=large) for rung in ladder(limits))
+    assert direction(Allocation(1, 1.0), Allocation(1, 0.5, large)) == 0, "half of two cores is one core"

@@ -147,9 +147,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
         ("fixed", {"executors": 1, "cpu_share": "all"}, "cpu_share", "not a number"),
     ],
 )
-def test_unknown_names_and_bad_values_are_reported(
-    name: str, options: dict[str, Any], field: str, words: str
-) -> None:
+def test_unknown_names_and_bad_values_are_reported(name: str, options: dict[str, Any], field: str, words: str) -> None:
     """An unknown policy or option lists the known ones; a bad value names its field."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         make_policy(name, a_context(), options)

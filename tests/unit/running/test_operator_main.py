@@ -10,14 +10,14 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.records import Limits, Mode, encode
-from penstock.running import operator
-from penstock.running.operator import JobInput, OperatorJob
+from penstock.running import operator_process
+from penstock.running.operator_job import JobInput, OperatorJob
 
 
 def test_what_the_user_must_mend_is_one_line_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The end of the log is what the run tells: the fault itself, and no trace of our code."""
+    """The end of the log is what the run reports: the fault itself, and no trace of our code."""
     job = OperatorJob("a", "m:f", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput(), checkpoint_seconds=60.0)
     path = tmp_path / "job.json"
     path.write_text(encode(job))
@@ -26,9 +26,9 @@ def test_what_the_user_must_mend_is_one_line_of_the_log(
         assert told == job
         raise ConfigurationError("trigger: say it with Spark's own functions", field="trigger")
 
-    monkeypatch.setattr(operator, "run_operator", refuse)
-    monkeypatch.setattr(sys, "argv", ["operator", str(path)])
-    assert operator.main() == 2
+    monkeypatch.setattr(operator_process, "run_operator", refuse)
+    monkeypatch.setattr(sys, "argv", ["operator_process", str(path)])
+    assert operator_process.main() == 2
     (record,) = caplog.records
     assert record.getMessage() == "trigger: say it with Spark's own functions"
     assert record.exc_info is None

@@ -11,11 +11,11 @@ from penstock.plan.ladder import direction, ladder
 from penstock.records import Limits, Objective, Observation, Quality
 
 _SPANNED = 0.9
-"""A trend is told over at least this part of the time asked for."""
+"""A trend is known once the looks span at least this part of the time asked for."""
 
 
-class ResizeSpells:
-    """Takes every observation of one operator, and tells how long what has held.
+class CapacitySpells:
+    """Takes every observation of one operator, and measures how long it has been at an end of its limits, and how.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class ResizeSpells:
             return
         if seen.quality is not Quality.GOOD or seen.cluster.observed is None:
             return
-        observed, rungs = seen.cluster.observed, ladder(self._limits)
+        observed = seen.cluster.observed
+        rungs = ladder(self._limits, observed.size)
         is_met = self._objective.is_met_by(seen.latency)
         is_top = direction(observed, rungs[-1]) <= 0
         self._top_since = _since(self._top_since, is_top, seen.at)
@@ -89,7 +90,7 @@ class ResizeSpells:
 
 
 def _is_behind(seen: Observation) -> bool:
-    """Whether more waits than two batches' worth; where the backlog is not known the objective alone tells."""
+    """Whether more waits than two batches' worth; where the backlog is not known the objective alone decides."""
     rate = seen.arrival_rate_rows_per_second
     if seen.backlog_records is None or rate is None or seen.batch_seconds is None:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether executors of another size are worth a restart.
+"""Whether executors of another size are worth the pause of a restart.
 
 A restart stops the operator for a while, so it is proposed only where no live change helps, and only where it repays
 its pause within a horizon. With arrival rate l, present capacity c and capacity c' of the next size (records per
@@ -37,16 +37,16 @@ _BEYOND = {"p50": 0.5, "p95": 0.05, "p99": 0.01}
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeRequest:
-    """All that is known when it is asked whether to restart."""
+class RestartCase:
+    """Everything that speaks for or against giving an operator executors of another size."""
 
     observation: Observation
     limits: Limits
     objective: Objective
-    cores: tuple[int, ...]
-    """Cores of one executor in each size, rising."""
+    worths: tuple[float, ...]
+    """What an executor of each size is worth, in executors of the operator's own size, rising."""
     size: int
-    """Which of them it has."""
+    """The number of the size that it has."""
     top_seconds: float
     """How long it has had the top of its limits."""
     broken_seconds: float
@@ -59,8 +59,8 @@ class ResizeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeProposal:
-    """Which size to have, and why; `size` as it is means no restart."""
+class RestartVerdict:
+    """Which size to have, and why; the same size as before means no restart."""
 
     size: int
     reason: str
@@ -70,8 +70,8 @@ class ResizeProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizePolicy:
-    """Proposes the next larger or smaller size where that repays its restart.
+class RestartWeighing:
+    """Chooses the next larger or smaller size where that repays the pause of its restart.
 
     Parameters
     ----------
@@ -94,115 +94,117 @@ class ResizePolicy:
                     f'{name}: {getattr(self, name)!r} must be a positive time, such as "60s"', field=name
                 )
 
-    def propose(self, request: ResizeRequest) -> ResizeProposal:
+    def verdict(self, case: RestartCase) -> RestartVerdict:
         """One size up, one size down, or no restart."""
-        rate = request.observation.arrival_rate_rows_per_second
+        rate = case.observation.arrival_rate_rows_per_second
         if rate is None or rate <= 0.0:
-            return self._hold(request, "the arrival rate is not known, or nothing arrives")
-        if request.top_seconds >= self.after_seconds and request.size + 1 < len(request.cores):
-            up = self._up(request, rate)
+            return self._hold(case, "the arrival rate is not known, or nothing arrives")
+        if case.top_seconds >= self.after_seconds and case.size + 1 < len(case.worths):
+            up = self._up(case, rate)
             if up is not None:
                 return up
-        if request.calm_seconds >= self.calm_seconds and request.size > 0:
-            return self._down(request)
-        return self._hold(request, "no size is called for")
+        if case.calm_seconds >= self.calm_seconds and case.size > 0:
+            return self._down(case)
+        return self._hold(case, "no size is called for")
 
-    def _up(self, request: ResizeRequest, rate: float) -> ResizeProposal | None:
-        growth = request.backlog_growth_rows_per_second
+    def _up(self, case: RestartCase, rate: float) -> RestartVerdict | None:
+        growth = case.backlog_growth_rows_per_second
         if growth is not None and growth > _GROWS * rate:
-            return self._up_to_keep_up(request, rate, growth)
-        if request.broken_seconds >= self.after_seconds:
-            return self._up_for_the_objective(request, rate, growth or 0.0)
+            return self._up_to_keep_up(case, rate, growth)
+        if case.broken_seconds >= self.after_seconds:
+            return self._up_for_the_objective(case, rate, growth or 0.0)
         return None
 
-    def _up_to_keep_up(self, request: ResizeRequest, rate: float, growth: float) -> ResizeProposal:
-        pause, horizon = request.pause_seconds, self.horizon_seconds
-        waiting = request.observation.backlog_records or 0
-        larger = max(0.0, rate - growth) * _gain(request.cores, request.size)
+    def _up_to_keep_up(self, case: RestartCase, rate: float, growth: float) -> RestartVerdict:
+        pause, horizon = case.pause_seconds, self.horizon_seconds
+        waiting = case.observation.backlog_records or 0
+        larger = max(0.0, rate - growth) * _gain(case.worths, case.size)
         as_is = waiting + growth * horizon
         after = max(0.0, waiting + rate * pause + (rate - larger) * (horizon - pause))
         why = (
-            f"at the top of its limits for {format_seconds(request.top_seconds)} the backlog grows by "
+            f"at the top of its limits for {format_seconds(case.top_seconds)} the backlog grows by "
             f"{format_count(growth)} records a second"
         )
-        told = f"{format_count(after)} records would wait in {format_seconds(horizon)} instead of {format_count(as_is)}"
-        return self._judged(request, why, told, as_is=as_is, after=after, growth=growth)
+        comparison = (
+            f"{format_count(after)} records would wait in {format_seconds(horizon)} instead of {format_count(as_is)}"
+        )
+        return self._judged(case, why, comparison, as_is=as_is, after=after, growth=growth)
 
-    def _up_for_the_objective(self, request: ResizeRequest, rate: float, growth: float) -> ResizeProposal:
-        seen, pause, horizon = request.observation, request.pause_seconds, self.horizon_seconds
+    def _up_for_the_objective(self, case: RestartCase, rate: float, growth: float) -> RestartVerdict:
+        seen, pause, horizon = case.observation, case.pause_seconds, self.horizon_seconds
         waiting = seen.backlog_records or 0
         # A backlog that shrinks will be gone by itself; one that stands is what batches are made of.
         lasts = min(horizon, waiting / -growth) if growth < -_GROWS * rate else horizon
-        as_is = _late_part(seen.latency, request.objective) * rate * lasts
+        as_is = _late_part(seen.latency, case.objective) * rate * lasts
         served = rate - min(growth, 0.0)
         capacity = served / seen.utilisation if seen.utilisation is not None and 0 < seen.utilisation < 1 else served
-        spare = capacity * _gain(request.cores, request.size) - rate
+        spare = capacity * _gain(case.worths, case.size) - rate
         catching_up = (waiting + rate * pause) / spare if spare > 0 else math.inf
         after = rate * min(horizon, pause + catching_up)
-        broken = format_seconds(request.broken_seconds)
-        why = f"at the top of its limits the objective ({request.objective}) has been broken for {broken}"
-        told = (
+        broken = format_seconds(case.broken_seconds)
+        why = f"at the top of its limits the objective ({case.objective}) has been broken for {broken}"
+        comparison = (
             f"{format_count(after)} records would be late within {format_seconds(horizon)} instead of "
             f"{format_count(as_is)}"
         )
-        return self._judged(request, why, told, as_is=as_is, after=after, growth=growth)
+        return self._judged(case, why, comparison, as_is=as_is, after=after, growth=growth)
 
     def _judged(
-        self, request: ResizeRequest, why: str, told: str, *, as_is: float, after: float, growth: float
-    ) -> ResizeProposal:
+        self, case: RestartCase, why: str, comparison: str, *, as_is: float, after: float, growth: float
+    ) -> RestartVerdict:
         evidence = {
-            **_evidence(request),
+            **_evidence(case),
             "backlog_growth_rows_per_second": growth,
             "records_behind_as_it_is": as_is,
             "records_behind_after_restart": after,
         }
         if after < as_is:
-            return ResizeProposal(request.size + 1, f"{why}; with a restart {told}", evidence)
-        return ResizeProposal(request.size, f"{why}, but a restart would not repay: {told}", evidence)
+            return RestartVerdict(case.size + 1, f"{why}; with a restart {comparison}", evidence)
+        return RestartVerdict(case.size, f"{why}, but a restart would not repay: {comparison}", evidence)
 
-    def _down(self, request: ResizeRequest) -> ResizeProposal:
-        seen = request.observation
+    def _down(self, case: RestartCase) -> RestartVerdict:
+        seen = case.observation
         if seen.utilisation is None or seen.cluster.observed is None:
-            return self._hold(request, "the use of CPU is not known")
-        used = seen.utilisation * seen.cluster.observed.capacity * request.cores[request.size]
-        there = request.limits.top.capacity * request.cores[request.size - 1]
+            return self._hold(case, "the use of CPU is not known")
+        used = seen.utilisation * seen.cluster.observed.capacity
+        there = case.limits.top.capacity * case.worths[case.size - 1]
         expected = used / there
-        evidence = {**_evidence(request), "utilisation_expected": expected}
+        evidence = {**_evidence(case), "utilisation_expected": expected}
         if expected > _MOST_UTILISATION:
             why = f"the next smaller size would be used {expected:.0%}, more than {_MOST_UTILISATION:.0%}"
-            return ResizeProposal(request.size, why, evidence)
+            return RestartVerdict(case.size, why, evidence)
         # Capacity of the smaller size: l / expected; what came in the pause is worked off with what l leaves of it.
-        late = request.pause_seconds * (1.0 + expected / (1.0 - expected))
-        allowed = _BEYOND.get(request.objective.statistic or "", 0.05) * request.calm_seconds
-        calm = f"calm at the bottom of its limits for {format_seconds(request.calm_seconds)}"
-        told = (
+        late = case.pause_seconds * (1.0 + expected / (1.0 - expected))
+        allowed = _BEYOND.get(case.objective.statistic or "", 0.05) * case.calm_seconds
+        calm = f"calm at the bottom of its limits for {format_seconds(case.calm_seconds)}"
+        comparison = (
             f"a restart makes the records of {format_seconds(late)} late, and the objective allows those of "
             f"{format_seconds(allowed)} since then"
         )
         if late > allowed:
-            return ResizeProposal(request.size, f"{calm}, but {told}", evidence)
-        reason = f"{calm}; the next smaller size would be used {expected:.0%}; {told}"
-        return ResizeProposal(request.size - 1, reason, evidence)
+            return RestartVerdict(case.size, f"{calm}, but {comparison}", evidence)
+        reason = f"{calm}; the next smaller size would be used {expected:.0%}; {comparison}"
+        return RestartVerdict(case.size - 1, reason, evidence)
 
     @staticmethod
-    def _hold(request: ResizeRequest, why: str) -> ResizeProposal:
-        return ResizeProposal(request.size, why, _evidence(request), is_weighed=False)
+    def _hold(case: RestartCase, why: str) -> RestartVerdict:
+        return RestartVerdict(case.size, why, _evidence(case), is_weighed=False)
 
 
-def _evidence(request: ResizeRequest) -> dict[str, float | int | str | None]:
-    seen = request.observation
+def _evidence(case: RestartCase) -> dict[str, float | int | str | None]:
+    seen = case.observation
     rate = seen.arrival_rate_rows_per_second
     return {
-        "pause_expected_seconds": request.pause_seconds,
-        "records_that_will_wait": None if rate is None else rate * request.pause_seconds,
+        "pause_expected_seconds": case.pause_seconds,
+        "records_that_will_wait": None if rate is None else rate * case.pause_seconds,
         "arrival_rate_rows_per_second": rate,
         "backlog_records": seen.backlog_records,
         "utilisation": seen.utilisation,
     }
 
 
-def _gain(cores: tuple[int, ...], size: int) -> float:
-    return 1.0 + _KEPT * (cores[size + 1] / cores[size] - 1.0)
+def _gain(worths: tuple[float, ...], size: int) -> float:
+    return 1.0 + _KEPT * (worths[size + 1] / worths[size] - 1.0)
 
 
 def _late_part(latency: LatencySummary | None, objective: Objective) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator's process: the driver of one query, with the agent that lets a controller see and size it.
+"""An operator's process: the driver of one query, with the agent that lets a controller observe and scale it.
 
-``python -m penstock.running.operator JOB.json`` runs it; `OperatorJob` says what it does.
+``python -m penstock.running.operator_process JOB.json`` runs it; `OperatorJob` says what it does.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from penstock._wiring import hold_query
 from penstock.errors import ClusterError, ConfigurationError
-from penstock.records import Limits, Mode, decode
+from penstock.records import decode
+from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob, output_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,95 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from penstock.adaptors.agent.server import OperatorAgent
-    from penstock.adaptors.kafka.connection import KafkaConnection
     from penstock.adaptors.spark.query_probe import QueryProbe
 
 _LOG = logging.getLogger(__name__)
 _SCHEMA_FILE = "schema.json"
 _UPSTREAM_PATIENCE_SECONDS = 180.0
 _FAREWELL_SECONDS = 10.0
-"""How long a process stays after its query has ended, for the controller to hear of it."""
-ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
-"""Exit codes of a process that was told to end its query after the running batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicEnd:
-    """A topic, as `KafkaConnection` reaches it."""
-
-    servers: str
-    options: Mapping[str, str]
-    topic: str
-
-    def connection(self) -> KafkaConnection:
-        """How to reach it."""
-        from penstock.adaptors.kafka.connection import KafkaConnection
-
-        return KafkaConnection(self.servers, self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class JobInput:
-    """Where an operator's records come from: a replay, a topic, or the folder of the operator above."""
-
-    replay: Mapping[str, str] | None = None
-    """Options of the `penstock_replay` source."""
-    above: str | None = None
-    """The folder of the operator it reads."""
-    topic: TopicEnd | None = None
-    """The topic it reads, which the operator above, or somebody outside, writes."""
-    partitions: int | None = None
-    """Of that topic."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Of the topic's reader."""
-    unique: tuple[str, ...] = ()
-    """Columns that tell a record from all others: copies are dropped."""
-    unique_within_seconds: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutput:
-    """Where an operator's records go: a topic, or else a folder of its own."""
-
-    topic: TopicEnd | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorJob:
-    """One operator to run."""
-
-    name: str
-    app: str
-    master: str
-    limits: Limits
-    mode: Mode
-    folder: str
-    """Its own folder: output and checkpoint."""
-    socket_path: str
-    """Where its agent listens; short, for the kernel allows about 100 bytes."""
-    reads: JobInput
-    writes: JobOutput = field(default_factory=JobOutput)
-    options: Mapping[str, str] = field(default_factory=dict)
-    spark: Mapping[str, str] = field(default_factory=dict)
-    trigger_seconds: float | None = None
-    checkpoint_seconds: float | None = None
-    """Between two checkpoints of a query in real-time mode; None: it runs in micro-batches."""
-    lease_seconds: float = 5.0
-
-    @property
-    def output_folder(self) -> str:
-        """Where its result goes."""
-        return str(output_folder(Path(self.folder)))
-
-    @property
-    def checkpoint_folder(self) -> str:
-        """Where Spark keeps its progress."""
-        return str(Path(self.folder) / "checkpoint")
-
-
-def output_folder(operator_folder: Path) -> Path:
-    """Where an operator's result goes, in its own folder."""
-    return operator_folder / "output"
+"""How long a process stays after its query has ended, so that the controller learns of it."""
 
 
 def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | DataStreamWriter]:
@@ -128,20 +46,22 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
         raise ConfigurationError(
             f"app: module {module_name!r} cannot be imported: {fault}; is it on PYTHONPATH?", field="app"
         ) from fault
-    except (Exception, SystemExit) as fault:  # the user's code: whatever it does at import is told as its fault
+    except (Exception, SystemExit) as fault:  # the user's code: whatever it does at import is reported as its fault
         raise ConfigurationError(
             f"app: module {module_name!r} fails at import: {type(fault).__name__}: {fault}", field="app"
         ) from fault
     function = getattr(module, function_name, None)
     if function is None:
-        raise ConfigurationError(f"app: {module_name} has no {function_name!r}", field="app")
+        raise ConfigurationError(
+            f"app: {module_name} has no {function_name!r}; name a function that it defines", field="app"
+        )
     if not callable(function):
-        raise ConfigurationError(f"app: {path} is no function", field="app")
+        raise ConfigurationError(f"app: {path} is not a function; name one as module:function", field="app")
     return function  # type: ignore[no-any-return]
 
 
 def run_operator(job: OperatorJob) -> int:
-    """Run the operator until it is told to stop or its query ends; gives the process's exit code."""
+    """Run the operator until it is asked to stop or its query ends; returns the process's exit code."""
     from penstock.adaptors.agent.server import OperatorAgent
     from penstock.adaptors.kafka.query_failures import explain_failure
     from penstock.adaptors.spark.real_time_mode import explain_refusal
@@ -171,7 +91,7 @@ def run_operator(job: OperatorJob) -> int:
                 if not stop.is_set() and not borders.empty():
                     code = _end_at_border(query, borders.get(), hold.probe, agent, stop)
                 elif not stop.is_set():
-                    # Stay a moment so that the controller hears from the agent that, and why, the query ended.
+                    # Stay a moment so that the controller learns from the agent that the query ended, and why.
                     stop.wait(_FAREWELL_SECONDS)
         finally:
             hold.close()
@@ -256,7 +176,10 @@ def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
             options=job.reads.options,
         )
     if job.reads.above is None:
-        raise ConfigurationError(f"operator {job.name}: it is not said where it reads", field="input")
+        raise ConfigurationError(
+            f"operator {job.name}: reads: neither a replay, a topic nor a folder is given; give one of them",
+            field="input",
+        )
     folder = output_folder(Path(job.reads.above))
     # With the sink's log there from the start the reader sees only what the operator above has committed.
     (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)
@@ -291,7 +214,7 @@ def main() -> int:
     try:
         return run_operator(job)
     except ConfigurationError as fault:
-        _LOG.error("%s", fault)  # the user's to mend: where in our code it was found does not help him
+        _LOG.error("%s", fault)  # the user's to fix: where our code found it does not help
         return 2
 
 

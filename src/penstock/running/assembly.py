@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a run: its store, streams, cluster, operators and their cycles, started in order."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock._wiring import LoopSettings, fitting_limits, ignored_objective, make_cycle, why_no_cpu_shares
+from penstock.clock import Clock
+from penstock.errors import ConfigurationError
+from penstock.knowledge.sqlite import SqliteStore
+from penstock.loop import Cycle
+from penstock.ports import Policy
+from penstock.records import Limits, Mode
+from penstock.running.back_off import BackOff
+from penstock.running.checks import executor_bytes, executor_cores
+from penstock.running.folder_streams import FolderStreams
+from penstock.running.operator_actuator import OperatorActuator
+from penstock.running.operator_job import OperatorJob
+from penstock.running.operator_launcher import OperatorLauncher
+from penstock.running.operator_sizes import jobs_by_size, kept_size
+from penstock.running.operator_streams import OperatorInput, OperatorStreams
+from penstock.running.policy_choice import policy_context, policy_of
+from penstock.running.run_listener import RunListener
+from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
+from penstock.running.spark_configuration import spark_configuration
+from penstock.settings import OperatorSettings, RunSettings
+
+if TYPE_CHECKING:
+    from penstock.adaptors.process.children import Warden
+    from penstock.adaptors.spark.cluster import EmbeddedCluster
+
+_EXECUTORS_COME_SECONDS = 90.0
+"""How long executors may take to come once their query runs."""
+
+
+class Assembly:
+    """The parts of a run. `start` builds and starts them; leaving the context ends whatever was started.
+
+    Parameters
+    ----------
+    settings, folder
+        What is run, and where everything of it goes.
+    listener, clock, stop
+        Who sees it go by, the time, and what ends the waiting for operators.
+    resume
+        Take over operators that outlived their controller in that folder.
+    policy
+        An object that decides in place of the policy that the settings name.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        folder: Path,
+        *,
+        listener: RunListener,
+        clock: Clock,
+        stop: threading.Event,
+        resume: bool,
+        policy: Policy | None,
+    ) -> None:
+        from penstock.adaptors.process.children import Warden
+        from penstock.adaptors.process.leftovers import remove_leftovers
+
+        self._settings, self._folder = settings, folder
+        self._listener, self._clock, self._stop = listener, clock, stop
+        self._resume, self._policy = resume, policy
+        left = remove_leftovers()
+        if left.processes or left.folders:
+            found = f"{len(left.processes)} processes and {len(left.folders)} folders"
+            listener.fault("run", f"removed what a dead run left behind: {found}")
+        self.store = SqliteStore(folder / "knowledge.sqlite")
+        if resume:
+            self._check_resumable()
+        self.store.set_fact("settings", settings.model_dump_json())
+        self._warden: Warden = Warden()
+        self._folder_of = {o.name: folder / "operators" / o.name for o in settings.operators}
+        self._inputs: dict[str, OperatorInput] = {}
+        self.streams = self._make_streams()
+        self.cluster: EmbeddedCluster | None = None
+        self.operators: dict[str, RunningOperator] = {}
+        self.actuators: dict[str, OperatorActuator] = {}
+        self.cycles: dict[str, Cycle] = {}
+        """Empty where the run was stopped before every operator was there."""
+
+    def __enter__(self) -> Assembly:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for operator in self.operators.values():
+            operator.close()
+        self.streams.close()
+        self._warden.close()
+        self.store.close()
+
+    def start(self) -> None:
+        """Start everything; records arrive when all operators run."""
+        self.streams.start()  # before the cluster: a broker that cannot be reached is reported at once
+        master, environment = self._start_cluster()
+        sockets = self._warden.temporary_folder() if self.cluster is not None else _agents_folder(self._folder)
+        for operator in self._settings.operators:
+            self._start_operator(operator, master, environment, sockets)
+        for running in self.operators.values():
+            self._await_ready(running)
+        if not self._stop.is_set():
+            policy = self._make_policy()
+            self.cycles = {name: self._make_cycle(operator, policy) for name, operator in self.operators.items()}
+            self.streams.begin()
+
+    def end_operators(self) -> None:
+        """Stop the operators, the last of the pipeline first."""
+        for operator in reversed(self.operators.values()):
+            operator.end()
+
+    def _check_resumable(self) -> None:
+        why = None
+        if self._settings.cluster.master == "embedded":
+            why = "a run on the embedded cluster ends with its controller; start a new one"
+        elif self._settings.broker is not None and self._settings.arrivals.topic is None:
+            why = "the producer (and a broker) of a run end with its controller, and would begin anew; start a new one"
+        elif self.store.fact("settings") != self._settings.model_dump_json():
+            why = "the run in this folder has other settings; give those it was started with"
+        if why is not None:
+            self.store.close()
+            raise ConfigurationError(f"resume: {why}", field="resume")
+
+    def _make_streams(self) -> OperatorStreams:
+        if self._settings.broker is None:
+            return FolderStreams(self._settings, self._folder_of)
+        from penstock.running.topic_streams import TopicStreams
+
+        return TopicStreams(
+            self._settings,
+            self._folder,
+            self._folder_of,
+            self._warden,
+            say=self._listener.phase,
+            clock=self._clock.now,
+            resume=self._resume,
+        )
+
+    def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
+        """Start the embedded cluster where the run has one; returns the master and the processes' environment."""
+        from penstock.adaptors.spark.cluster import EmbeddedCluster
+        from penstock.adaptors.spark.installation import SparkInstallation
+
+        wanted = self._settings.cluster
+        if wanted.master != "embedded":
+            return wanted.master, SparkInstallation.find().environment()
+        self._listener.phase("starting the Spark cluster")
+        operators = self._settings.operators
+        cores = sum(map(executor_cores, operators))
+        heap = sum(map(executor_bytes, operators))
+        self.cluster = EmbeddedCluster(
+            self._warden,
+            self._folder / "cluster",
+            workers=wanted.workers,
+            cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
+            memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
+        )
+        self.cluster.start()
+        return self.cluster.master_url, self.cluster.spark_environment()
+
+    def _start_operator(
+        self, settings: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
+    ) -> None:
+        from penstock.adaptors.agent.client import RemoteOperator
+
+        self._listener.phase(f"starting operator {settings.name}")
+        own = self._folder_of[settings.name]
+        own.mkdir(parents=True, exist_ok=True)
+        job = self._job(settings, master, sockets)
+        warden = self._warden if self.cluster is not None else None
+        operator = RunningOperator(
+            settings,
+            jobs_by_size(job, settings),
+            size=kept_size(self.store, settings) if self._resume else None,
+            launcher=OperatorLauncher(settings.name, own, self._folder / "logs", environment, warden),
+            remote=RemoteOperator(job.socket_path),
+            back_off=BackOff(self._settings.restarts),
+        )
+        self._inputs[settings.name] = self.streams.input_of(settings, job.checkpoint_folder)
+        self.operators[settings.name] = operator
+        self.actuators[settings.name] = OperatorActuator(operator, self._settings.resize.patience, self._clock.now)
+        operator.start(self._clock.now(), resume=self._resume)
+
+    def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
+        own = self._folder_of[operator.name]
+        is_local = self.cluster is not None or master.startswith(("local", "spark://127.", "spark://localhost"))
+        reads, writes = self.streams.ends(operator)
+        return OperatorJob(
+            name=operator.name,
+            app=operator.app,
+            master=master,
+            limits=operator.limits(),
+            mode=Mode(self._settings.mode),
+            folder=str(own),
+            socket_path=str(sockets / f"{operator.name}.sock"),
+            reads=reads,
+            writes=writes,
+            options=operator.options,
+            spark={
+                "spark.sql.warehouse.dir": str(own / "warehouse"),
+                **spark_configuration(
+                    operator, self.streams.spark, is_local=is_local, source_partitions=reads.partitions
+                ),
+            },
+            trigger_seconds=operator.trigger_seconds,
+            checkpoint_seconds=operator.checkpoint_seconds,
+        )
+
+    def _await_ready(self, operator: RunningOperator) -> None:
+        self._listener.phase(f"waiting for the query of {operator.name}")
+        while not self._stop.is_set() and not operator.is_ready(self._clock.now()):
+            self._clock.wait(0.2, self._stop)
+        wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
+        if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
+            self._listener.fault(operator.name, why_no_cpu_shares())
+
+    def _make_policy(self) -> Policy:
+        context = policy_context(
+            self._settings,
+            {name: _limits(operator) for name, operator in self.operators.items()},
+            {name: operator.job.reads.partitions for name, operator in self.operators.items()},
+        )
+        policy = policy_of(self._settings, context, self._policy)
+        ignored = ignored_objective(policy, context.objectives.values())
+        if ignored is not None:
+            self._listener.fault("run", ignored)
+        return policy
+
+    def _make_cycle(self, operator: RunningOperator, policy: Policy) -> Cycle:
+        reads = self._inputs[operator.name]
+        return make_cycle(
+            operator.name,
+            LoopSettings(
+                limits=_limits(operator),
+                objective=self._settings.objective_of(operator.name),
+                mode=Mode(self._settings.mode),
+                guards=self._settings.guards,
+                window_seconds=self._settings.window,
+                warm_up_seconds=self._settings.warm_up,
+                cores_per_executor=int(operator.jobs[None].spark["spark.executor.cores"]),
+                restart_seconds=(
+                    self._settings.resize.patience + END_SECONDS + START_SECONDS + _EXECUTORS_COME_SECONDS
+                ),
+            ),
+            policy=policy,
+            source=operator.remote,
+            actuator=self.actuators[operator.name],
+            arrival_times=reads.arrivals,
+            store=self.store,
+            record_latencies=reads.latencies,
+            path=reads.path,
+        )
+
+
+def _limits(operator: RunningOperator) -> Limits:
+    return fitting_limits(operator.settings.limits(), operator.remote.can_set_cpu_share)
+
+
+def _agents_folder(run_folder: Path) -> Path:
+    """Where the agents of operators listen that outlive the run: one short path for every controller of that run."""
+    name = hashlib.sha256(str(run_folder).encode()).hexdigest()[:12]
+    parent = Path(tempfile.gettempdir()) / f"penstock-agents-{os.getuid()}"
+    for folder in (parent, parent / name):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise ConfigurationError(
+                f"TMPDIR: {folder} belongs to another user; set TMPDIR to a folder of your own", field="TMPDIR"
+            )
+        folder.chmod(0o700)
+    return parent / name

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator's process is asked to do: written by the run, read by the process (`operator_process`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.records import Limits, Mode
+
+if TYPE_CHECKING:
+    from penstock.adaptors.kafka.connection import KafkaConnection
+
+ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
+"""Exit codes of a process that was asked to end its query after the running batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEnd:
+    """A topic, as `KafkaConnection` reaches it."""
+
+    servers: str
+    options: Mapping[str, str]
+    topic: str
+
+    def connection(self) -> KafkaConnection:
+        """How to reach it."""
+        from penstock.adaptors.kafka.connection import KafkaConnection
+
+        return KafkaConnection(self.servers, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class JobInput:
+    """Where an operator's records come from: a replay, a topic, or the folder of the operator above."""
+
+    replay: Mapping[str, str] | None = None
+    """Options of the `penstock_replay` source."""
+    above: str | None = None
+    """The folder of the operator it reads."""
+    topic: TopicEnd | None = None
+    """The topic it reads, which the operator above, or somebody outside, writes."""
+    partitions: int | None = None
+    """Of that topic."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the topic's reader."""
+    unique: tuple[str, ...] = ()
+    """Columns that identify a record: copies are dropped."""
+    unique_within_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """Where an operator's records go: a topic, or else a folder of its own."""
+
+    topic: TopicEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorJob:
+    """One operator to run."""
+
+    name: str
+    app: str
+    master: str
+    limits: Limits
+    mode: Mode
+    folder: str
+    """Its own folder: output and checkpoint."""
+    socket_path: str
+    """Where its agent listens; short, for the kernel allows about 100 bytes."""
+    reads: JobInput
+    writes: JobOutput = field(default_factory=JobOutput)
+    options: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    trigger_seconds: float | None = None
+    checkpoint_seconds: float | None = None
+    """Between two checkpoints of a query in real-time mode; None: it runs in micro-batches."""
+    lease_seconds: float = 5.0
+
+    @property
+    def output_folder(self) -> str:
+        """Where its result goes."""
+        return str(output_folder(Path(self.folder)))
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Where Spark keeps its progress."""
+        return str(Path(self.folder) / "checkpoint")
+
+
+def output_folder(operator_folder: Path) -> Path:
+    """Where an operator's result goes, in its own folder."""
+    return operator_folder / "output"

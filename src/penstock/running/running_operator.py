@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator while it runs: its process is started, watched, started again after it died, and ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from penstock.account import OperatorAccount
+from penstock.adaptors.process.detached import DetachedProcess
+from penstock.errors import ActuationError, ClusterError
+from penstock.execute.pause import PauseMeter
+from penstock.loop import CycleReport
+from penstock.ports import ProcessState
+from penstock.records import ExecutorSize
+from penstock.running.back_off import BackOff
+from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob
+from penstock.running.operator_launcher import OperatorLauncher
+from penstock.settings import OperatorSettings
+
+if TYPE_CHECKING:
+    from penstock.adaptors.agent.client import RemoteOperator
+    from penstock.adaptors.process.children import Child
+
+_LOG = logging.getLogger(__name__)
+START_SECONDS = 180.0
+"""How long a process may take until its query runs."""
+END_SECONDS = 30.0
+"""How long a process may take to end once its query has."""
+_STOPPED: dict[int | None, str] = {
+    ENDED_AT_BORDER: "at a batch border",
+    ENDED_IN_BATCH: "in a batch, which was run again",
+}
+"""By exit code; that of a process taken over from another controller is not known."""
+
+
+class State(Enum):
+    """Where an operator's process is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """It was asked to end at a batch border, and will be started with another size."""
+    DOWN = "down"
+    """It died and will be started again."""
+    FAILED = "failed"
+    """It died too often."""
+
+
+class RunningOperator:
+    """An operator and its process, as the controller sees them.
+
+    Parameters
+    ----------
+    settings
+        What the operator is.
+    jobs
+        What its process does, for each size that its executors may have; None is the operator's own size.
+    size
+        The size that it starts with.
+    launcher
+        Starts and stops its process.
+    remote
+        Reaches the agent in that process.
+    back_off
+        When to start it again after it died.
+    """
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        jobs: Mapping[ExecutorSize | None, OperatorJob],
+        *,
+        size: ExecutorSize | None = None,
+        launcher: OperatorLauncher,
+        remote: RemoteOperator,
+        back_off: BackOff,
+    ) -> None:
+        self.settings, self.jobs, self.remote = settings, jobs, remote
+        self.job = jobs[size]
+        """What its process does now."""
+        self.state = State.STARTING
+        self.starts = 0
+        """How often its process was started."""
+        self.restarts = 0
+        """After deaths; those for another size are in `pauses`."""
+        self.pauses: list[float] = []
+        """Of restarts for another size, in seconds."""
+        self.account = OperatorAccount()
+        self.last: CycleReport | None = None
+        self._launcher = launcher
+        self._back_off = back_off
+        self._child: Child | DetachedProcess | None = None
+        self._deadline = float("inf")
+        self._start_at = float("inf")
+        self._died_of = ""
+        self._next_job: OperatorJob | None = None
+        self._job_before: OperatorJob | None = None
+        self._stopped = ""
+        self._restart_fault: str | None = None
+        self._pause_meter = PauseMeter()
+        self._is_pause_due = False
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.settings.name
+
+    @property
+    def size(self) -> ExecutorSize | None:
+        """What its executors are made of now."""
+        return next(size for size, job in self.jobs.items() if job is self.job)
+
+    @property
+    def process(self) -> ProcessState:
+        """Its process as the reconciler sees it."""
+        return ProcessState(self.size, self._stopped, self._restart_fault)
+
+    @property
+    def is_resizing(self) -> bool:
+        """Whether it is on its way from one size to another."""
+        return self._next_job is not None or self._job_before is not None
+
+    def start(self, now: float, *, resume: bool = False) -> None:
+        """Start the process, or take over one that runs."""
+        self._child = (self._launcher.adopt(self.job) if resume else None) or self._launcher.start(self.job)
+        self.state, self._deadline = State.STARTING, now + START_SECONDS
+        self.starts += 1
+
+    def is_ready(self, now: float) -> bool:
+        """Whether its query runs and answers.
+
+        Raises
+        ------
+        ClusterError
+            It ended, or does not answer in time; with the end of its log.
+        """
+        assert self._child is not None
+        self._child.raise_if_ended()
+        try:
+            self.remote.beat()
+        except ActuationError:
+            if now > self._deadline:
+                raise ClusterError(
+                    f"operator {self.name} did not start within {START_SECONDS:.0f} s; "
+                    f"the end of {self._child.log}:\n{self._child.tail()}",
+                    target=self.name,
+                ) from None
+            return False
+        self.state = State.RUNNING
+        return True
+
+    def restart_with(self, size: ExecutorSize | None, now: float, patience_seconds: float) -> None:
+        """Ask its process to end at the next batch border; `watch` then starts one with executors of that size.
+
+        Raises
+        ------
+        ActuationError
+            The process cannot be reached; it goes on as it is.
+        """
+        self.remote.stop_at_border(patience_seconds)
+        self.state, self._next_job = State.STOPPING, self.jobs[size]
+        self._restart_fault = None
+        self._deadline = now + patience_seconds + END_SECONDS
+
+    def will_have(self, size: ExecutorSize | None) -> bool:
+        """Whether it is being stopped to be started with this size."""
+        return self._next_job is not None and self._next_job is self.jobs[size]
+
+    def take(self, report: CycleReport) -> None:
+        """Take one pass of its cycle into its accounts."""
+        self.last = report
+        self.account.add(report)
+        for batch in report.batches:
+            pause = self._pause_meter.add(batch)
+            if pause is not None and self._is_pause_due:
+                self.pauses.append(pause.seconds)
+                self._is_pause_due = False
+
+    def watch(self, now: float, say: Callable[[str], None], ended: str | None = None) -> None:
+        """Look after the process: notice that it died, start it again when that is due, notice that it is back.
+
+        Parameters
+        ----------
+        now
+            The present instant.
+        say
+            Takes what the user should know.
+        ended
+            Why its query has ended, where the process may still be there to report it.
+        """
+        assert self._child is not None
+        if self.state is State.STOPPING:
+            if self._child.poll() is not None or now >= self._deadline:
+                self._start_resized(now, say)
+        elif self.state is State.DOWN and now >= self._start_at:
+            self._launcher.stop(self._child)
+            self.start(now)
+            self.restarts += 1
+            say(f"started again from its checkpoint (restart {self.restarts})")
+        elif self.state is State.STARTING:
+            try:
+                if self.is_ready(now):
+                    self._job_before = None
+                    say("runs again")
+            except ClusterError as fault:
+                if self._job_before is None:
+                    self._note_death(now, str(fault), say)
+                else:
+                    self._start_as_before(now, str(fault), say)
+        elif self.state is State.RUNNING and (ended is not None or self._child.poll() is not None):
+            self._note_death(now, ended or "its process ended", say)
+
+    def failure(self) -> ClusterError:
+        """Why it is given up, with the end of its log."""
+        assert self._child is not None
+        return ClusterError(
+            f"operator {self.name} stopped: {self._died_of}; the end of {self._child.log}:\n{self._child.tail()}",
+            target=self.name,
+        )
+
+    def end(self) -> None:
+        """Ask it to stop, and make sure that it does."""
+        if self._child is None:
+            return
+        if self.state is not State.RUNNING:  # nobody there who could be asked
+            self._launcher.stop(self._child)
+            return
+        try:
+            self.remote.stop()
+        except ActuationError as fault:
+            _LOG.info("%s cannot be asked to stop: %s", self.name, fault)
+        if self._child.wait(END_SECONDS) is None:
+            self._launcher.stop(self._child)
+
+    def close(self) -> None:
+        """Let go of it; a process that would outlive Penstock is ended."""
+        self.remote.close()
+        if isinstance(self._child, DetachedProcess):
+            self._child.stop()
+
+    def _start_resized(self, now: float, say: Callable[[str], None]) -> None:
+        assert self._child is not None
+        assert self._next_job is not None
+        self._stopped = _STOPPED.get(self._child.poll(), "at a point that is not known")
+        self._launcher.stop(self._child)
+        self._job_before, self.job, self._next_job = self.job, self._next_job, None
+        self._is_pause_due = True
+        self.start(now)
+        say("started from its checkpoint with another size")
+
+    def _start_as_before(self, now: float, why: str, say: Callable[[str], None]) -> None:
+        assert self._child is not None
+        assert self._job_before is not None
+        self._launcher.stop(self._child)
+        self.job, self._job_before = self._job_before, None
+        self._is_pause_due = False
+        self._restart_fault = f"it did not start with this size and has the one before again: {why.splitlines()[0]}"
+        self.start(now)
+        say(f"did not start with another size, so it gets the one before: {why.splitlines()[0]}")
+
+    def _note_death(self, now: float, why: str, say: Callable[[str], None]) -> None:
+        self._died_of = why
+        start_at = self._back_off.next_start(now)
+        if start_at is None:
+            self.state = State.FAILED
+            return
+        self.state, self._start_at = State.DOWN, start_at
+        say(f"stopped: {why.splitlines()[0]}; starting it again in {start_at - now:.0f} s")

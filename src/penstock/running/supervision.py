@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks after a run while it runs: the operators' processes, the streams, the cluster, and whether it is done."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from penstock.clock import Clock
+from penstock.errors import ClusterError
+from penstock.loop import CycleReport, Runner
+from penstock.records import ExecutorSize, Mode, OutcomeStatus, Quality
+from penstock.running.assembly import Assembly
+from penstock.running.operator_sizes import keep_size
+from penstock.running.run_listener import RunListener
+from penstock.running.running_operator import RunningOperator, State
+from penstock.settings import RunSettings
+from penstock.topology import ARRIVALS
+
+_HEAL_EVERY_SECONDS = 3.0
+
+
+class Supervision:
+    """Runs the loop of an assembled run, and looks after its parts between the passes.
+
+    Parameters
+    ----------
+    settings, parts
+        The run.
+    listener, clock
+        Who sees it go by, and the time.
+    stop
+        Ends it in good order.
+    """
+
+    def __init__(
+        self, settings: RunSettings, parts: Assembly, *, listener: RunListener, clock: Clock, stop: threading.Event
+    ) -> None:
+        self._settings, self._parts = settings, parts
+        self._listener, self._clock, self._stop = listener, clock, stop
+        self._runner = Runner(
+            list(parts.cycles.values()),
+            clock,
+            interval_seconds=settings.interval,
+            on_report=self.take,
+            on_fault=self.note_fault,
+        )
+        self._starts = {name: operator.starts for name, operator in parts.operators.items()}
+        self._warned: set[str] = set()
+        self._keeps_state: set[str] = set()
+        self._passes_held = 0
+        self._next_heal = 0.0
+        self._drain_deadline: float | None = None
+        self.failure: ClusterError | None = None
+        """Why the run was given up; None: it was not."""
+
+    @property
+    def faults(self) -> int:
+        """How many passes failed, without those in which an operator was being restarted with another size."""
+        return self._runner.faults - self._passes_held
+
+    def run(self) -> None:
+        """Look after the run until every record is done, it is stopped, or an operator fails for good."""
+        self._listener.phase("running", 0.0)
+        if not self._stop.is_set():
+            threading.Thread(target=self._stop_with, daemon=True).start()
+            self._runner.run()
+
+    def _stop_with(self) -> None:
+        self._stop.wait()
+        self._runner.stop()
+
+    def take(self, report: CycleReport) -> None:
+        """Take one pass of an operator's cycle, and look after what it showed."""
+        operator = self._parts.operators[report.observation.operator]
+        operator.take(report)
+        for note in report.notes:
+            self._listener.fault(operator.name, note)
+        self._report_restart(operator, report)
+        self._listener.report(report)
+        has_ended = report.observation.quality is Quality.STOPPED
+        self._look_after(operator, "; ".join(report.observation.missing) if has_ended else None)
+        if self._is_last(operator):
+            self._look_around(report.observation.at)
+
+    def note_fault(self, name: str, text: str) -> None:
+        """Take a pass that failed, and look after the operator's process."""
+        operator = self._parts.operators[name]
+        if operator.is_resizing:
+            self._passes_held += 1  # its process is away, as it should be
+        elif operator.state is State.RUNNING:
+            self._listener.fault(name, text)
+        self._look_after(operator)
+        if self._is_last(operator):
+            self._look_around(self._clock.now())
+
+    def _is_last(self, operator: RunningOperator) -> bool:
+        return operator is next(reversed(self._parts.operators.values()))
+
+    def _report_restart(self, operator: RunningOperator, report: CycleReport) -> None:
+        if any(batch.state_rows is not None for batch in report.batches):
+            self._keeps_state.add(operator.name)
+        decision = report.decision
+        if decision is not None and decision.is_restart and decision.mode is Mode.ACT:
+            self._warn_of_partitions(operator, decision.target.size)
+        for outcome in report.outcomes:
+            if outcome.status is OutcomeStatus.DONE and outcome.detail:
+                self._listener.fault(operator.name, f"has {outcome.observed}: {outcome.detail}")
+
+    def _warn_of_partitions(self, operator: RunningOperator, size: ExecutorSize | None) -> None:
+        has_own = size is not None and size.shuffle_partitions is not None
+        if not has_own or operator.name not in self._keeps_state or operator.name in self._warned:
+            return
+        self._warned.add(operator.name)
+        self._listener.fault(
+            operator.name,
+            "shuffle_partitions of its sizes have no effect: the query keeps state, and Spark goes on with the number "
+            "it began with",
+        )
+
+    def _look_after(self, operator: RunningOperator, ended: str | None = None) -> None:
+        operator.watch(self._clock.now(), lambda text: self._listener.fault(operator.name, text), ended)
+        if operator.starts > self._starts[operator.name]:
+            self._starts[operator.name] = operator.starts
+            self._parts.cycles[operator.name].monitor.restarted()
+            if operator.settings.sizes:
+                keep_size(self._parts.store, operator.settings, operator.size)
+        self._parts.actuators[operator.name].carry_on()
+        if operator.state is State.FAILED:
+            self.failure = operator.failure()
+            self._runner.stop()
+
+    def _look_around(self, now: float) -> None:
+        for fault in self._parts.streams.faults():
+            self._listener.fault("streams", fault)
+        if self._parts.cluster is not None and now >= self._next_heal:
+            self._next_heal = now + _HEAL_EVERY_SECONDS
+            for worker in self._parts.cluster.replace_lost_workers():
+                self._listener.fault("cluster", f"{worker} was lost; a new one was started")
+        self._progress(now)
+
+    def _progress(self, now: float) -> None:
+        """Report how far the run is, and end it when every record that arrived is done."""
+        span = self._parts.streams.load.span()
+        if span is None:
+            return
+        start, end = span
+        if now < end:
+            self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
+            return
+        if self._drain_deadline is None:
+            # What a real-time query has done is known only at its checkpoints.
+            checkpoints = [o.checkpoint_seconds or 0.0 for o in self._settings.operators]
+            self._drain_deadline = now + self._settings.drain + max(checkpoints)
+        if self._is_all_done(now):
+            self._runner.stop()
+        elif now >= self._drain_deadline:
+            self._listener.fault(
+                "run", f"not all records were done {self._settings.drain:.0f} s after the last arrival"
+            )
+            self._runner.stop()
+        else:
+            self._listener.phase("finishing the records still under way", None)
+
+    def _is_all_done(self, now: float) -> bool:
+        """Whether no operator has anything left; all must be seen in this pass, for one that is away may have more."""
+        for operator in self._parts.operators.values():
+            seen = None if operator.last is None else operator.last.observation
+            if operator.state is not State.RUNNING or seen is None or seen.at < now or seen.backlog_records != 0:
+                return False
+            if operator.settings.input == ARRIVALS and seen.records_done != self._parts.streams.load.total:
+                return False
+        return True

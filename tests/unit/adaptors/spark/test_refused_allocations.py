@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a running application cannot be given is refused with its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.adaptors.spark.actuator import check_allocation
+from penstock.errors import ActuationRejectedError
+from penstock.records import Allocation, ExecutorSize
+
+
+@pytest.mark.parametrize(
+    ("allocation", "words"),
+    [
+        (
+            Allocation(1, 1.0, ExecutorSize(2, "1g", worth=2.0)),
+            "size: a running application cannot get executors of 2 ",
+        ),
+        (Allocation(1, 1.0, nodes=(("a", 1),)), "nodes: Spark places executors itself"),
+    ],
+)
+def test_another_size_and_chosen_nodes_are_refused(allocation: Allocation, words: str) -> None:
+    """Both would be lost without a word otherwise; the request is named too."""
+    with pytest.raises(ActuationRejectedError) as fault:
+        check_allocation(allocation, "request-1")
+    assert str(fault.value).startswith(words)
+    assert fault.value.request_id == "request-1"
+    check_allocation(Allocation(1, 0.5))
