@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock._demand import policy_demand
 from penstock.policies import default_policy, make_policy, policy_entry
 from penstock.ports import OperatorSite, Policy, PolicyContext
 from penstock.records import Limits
@@ -35,7 +36,7 @@ def with_policy(settings: RunSettings) -> RunSettings:
 def policy_context(
     settings: RunSettings, limits: Mapping[str, Limits] | None = None, tasks: Mapping[str, int | None] | None = None
 ) -> PolicyContext:
-    """The pipeline for a policy.
+    """The pipeline for a policy, with the demand that the settings declare, unless it is to be learnt.
 
     Parameters
     ----------
@@ -55,6 +56,8 @@ def policy_context(
                 cap=o.cap,
                 is_real_time=o.is_real_time,
                 tasks=None if tasks is None else tasks[o.name],
+                demand=policy_demand(o),
+                selectivity=None if o.demand == "learnt" else o.selectivity,
             )
             for o in settings.operators
         },
