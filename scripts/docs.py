@@ -19,18 +19,36 @@ from pydantic_core import PydanticUndefined
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 HEADER = "<!-- Written by `make docs` from the code; edits here are lost. -->\n\n"
+SETTINGS_INTRODUCTION = """\
+A settings file is YAML and describes one pipeline. The same file is run on Spark (`penstock run pipeline.yaml`) and
+simulated (`penstock simulate pipeline.yaml`); a wrong one shows all its mistakes at once.
+
+| to | it needs |
+|---|---|
+| run it | `name`, `arrivals`, and `app` of every operator, each of which reads one input |
+| simulate it | `service` or `micro_batch` of every operator, or `--from-run FOLDER`; `arrivals`, or `--trace FILE` |
+
+A declared demand is handed to the policy in both, unless the operator says `demand: learnt`.
+"""
+POLICIES_INTRODUCTION = """\
+A settings file names a policy under `policy: {name: ..., options: {...}}`, `penstock simulate` with
+`--policy NAME:OPTION=VALUE,...`. Where none is named, the one that plans for the objective is taken.
+"""
 
 
 def settings_page() -> str:
     """Every setting with its type, default and description."""
     from penstock import settings
 
-    parts = [HEADER, "# Settings\n\n", "A settings file is YAML: `penstock run pipeline.yaml`.\n"]
+    parts = [HEADER, "# Settings\n\n", SETTINGS_INTRODUCTION]
     sections = [
         ("top level", settings.RunSettings),
         ("broker", settings.BrokerSettings),
         ("arrivals", settings.ArrivalsSettings),
         ("operators (a list)", settings.OperatorSettings),
+        ("input of an operator, where it is more than a name", settings.InputSettings),
+        ("service of an operator", settings.ServiceSettings),
+        ("micro_batch of an operator", settings.MicroBatchSettings),
         ("sizes of an operator (a list)", settings.SizeSettings),
         ("policy", settings.PolicySettings),
         ("guards", settings.GuardSettings),
@@ -47,7 +65,7 @@ def settings_page() -> str:
 def _settings_table(model: type[BaseModel]) -> str:
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     for name, field in model.model_fields.items():
-        lines.append(f"| `{name}` | {_default(field)} | {field.description} |")
+        lines.append(f"| `{field.alias or name}` | {_default(field)} | {_cell(field.description)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -62,8 +80,57 @@ def _default(field: Any) -> str:
         )
     if field.default is None or field.default is PydanticUndefined:
         return "none"
+    if field.alias == "input":
+        return "`arrivals`"
     value = list(field.default) if isinstance(field.default, tuple) else field.default
     return f"`{value}`"
+
+
+def _cell(text: object) -> str:
+    """Text that does not end its cell of a table."""
+    return str(text).replace("|", "\\|")
+
+
+def policies_page() -> str:
+    """Every registered policy with its options."""
+    from penstock.policies import policy_entries
+
+    parts = [HEADER, "# Policies\n\n", POLICIES_INTRODUCTION]
+    for entry in policy_entries().values():
+        shares = "all CPU" if entry.cpu_shares is None else ", ".join(f"{share:g}" for share in entry.cpu_shares)
+        facts = [
+            f"Needs: {', '.join(sorted(map(str, entry.needs))) or 'nothing'}.",
+            "Plans for the objective." if entry.reads_objective else "Does not look at the objective.",
+            f"CPU shares of operators that set none: {shares}.",
+        ]
+        if entry.default_for is not None:
+            goal = "to keep up" if entry.default_for == "keep up" else f"a bound on {entry.default_for}"
+            facts.append(f"The default where what is wanted is {goal}.")
+        parts.append(f"\n## {entry.name}\n\n{entry.summary[:1].upper()}{entry.summary[1:]}. {' '.join(facts)}\n")
+        if entry.options:
+            rows = [f"| `{o.name}` | `{_plain(o.default)}` | {_cell(o.meaning)} |" for o in entry.options]
+            parts.append("\n| option | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+def _plain(value: Any) -> str:
+    """A value as a settings file has it."""
+    return (
+        {None: "null", True: "true", False: "false"}.get(value, str(value))
+        if not isinstance(value, list)
+        else str(value)
+    )
+
+
+def metrics_page() -> str:
+    """The catalogue of metrics."""
+    from penstock import metrics
+
+    rows = [
+        f"| `{m['name']}` | {m['unit']} | {_cell(m['meaning'])} | {_cell(m['origin'])} |" for m in metrics.catalogue()
+    ]
+    table = "| metric | unit | meaning | origin |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    return f"{HEADER}# Metrics\n\n{inspect.getdoc(metrics)}\n\n{table}"
 
 
 def cli_page() -> str:
@@ -121,7 +188,14 @@ def errors_page() -> str:
     return HEADER + "# Errors\n\n" + (inspect.getdoc(errors) or "") + "\n"
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page, "records.md": records_page, "errors.md": errors_page}
+PAGES = {
+    "settings.md": settings_page,
+    "policies.md": policies_page,
+    "metrics.md": metrics_page,
+    "cli.md": cli_page,
+    "records.md": records_page,
+    "errors.md": errors_page,
+}
 
 
 def main() -> int:

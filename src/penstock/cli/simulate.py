@@ -129,7 +129,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             f"--interval: {interval!r} is not above 0; give a time such as 1s",
             field="--interval",
         )
-    simulated = spec.pipeline(*cpu_shares_for(chosen))
+    simulated = spec.pipeline_with(cpu_shares_for(chosen))
     path_objectives(simulated, wanted)  # what is impossible needs no reading
     if file is None:
         _check_no_reading(options)
@@ -139,7 +139,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             name, times = file.name, arrival_times(file, reading_of(options, seed), records, progress)
     console = words_console(as_json)
     for note in (spec.demand_text, *_notes(chosen, bounds, simulated)):
-        console.print(note, markup=False, highlight=False)
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
     results: list[SimulationResult] = []
     memo = AnalysisMemo()
     for text, policy in zip(names, chosen, strict=True):
@@ -175,19 +175,25 @@ def _settings_file(given: Path | None, pipeline: Path | None) -> Path:
 
 def _learnt(from_run: Path | None) -> LearntDemand | None:
     from penstock.cli.runs import find_run, opened
+    from penstock.errors import ConfigurationError
     from penstock.evaluation.learnt_demand import learnt_demand
 
     if from_run is None:
         return None
-    with opened(find_run(from_run)) as store:
-        return learnt_demand(store, str(from_run))
+    try:
+        with opened(find_run(from_run)) as store:
+            return learnt_demand(store, str(from_run))
+    except ConfigurationError as fault:
+        raise ConfigurationError(str(fault).replace("RUN:", "--from-run:", 1), field="--from-run") from fault
 
 
-def cpu_shares_for(policies: Sequence[PolicyChoice | None]) -> tuple[tuple[float, ...], ...]:
-    """The CPU shares of operators that set none: those of the one policy; nothing, for the usual, where many are."""
+def cpu_shares_for(policies: Sequence[PolicyChoice | None]) -> tuple[float, ...]:
+    """The CPU shares of operators that set none: those of the one policy, or the same for all that are compared."""
+    from penstock.evaluation.pipeline_file import DEFAULT_CPU_SHARES
+
     if len(policies) > 1:
-        return ()
-    return ((1.0,) if policies[0] is None else policies[0].cpu_shares,)
+        return DEFAULT_CPU_SHARES
+    return (1.0,) if policies[0] is None else policies[0].cpu_shares
 
 
 def _notes(

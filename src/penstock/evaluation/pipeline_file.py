@@ -56,7 +56,12 @@ class PipelineSpec:
     servers: Mapping[str, Service | MicroBatch]
     learnt: LearntDemand | None = None
 
-    def pipeline(self, cpu_shares: Sequence[float] = DEFAULT_CPU_SHARES) -> Pipeline:
+    @property
+    def pipeline(self) -> Pipeline:
+        """Operators and streams, with the usual CPU shares where an operator sets none."""
+        return self.pipeline_with(DEFAULT_CPU_SHARES)
+
+    def pipeline_with(self, cpu_shares: Sequence[float]) -> Pipeline:
         """Operators and streams; `cpu_shares` are of the operators that set none."""
         operators = tuple(self._operator(operator, tuple(cpu_shares)) for operator in self.settings.operators)
         return Pipeline(operators, self.settings.topology.streams, self.settings.name)

@@ -184,7 +184,7 @@ class _Work:
 
     @property
     def pipeline(self) -> Pipeline:
-        return self.experiment.pipeline_of(self.trace).pipeline()
+        return self.experiment.pipeline_of(self.trace).pipeline
 
     def run(self, policy: str, number: int, seed: int, memo: AnalysisMemo) -> SimulationResult:
         """A policy under the bound of a cell."""
