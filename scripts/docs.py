@@ -115,11 +115,9 @@ def policies_page() -> str:
 
 def _plain(value: Any) -> str:
     """A value as a settings file has it."""
-    return (
-        {None: "null", True: "true", False: "false"}.get(value, str(value))
-        if not isinstance(value, list)
-        else str(value)
-    )
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def metrics_page() -> str:
