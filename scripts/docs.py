@@ -41,7 +41,7 @@ def settings_page() -> str:
     from penstock import settings
 
     parts = [HEADER, "# Settings\n\n", SETTINGS_INTRODUCTION]
-    sections = [
+    sections: list[tuple[str, type[BaseModel]]] = [
         ("top level", settings.RunSettings),
         ("broker", settings.BrokerSettings),
         ("arrivals", settings.ArrivalsSettings),

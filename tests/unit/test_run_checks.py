@@ -98,11 +98,13 @@ def test_declared_demand_is_handed_to_the_policy() -> None:
     )
     a, b, c, d = policy_context(settings).operators.values()
     assert isinstance(a.demand, BatchDemand)
-    assert (a.demand.fixed_seconds, a.demand.fixed_cpu_seconds) == (pytest.approx(0.3), 0.2)
+    assert a.demand.fixed_seconds == pytest.approx(0.3)
+    assert a.demand.fixed_cpu_seconds == 0.2
     assert (a.demand.trigger_seconds, a.demand.cap, a.trigger_seconds, a.cap) == (2.0, 500, 2.0, 500)
     assert a.selectivity == 0.5
     assert isinstance(b.demand, RecordDemand)
-    assert (b.demand.service.mean, b.demand.service.scv) == (pytest.approx(0.002), pytest.approx(0.25))
+    assert b.demand.service.mean == pytest.approx(0.002)
+    assert b.demand.service.scv == pytest.approx(0.25)
     assert (c.demand, c.selectivity, d.demand, d.selectivity) == (None, None, None, None)
 
 
