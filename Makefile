@@ -3,38 +3,56 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PY := .venv/bin/python
-STAMP := .venv/.penstock-installed
 
-.PHONY: help setup demo test test-unit test-long check bench docs clean
+# Each step is done once and leaves a stamp; a later step needs the ones before it.
+RUN := .venv/.penstock-run
+DEV := .venv/.penstock-dev
+BROKERS := .venv/.penstock-brokers
+
+.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long check bench docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## virtual environment, pinned dependencies, Java 17 or newer, RabbitMQ
+setup: $(RUN) ## virtual environment with Spark, Java 17 or newer: what the demo needs
+setup-dev: $(DEV) ## besides: the tools of `make check`, clients of Kafka and RabbitMQ
+setup-test: $(BROKERS) ## besides: RabbitMQ and Kafka for the tests
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh scripts/rabbitmq.sh
-	@bash scripts/setup.sh
+$(RUN): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh scripts/apt.sh
+	@bash scripts/setup.sh run
 	@touch $@
 
+$(DEV): $(RUN)
+	@bash scripts/setup.sh dev
+	@touch $@
+
+$(BROKERS): $(DEV) scripts/rabbitmq.sh scripts/fetch_kafka.py
+	@bash scripts/setup.sh brokers
+	@touch $@
+
+demo: export PENSTOCK_FIRST_START := demo
 demo: setup ## watch a real streaming query on a real Spark being scaled
 	@source scripts/java.sh && .venv/bin/penstock demo $(ARGS)
 
-test: setup ## the tests: unit, contract, property, integration on a real cluster, end to end
+test: setup-test ## the computed tests, and on a real Spark, kernel and broker those that say most: a quarter of an hour
 	@source scripts/java.sh && $(PY) scripts/run_tests.py $(ARGS)
 
-test-long: setup ## faults under load, real-time runs, restarts with another size: half an hour
-	@source scripts/java.sh && $(PY) scripts/run_tests.py --part long $(ARGS)
-
-test-unit: setup ## the tests that need no Spark, a minute or two
+test-unit: setup-dev ## the tests that need no Spark: a few minutes
 	@$(PY) scripts/run_tests.py --part computed $(ARGS)
 
-check: setup ## formatting, lint, types, import contracts, generated docs
+test-real: setup-test ## the other tests on a real Spark, kernel and broker: a quarter of an hour
+	@source scripts/java.sh && $(PY) scripts/run_tests.py --part real $(ARGS)
+
+test-long: setup-test ## faults under load, real-time runs, restarts with another size: half an hour
+	@source scripts/java.sh && $(PY) scripts/run_tests.py --part long $(ARGS)
+
+check: setup-dev ## formatting, lint, types, import contracts, generated docs
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check
 
-bench: setup ## all benchmarks, as ratios measured side by side (minutes)
+bench: setup-test ## all benchmarks, as ratios measured side by side (minutes)
 	@source scripts/java.sh && for b in benchmarks/*/run.py; do echo "== $$b"; $(PY) $$b || exit 1; done
 
-docs: setup ## write docs/reference from the code
+docs: setup-dev ## write docs/reference from the code
 	@$(PY) scripts/docs.py
 
 clean: ## remove the environment, caches and runs

@@ -30,10 +30,6 @@ simulated (`penstock simulate pipeline.yaml`); a wrong one shows all its mistake
 
 A declared demand is handed to the policy in both, unless the operator says `demand: learnt`.
 """
-POLICIES_INTRODUCTION = """\
-A settings file names a policy under `policy: {name: ..., options: {...}}`, `penstock simulate` with
-`--policy NAME:OPTION=VALUE,...`. Where none is named, the one that plans for the objective is taken.
-"""
 
 
 def settings_page() -> str:
@@ -91,46 +87,6 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|")
 
 
-def policies_page() -> str:
-    """Every registered policy with its options."""
-    from penstock.policies import policy_entries
-
-    parts = [HEADER, "# Policies\n\n", POLICIES_INTRODUCTION]
-    for entry in policy_entries().values():
-        shares = "all CPU" if entry.cpu_shares is None else ", ".join(f"{share:g}" for share in entry.cpu_shares)
-        facts = [
-            f"Needs: {', '.join(sorted(map(str, entry.needs))) or 'nothing'}.",
-            "Plans for the objective." if entry.reads_objective else "Does not look at the objective.",
-            f"CPU shares of operators that set none: {shares}.",
-        ]
-        if entry.default_for is not None:
-            goal = "to keep up" if entry.default_for == "keep up" else f"a bound on {entry.default_for}"
-            facts.append(f"The default where what is wanted is {goal}.")
-        parts.append(f"\n## {entry.name}\n\n{entry.summary[:1].upper()}{entry.summary[1:]}. {' '.join(facts)}\n")
-        if entry.options:
-            rows = [f"| `{o.name}` | `{_plain(o.default)}` | {_cell(o.meaning)} |" for o in entry.options]
-            parts.append("\n| option | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n")
-    return "".join(parts)
-
-
-def _plain(value: Any) -> str:
-    """A value as a settings file has it."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def metrics_page() -> str:
-    """The catalogue of metrics."""
-    from penstock import metrics
-
-    rows = [
-        f"| `{m['name']}` | {m['unit']} | {_cell(m['meaning'])} | {_cell(m['origin'])} |" for m in metrics.catalogue()
-    ]
-    table = "| metric | unit | meaning | origin |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
-    return f"{HEADER}# Metrics\n\n{inspect.getdoc(metrics)}\n\n{table}"
-
-
 def cli_page() -> str:
     """Every command with its help, as the terminal shows it."""
     from penstock.cli import main as cli
@@ -186,13 +142,64 @@ def errors_page() -> str:
     return HEADER + "# Errors\n\n" + (inspect.getdoc(errors) or "") + "\n"
 
 
+def policies_page() -> str:
+    """Every policy that Penstock brings, with its needs and options."""
+    from penstock.policies import policy_entries
+
+    parts = [
+        HEADER,
+        "# Policies\n\n",
+        "These policies come with Penstock. `penstock policies [NAME] [--json]` lists them in the terminal,\n"
+        "together with those that other packages register. [Write a policy](../how-to/write-a-policy.md)\n"
+        "explains how to add one.\n",
+    ]
+    for entry in policy_entries().values():
+        if not entry.build.__module__.startswith("penstock."):
+            continue  # what somebody has installed here is not part of Penstock
+        shares = (
+            "1 (CPU is left alone)"
+            if entry.cpu_shares is None
+            else ", ".join(f"{share:g}" for share in entry.cpu_shares)
+        )
+        facts = {
+            "default for": entry.default_for or "nothing (has to be named)",
+            "needs": ", ".join(sorted(str(need) for need in entry.needs)) or "nothing",
+            "reads the objective": "yes" if entry.reads_objective else "no",
+            "CPU shares where none are set": shares,
+        }
+        parts.append(f"\n## {entry.name}\n\n{entry.summary[0].upper()}{entry.summary[1:]}.\n\n")
+        parts += [f"- {name}: {value}\n" for name, value in facts.items()]
+        parts.append("\n| option | default | meaning |\n|---|---|---|\n")
+        parts += [f"| `{o.name}` | `{_yaml(o.default)}` | {o.meaning} |\n" for o in entry.options]
+    return "".join(parts)
+
+
+def _yaml(value: object) -> str:
+    """A value as a settings file has it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def metrics_page() -> str:
+    """The catalogue of metrics."""
+    from penstock.metrics import catalogue
+
+    rows = [f"| `{m['name']}` | {m['unit']} | {m['meaning']} | {m['origin']} |" for m in catalogue()]
+    return (
+        f"{HEADER}# Metrics\n\n`penstock metrics [--json]` lists the same: all that is measured of an operator.\n"
+        "A metric that is not known has no value. It is never read as zero.\n\n"
+        "| metric | unit | meaning | origin |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
 PAGES = {
     "settings.md": settings_page,
-    "policies.md": policies_page,
-    "metrics.md": metrics_page,
     "cli.md": cli_page,
     "records.md": records_page,
     "errors.md": errors_page,
+    "policies.md": policies_page,
+    "metrics.md": metrics_page,
 }
 
 

@@ -19,10 +19,8 @@ penstock_find_java() {
 }
 
 if ! penstock_find_java; then
-  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    echo "penstock: no Java 17 or newer found; installing openjdk-17-jre-headless with apt" >&2
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless; } >&2
-  fi
+  source "$(dirname "${BASH_SOURCE[0]}")/apt.sh"
+  penstock_apt openjdk-17-jre-headless || true
   if ! penstock_find_java; then
     echo "penstock: Java 17 or newer is needed and was not found." >&2
     echo "  mend it: sudo apt-get install openjdk-17-jre-headless   (or set JAVA_HOME to a Java 17+)" >&2

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests in parts and sums them up: computed, and on a real Spark, broker or kernel; long ones when asked for.
+"""Runs the tests in parts and sums them up.
+
+- computed: what needs no Spark, broker or kernel.
+- core: of the tests on a real one, those that say most. `make test` runs these two parts.
+- real: the other tests on a real one (`make test-real`).
+- long: several minutes for each test (`make test-long`).
 
 What is only computed is spread over all cores. A test with a real Spark, broker or kernel has the machine for itself:
 two at a time were seen to run each other into their time limits. Arguments are pytest's, and go to every part.
@@ -49,8 +54,8 @@ PARTS = (
         ("--numprocesses=logical", "--dist=loadfile"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ),
-    Part("real", f"({REAL}) and not long", folders=REAL_FOLDERS),
-    # Several minutes for each test: all of them would make a change wait for three quarters of an hour.
+    Part("core", f"({REAL}) and core", folders=REAL_FOLDERS),
+    Part("real", f"({REAL}) and not core and not long", folders=REAL_FOLDERS, is_default=False),
     Part("long", "long", folders=REAL_FOLDERS, is_default=False),
 )
 
@@ -121,8 +126,8 @@ def run(part: Part, arguments: Sequence[str], marks: str | None) -> Result:
 
 def verdict(codes: Sequence[int]) -> int:
     """One exit code: the first that is not a success; selecting nothing is a failure only when every part does."""
-    told = [code for code in codes if code != NOTHING_COLLECTED]
-    return next((code for code in told if code != PASSED), PASSED) if told else NOTHING_COLLECTED
+    collected = [code for code in codes if code != NOTHING_COLLECTED]
+    return next((code for code in collected if code != PASSED), PASSED) if collected else NOTHING_COLLECTED
 
 
 def main(arguments: Sequence[str]) -> int:

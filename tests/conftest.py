@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for all tests: no example is timed, and where tests with a real Spark, broker or kernel belong."""
+"""For all tests: no example is timed, where tests with a real Spark, broker or kernel belong, and a shared cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 # No deadline for an example: a busy machine is no fault of the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -21,5 +27,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {mark.name for mark in item.iter_markers()}
         if names & REAL and not item.nodeid.startswith(REAL_FOLDERS):
             raise pytest.UsageError(f"{item.nodeid}: tests with {names} belong in one of {REAL_FOLDERS}")
-        if "long" in names and not names & REAL:
-            raise pytest.UsageError(f"{item.nodeid}: what is only computed has to be short")
+        if names & {"core", "long"} and not names & REAL:
+            raise pytest.UsageError(f"{item.nodeid}: what is only computed is neither `core` nor `long`")
+        if names >= {"core", "long"}:
+            raise pytest.UsageError(f"{item.nodeid}: a test is in one part, `core` or `long`")
+
+
+@pytest.fixture(scope="session")
+def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """One worker with four cores' worth of slots, for all tests that do it no harm."""
+    from penstock.adaptors.process.children import Warden
+    from penstock.adaptors.spark.cluster import EmbeddedCluster
+
+    with (
+        Warden() as warden,
+        EmbeddedCluster(
+            warden, tmp_path_factory.mktemp("cluster"), cores_per_worker=4, memory_per_worker="3g"
+        ) as cluster,
+    ):
+        yield cluster

@@ -24,8 +24,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_python_snippets_compile(page: Path) -> None:
     """Every Python block of a page is Python."""
+    wrong = []
     for snippet in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        compile(snippet, str(page), "exec")
+        try:
+            compile(snippet, str(page), "exec")
+        except SyntaxError as fault:
+            wrong.append(f"{fault}\n{snippet}")
+    assert wrong == []
 
 
 def test_settings_in_documents_and_examples_are_valid() -> None:

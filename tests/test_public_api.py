@@ -10,8 +10,10 @@ import pytest
 import penstock
 
 PUBLIC = [
-    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Objective", "Observation",
-    "PenstockError", "Scaler", "attach", "keep_up", "latency", "run",
+    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "Objective", "Observation",
+    "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext", "PolicyEntry", "QueueArrivals",
+    "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler", "WatchingPolicy", "attach", "keep_up", "latency",
+    "run",
 ]  # fmt: skip
 
 
@@ -30,7 +32,19 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_penstock_loads_nothing_heavy() -> None:
     """`import penstock` brings no Spark, no web framework, no plotting, no command line."""
-    heavy = ["pyspark", "py4j", "pandas", "pyarrow", "matplotlib", "click", "rich", "scipy", "psutil", "pydantic"]
+    heavy = [
+        "pyspark",
+        "py4j",
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "click",
+        "rich",
+        "scipy",
+        "psutil",
+        "pydantic",
+        "pika",
+    ]
     code = f"import sys, penstock; print([m for m in {heavy!r} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"

@@ -31,12 +31,14 @@ def script() -> ModuleType:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a test that passes and one, on a real Spark, that fails."""
+    """A project with a computed test that passes, and two on a real Spark: one of the core fails, another passes."""
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  long\n"
+        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  core\n  long\n"
     )
     (tmp_path / "test_it.py").write_text(
-        "import pytest\n\ndef test_fine(): pass\n\n@pytest.mark.spark\ndef test_broken(): assert False\n"
+        "import pytest\n\ndef test_fine(): pass\n\n"
+        "@pytest.mark.spark\n@pytest.mark.core\ndef test_broken(): assert False\n\n"
+        "@pytest.mark.spark\ndef test_other(): pass\n"
     )
     return tmp_path
 
@@ -49,10 +51,11 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
-    names = ("spark", "cgroups", "e2e", "kafka", "rabbitmq", "long")
-    for values in itertools.product([False, True], repeat=len(names)):
-        marks = dict(zip(names, values, strict=True))
-        if marks["long"] and not any(values[:-1]):
+    real, parts = ("spark", "cgroups", "e2e", "kafka", "rabbitmq"), ("core", "long")
+    for values in itertools.product([False, True], repeat=len(real) + len(parts)):
+        marks = dict(zip((*real, *parts), values, strict=True))
+        is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)
+        if chosen > 1 or (chosen and not is_real):
             continue  # refused by tests/conftest.py
         assert [eval(part.marks, {}, marks) for part in script.PARTS].count(True) == 1, marks
 
@@ -76,19 +79,20 @@ def test_arguments_come_last_and_marks_narrow(script: ModuleType) -> None:
 
 
 def test_a_failure_in_a_later_part_fails_the_whole_and_is_named(project: Path) -> None:
-    """Both parts run, the summary counts them and names the test that failed, and the exit code is pytest's."""
+    """The parts of `make test` run, the summary counts them and names what failed, the exit code is pytest's."""
     done = run(project)
     assert done.returncode == 1, done.stderr
     summary = done.stdout[done.stdout.rindex("penstock: tests NOT passed") :].splitlines()
     assert [line.split(" in ")[0].split() for line in summary[1:]] == [
         ["computed:", "1", "passed"],
-        ["real:", "1", "failed"],
+        ["core:", "1", "failed"],
         ["FAILED", "test_it.test_broken"],
     ]
 
 
 def test_what_is_selected_decides(project: Path) -> None:
-    """One part can be run by itself, nothing selected is told as such, and wrong arguments end it at once."""
+    """One part can be run by itself, nothing selected has its own exit code, and wrong arguments end it at once."""
+    assert run(project, "--part", "real").returncode == 0
     assert run(project, "--part", "computed", "-m", "spark").returncode == 5
     wrong = run(project, "absent.py")
     assert wrong.returncode == 4

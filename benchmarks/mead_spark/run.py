@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from penstock.plan.registry import make_pipeline_options
 
-from penstock.adaptors.spark.replay_options import replay_arrivals
+from penstock.account import RunSummary
+from penstock.adaptors.replay.options import replay_arrivals
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
-from penstock.account import RunSummary
-from penstock.policies.mead.operator_knowledge import Place
-from penstock.policies.mead.policy import PipelineMead
 from penstock.markov import MAP
 from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.plan.guards import guards_as_set
-from penstock.plan.registry import make_pipeline_options
+from penstock.policies.mead.operator_knowledge import Place
+from penstock.policies.mead.policy import PipelineMead
 from penstock.records import Allocation, LatencySummary, Quality
 from penstock.running.run import run_pipeline
 from penstock.settings import RunSettings, parse_settings

@@ -25,8 +25,7 @@ import psutil
 
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.offset_counts import OffsetCounts
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.process.children import Warden
 
@@ -59,6 +58,18 @@ def consume(connection: KafkaConnection, partitions: int, stop: threading.Event)
     consumer.close()
 
 
+def query_offsets(connection: KafkaConnection, stop: threading.Event) -> None:
+    """Ask once a second for the offsets of one second ago, as a monitor that only counts would."""
+    from confluent_kafka import TopicPartition
+
+    consumer = connection.consumer()
+    partitions = range(Topics(connection).check([TOPIC])[0].partitions)
+    while not stop.wait(1.0):
+        at_ms = int((time.time() - 1.0) * 1e3)
+        consumer.offsets_for_times([TopicPartition(TOPIC, n, at_ms) for n in partitions], timeout=5.0)
+    consumer.close()
+
+
 @contextmanager
 def watching(way: str | None, connection: KafkaConnection, rate: int) -> Iterator[None]:
     """One way of watching the topic, or none."""
@@ -66,19 +77,13 @@ def watching(way: str | None, connection: KafkaConnection, rate: int) -> Iterato
         yield
     elif way == "offsets for times":
         stop = threading.Event()
-        with OffsetCounts(connection, [TOPIC]) as counts:
-
-            def ask() -> None:
-                while not stop.wait(1.0):
-                    counts.count_by(time.time() - 1.0)
-
-            thread = threading.Thread(target=ask)
-            thread.start()
-            try:
-                yield
-            finally:
-                stop.set()
-                thread.join()
+        thread = threading.Thread(target=query_offsets, args=(connection, stop))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
     else:
         with TopicTap(connection, [TOPIC], max_rate=rate / 5 if way == "sampling tap" else 10.0 * rate):
             yield

@@ -3,12 +3,15 @@
 
 The data's way, one folder each::
 
-    arrivals  what the world sends: traces and shapes of load
-    monitor   telemetry becomes observations: rates, backlog, latency, utilisation
-    plan      policies and guards turn an observation into a decision with its reason
-    execute   decisions become actions; planned, requested and observed are reconciled
-    knowledge everything is remembered: in memory, or in SQLite
-    loop      one pass of all that, repeated on time; adaptors/ alone touch Spark, sockets and the kernel
+    arrivals     what the world sends: traces and shapes of load
+    monitor      telemetry becomes observations: rates, backlog, latency, utilisation
+    workload     arrivals become processes that describe them
+    performance  processes and demands become predictions: the latency of an allocation
+    plan         predictions become allocations: levels and costs, the search over them, guards
+    policies     whole policies, each composed of these stages; each gives decisions with reasons
+    execute      decisions become actions; planned, requested and observed are reconciled
+    knowledge    everything is remembered: in memory, or in SQLite
+    loop         one pass of all that, repeated on time; only adaptors/ touch Spark, sockets and the kernel
 
 A pipeline from a file or a mapping: ``penstock.run("pipeline.yaml", folder="runs/first")``.
 In a PySpark job: ``with penstock.attach(query, objective=penstock.latency(p95="2s"), executors=(1, 8)): ...``
@@ -16,17 +19,37 @@ In a PySpark job: ``with penstock.attach(query, objective=penstock.latency(p95="
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigurationError, PenstockError
-from penstock.records import Allocation, Decision, LatencySummary, Limits, Objective, Observation
+from penstock.records import Allocation, Decision, LatencySummary, Limits, Objective, Observation, PlanRequest
 from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock._attach import Scaler, attach
+    from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+    from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
+    from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+    from penstock.adaptors.rabbitmq.source import RabbitMQSource
+    from penstock.policies.entry import PolicyEntry
+    from penstock.ports import Look, OperatorSite, Policy, PolicyContext, WatchingPolicy
     from penstock.running.library import run
 
 __version__ = "0.1.0"
+
+_LATE = {
+    "attach": "penstock._attach",
+    "Scaler": "penstock._attach",
+    "run": "penstock.running.library",
+    "PolicyEntry": "penstock.policies.entry",
+    "RabbitMQConnection": "penstock.adaptors.rabbitmq.connection",
+    "RabbitMQSource": "penstock.adaptors.rabbitmq.source",
+    "QueueTap": "penstock.adaptors.rabbitmq.queue_tap",
+    "QueueArrivals": "penstock.adaptors.rabbitmq.queue_arrivals",
+    **dict.fromkeys(("Look", "OperatorSite", "Policy", "PolicyContext", "WatchingPolicy"), "penstock.ports"),
+}
+"""Public names that are imported when they are first used."""
 
 __all__ = [
     "Allocation",
@@ -34,10 +57,21 @@ __all__ = [
     "Decision",
     "LatencySummary",
     "Limits",
+    "Look",
     "Objective",
     "Observation",
+    "OperatorSite",
     "PenstockError",
+    "PlanRequest",
+    "Policy",
+    "PolicyContext",
+    "PolicyEntry",
+    "QueueArrivals",
+    "QueueTap",
+    "RabbitMQConnection",
+    "RabbitMQSource",
     "Scaler",
+    "WatchingPolicy",
     "attach",
     "keep_up",
     "latency",
@@ -74,13 +108,7 @@ def keep_up() -> Objective:
 
 
 def __getattr__(name: str) -> Any:
-    # Late: `import penstock` stays free of everything the loop and the adaptors need.
-    if name in ("attach", "Scaler"):
-        from penstock import _attach
-
-        return getattr(_attach, name)
-    if name == "run":
-        from penstock.running.library import run
-
-        return run
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    # `import penstock` stays free of everything that the loop and the adaptors need.
+    if name not in _LATE:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)

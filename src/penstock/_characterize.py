@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the characterisation job: a cluster if none is named, a driver in a process of its own, the table at the end.
+"""Runs the characterisation job: starts a cluster if none is named, and a driver process, and returns the table.
 
-``python -m penstock._characterize JOB.json`` is the driver; `CharacterizeJob` says what it does.
+``python -m penstock._characterize JOB.json`` is the driver; `CharacterizeJob` describes its work.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CharacterizeJob:
 
 @dataclass(frozen=True, slots=True)
 class Characterization:
-    """The table as rows, by stream and window; how long the job itself took, without cluster and session; its slots."""
+    """The table as rows, by stream and window; the seconds of the job without cluster and session; its slots."""
 
     rows: tuple[Mapping[str, Any], ...]
     seconds: float
@@ -64,17 +64,17 @@ def characterize_traces(
     executor_memory: str = "1g",
     on_phase: Phase = lambda _text, _done: None,
 ) -> Characterization:
-    """Describe all windows of the traces on Spark; whatever is started ends with the call.
+    """Describe all windows of the traces on Spark. Everything started ends with the call.
 
     Parameters
     ----------
     master
-        ``embedded`` starts a standalone cluster; else ``spark://host:port``, ``local[n]``, ``yarn``, ``k8s://...``,
-        whose machines must see the files under the same paths and have Penstock installed.
+        ``embedded`` starts a standalone cluster. Otherwise ``spark://host:port``, ``local[n]``, ``yarn`` or
+        ``k8s://...``: its machines must have the files under the same paths and Penstock installed.
     executors
-        How many, of one core each; two where nothing is said. ``local[n]`` has its n threads instead.
+        How many, of one core each (default: two). ``local[n]`` has its n threads instead.
     on_phase
-        Hears what is being done, and which part of it is.
+        Receives the current phase, and which part of it is done.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def characterize_traces(
     address = MasterAddress.parse(master)
     if address.kind is MasterKind.LOCAL and executors is not None:
         raise ConfigurationError(
-            f"executors: {master} has no executors but threads; leave it out, or give local[{executors}]",
+            f"executors: {master} has threads instead of executors; leave it out, or give local[{executors}]",
             field="executors",
         )
     if executors is not None and executors < 1:
@@ -137,13 +137,13 @@ def _check_files(paths: Any) -> None:
 
 
 def _cluster(warden: Any, folder: Path, url: str | None, executors: int, memory: str) -> tuple[str, Mapping[str, str]]:
-    """Give the master and the driver's environment; an embedded cluster is started and ends with the warden."""
+    """Return the master and the driver's environment. An embedded cluster is started here and ends with the warden."""
     from penstock.adaptors.spark.cluster import EmbeddedCluster
     from penstock.adaptors.spark.cluster_files import write_cluster_folders
     from penstock.adaptors.spark.installation import SparkInstallation
 
     if url is None:
-        # Spark adds max(384 MiB, 10 %) to every executor's heap; the worker only keeps count of it.
+        # Spark adds max(384 MiB, 10 %) to every executor's heap. The worker only keeps count of it.
         heap = executors * (parse_bytes(memory, "executor_memory") * 1.1 + (400 << 20))
         cluster = EmbeddedCluster(
             warden, folder / "cluster", cores_per_worker=executors, memory_per_worker=f"{int(heap) >> 20}m"
@@ -177,7 +177,7 @@ def _configuration(is_local: bool, executors: int, memory: str, folder: Path) ->
         "spark.executor.instances": str(executors),
         "spark.cores.max": str(executors),
         "spark.default.parallelism": str(executors),
-        # Without these the first tasks all go to whichever executor is up first.
+        # Without these the first tasks all go to whichever executor starts first.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
         "spark.locality.wait": "0s",
@@ -186,10 +186,10 @@ def _configuration(is_local: bool, executors: int, memory: str, folder: Path) ->
 
 def _tell(folder: Path, on_phase: Phase) -> None:
     try:
-        told = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+        progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return  # not begun yet
-    on_phase(told["phase"], told["done"])
+        return  # not started yet
+    on_phase(progress["phase"], progress["done"])
 
 
 def _result(folder: Path, returncode: int | None, log: str) -> Characterization:
@@ -208,7 +208,7 @@ def _result(folder: Path, returncode: int | None, log: str) -> Characterization:
 
 
 def run_job(job: CharacterizeJob) -> int:
-    """Do the job in this process and leave the result in its folder; gives the process's exit code."""
+    """Do the job in this process and leave the result in its folder. Return the process's exit code."""
     from penstock.apps.characterize.job import characterize
 
     folder = Path(job.folder)
@@ -253,7 +253,7 @@ def _session(job: CharacterizeJob) -> SparkSession:
 
 
 def _warm_up(spark: SparkSession) -> None:
-    """Have every executor up and its Python worker running, so that what is timed is the job."""
+    """Wait until every executor and its Python worker run, so that only the job is timed."""
     slots = spark.sparkContext.defaultParallelism
     spark.range(0, 4 * slots, 1, 4 * slots).mapInArrow(_loaded, "id long").count()
 
@@ -275,7 +275,7 @@ def _watch(spark: SparkSession, folder: Path, done: threading.Event) -> None:
 
 
 def _publish(path: Path, document: Mapping[str, Any]) -> None:
-    # Whole or not at all: the other process may look at any moment.
+    # Whole or not at all: the other process may read at any moment.
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(document), encoding="utf-8")
     draft.replace(path)

@@ -64,7 +64,7 @@ class PathOutcome:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the objective was met; None where that cannot be told."""
+        """Whether the objective was met; None where that is not known."""
         return self.objective.is_met_by(self.latency)
 
     @property
@@ -119,7 +119,7 @@ class RunSummary:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether every path's objective was met; None where one cannot be told and none is broken."""
+        """Whether every path's objective was met; None where one is not known and none is broken."""
         met = [path.is_met for path in self.paths if path.objective.seconds is not None]
         return False if False in met else None if None in met or not met else True
 

@@ -10,10 +10,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the loop may ask of time. Instants are seconds since the epoch."""
+    """What the loop needs of time. Instants are seconds since the epoch."""
 
     def now(self) -> float:
-        """The present instant, in seconds since the epoch."""
+        """Return the present instant, in seconds since the epoch."""
         ...
 
     def wait(self, seconds: float, until: threading.Event) -> bool:
@@ -25,7 +25,7 @@ class SystemClock:
     """The machine's wall clock."""
 
     def now(self) -> float:
-        """The present instant, in seconds since the epoch."""
+        """Return the present instant, in seconds since the epoch."""
         return time.time()
 
     def wait(self, seconds: float, until: threading.Event) -> bool:
@@ -34,13 +34,13 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved: waiting moves it, nothing sleeps."""
+    """A clock that stands still until it is moved. Waiting moves it; nothing sleeps."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
 
     def now(self) -> float:
-        """The virtual present."""
+        """Return the virtual present."""
         return self._now
 
     def advance(self, seconds: float) -> None:
@@ -57,6 +57,6 @@ class VirtualClock:
 
 
 def stopwatch() -> Callable[[], float]:
-    """Start a stopwatch; calling it gives the seconds since, unmoved by changes of the wall clock."""
+    """Start a stopwatch. Calling it returns the seconds since, unaffected by changes of the wall clock."""
     began = time.perf_counter()
     return lambda: time.perf_counter() - began

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as one tree. Each error carries its values as attributes and says what to do next.
+"""All errors of Penstock, as one tree. Each carries its values as attributes and says what to do next.
 
 ::
 
     PenstockError
       ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
-        UnknownMetricError
       NotReadyError                      not enough data yet: the loop holds, never fails
-        StaleMetricsError
       ModelError
         InvalidProcessError (ValueError)
         ConvergenceError
@@ -27,11 +25,11 @@ from collections.abc import Sequence
 
 
 class PenstockError(Exception):
-    """Any failure Penstock itself reports."""
+    """Base class of all failures that Penstock itself reports."""
 
 
 class ConfigurationError(PenstockError, ValueError):
-    """The user's input is wrong; `field` names where, the message says how to mend it."""
+    """The user's input is wrong. `field` names where, and the message says how to fix it."""
 
     def __init__(self, message: str, *, field: str | None = None, faults: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -40,19 +38,15 @@ class ConfigurationError(PenstockError, ValueError):
 
     @classmethod
     def of_all(cls, where: str, faults: Sequence[str]) -> ConfigurationError:
-        """One error that lists every fault found in `where`; `faults` keeps them apart."""
+        """Return one error that lists every fault found in `where`. The attribute `faults` has them separately."""
         if len(faults) == 1:
             return cls(f"{where}: {faults[0]}", field=where, faults=faults)
         lines = "\n".join(f"  - {fault}" for fault in faults)
         return cls(f"{where}: {len(faults)} mistakes\n{lines}", field=where, faults=faults)
 
 
-class UnknownMetricError(ConfigurationError):
-    """A metric was named that nothing measures."""
-
-
 class NotReadyError(PenstockError):
-    """There is not enough data yet; `needed` and `available` say how far away it is where that can be counted."""
+    """There is not enough data yet. `needed` and `available` say how much is missing, if that can be counted."""
 
     def __init__(self, message: str, *, needed: int | None = None, available: int | None = None) -> None:
         super().__init__(message)
@@ -60,16 +54,12 @@ class NotReadyError(PenstockError):
         self.available = available
 
 
-class StaleMetricsError(NotReadyError):
-    """The newest data is too old to decide on."""
-
-
 class ModelError(PenstockError):
     """A mathematical model could not be built or solved."""
 
 
 class InvalidProcessError(ModelError, ValueError):
-    """Matrices or vectors do not describe a stochastic process; the message names the broken condition."""
+    """Matrices or vectors do not describe a stochastic process. The message names the broken condition."""
 
 
 class ConvergenceError(ModelError):
@@ -82,7 +72,7 @@ class ConvergenceError(ModelError):
 
 
 class AdaptorError(PenstockError):
-    """An outside system failed: `target` says which, `retryable` whether the same call may succeed later."""
+    """An outside system failed. `target` says which; `retryable` says whether the same call may succeed later."""
 
     def __init__(
         self, message: str, *, target: str = "", request_id: str | None = None, retryable: bool = False
@@ -102,12 +92,12 @@ class ActuationError(AdaptorError):
 
 
 class ActuationTimeoutError(ActuationError):
-    """A change was asked for and did not show in time."""
+    """A requested change did not take effect in time."""
 
 
 class ActuationRejectedError(ActuationError):
-    """A change was refused by the outside system."""
+    """The outside system refused a change."""
 
 
 class ClusterError(AdaptorError):
-    """The cluster, or a process of it, could not be started or was lost."""
+    """The cluster or one of its processes could not be started, or was lost."""

@@ -122,7 +122,7 @@ class BatchLineage(Protocol):
     """Which batches of the operator above a batch took its records from."""
 
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
-        """Ids of the batches above, rising; None where that cannot be told."""
+        """Ids of the batches above, rising; None where that is not known."""
         ...
 
 

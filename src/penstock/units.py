@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations, rates and sizes as people write them, turned into plain numbers once, at the user's edge.
+"""Reads durations, rates, sizes and numbers as users write them, and formats numbers for people.
 
-Inside Penstock a number's unit stands in its name (`_seconds`, `_rows_per_second`, `_bytes`, `_cores`).
+User input is converted once, where it enters. Inside Penstock a variable's name carries the unit (`_seconds`,
+`_rows_per_second`, `_bytes`, `_cores`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
+from dataclasses import dataclass
 
 from penstock.errors import ConfigurationError
 
@@ -20,7 +22,7 @@ _QUANTITY = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z]*)
 
 
 def parse_seconds(value: str | float, field: str = "duration") -> float:
-    """Give the seconds in ``"2s"``, ``"500ms"``, ``"5m"``; a bare number is seconds already.
+    """Return the seconds in ``"2s"``, ``"500ms"`` or ``"5m"``. A bare number counts seconds.
 
     Examples
     --------
@@ -34,7 +36,7 @@ def parse_seconds(value: str | float, field: str = "duration") -> float:
 
 
 def parse_bytes(value: str | float, field: str = "size") -> int:
-    """Give the bytes in ``"512m"`` or ``"2g"``; a bare number is bytes already.
+    """Return the bytes in ``"512m"`` or ``"2g"``. A bare number counts bytes.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def parse_bytes(value: str | float, field: str = "size") -> int:
 
 
 def parse_rate(value: str | float, field: str = "rate") -> float:
-    """Give the records per second in ``"2000/s"``, ``"60/min"`` or a bare number.
+    """Return the records per second in ``"2000/s"`` or ``"60/min"``. A bare number counts records per second.
 
     Examples
     --------
@@ -68,8 +70,112 @@ def parse_rate(value: str | float, field: str = "rate") -> float:
     return rate
 
 
+def positive_seconds(field: str, value: str | float) -> float:
+    """Return the seconds in a duration that must be longer than 0.
+
+    Examples
+    --------
+    >>> positive_seconds("service", "10ms")
+    0.01
+    """
+    seconds = parse_seconds(value, field)
+    if seconds <= 0.0:
+        raise ConfigurationError(f'{field}: {value!r} must be above 0; write it like "10ms"', field=field)
+    return seconds
+
+
+def number(
+    field: str, value: object, *, above: float | None = None, least: float | None = None, most: float | None = None
+) -> float:
+    """Return `value` if it is a finite number in the range. Text and booleans are refused.
+
+    Parameters
+    ----------
+    field
+        Where the value stands, for the error message.
+    value
+        The value to check.
+    above, least, most
+        The range: more than `above`, at least `least`, at most `most`.
+
+    Raises
+    ------
+    ConfigurationError
+        The value is not such a number.
+
+    Examples
+    --------
+    >>> number("speed", 2, above=0)
+    2.0
+    """
+    allowed = _Range(above, least, most)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not allowed.holds(value):
+        raise _refusal(field, value, f"a number{allowed}")
+    return float(value)
+
+
+def whole_number(field: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
+    """Return `value` if it is a whole number in the range. Text, booleans and ``2.0`` are refused.
+
+    Examples
+    --------
+    >>> whole_number("partitions", 4, least=1)
+    4
+    """
+    allowed = _Range(None, least, most)
+    if isinstance(value, bool) or not isinstance(value, int) or not allowed.holds(value):
+        raise _refusal(field, value, f"a whole number{allowed}")
+    return int(value)
+
+
+def parse_number(
+    field: str,
+    text: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    example: str | None = None,
+) -> float:
+    """Return the finite number in a text, such as the value of a Spark option.
+
+    `example` completes the error message: "write ...".
+
+    Examples
+    --------
+    >>> parse_number("malformed", "0.25", least=0, most=1)
+    0.25
+    """
+    allowed = _Range(above, least, most)
+    try:
+        found = float(str(text))
+    except ValueError:
+        found = math.nan
+    if not allowed.holds(found):
+        raise _refusal(field, text, f"a number{allowed}" + (f"; write {example}" if example else ""))
+    return found
+
+
+def parse_whole_number(field: str, text: object, *, least: int | None = None, most: int | None = None) -> int:
+    """Return the whole number in a text, such as the value of a Spark option.
+
+    Examples
+    --------
+    >>> parse_whole_number("partitions", "4", least=1)
+    4
+    """
+    allowed = _Range(None, least, most)
+    try:
+        found = int(str(text))
+    except ValueError:
+        raise _refusal(field, text, f"a whole number{allowed}") from None
+    if not allowed.holds(found):
+        raise _refusal(field, text, f"a whole number{allowed}")
+    return found
+
+
 def format_seconds(seconds: float | None) -> str:
-    """Write a duration for people, with three meaningful digits; ``None`` is shown as a dash, never as zero.
+    """Format a duration for people, with three significant digits. ``None`` becomes a dash, never zero.
 
     Examples
     --------
@@ -87,7 +193,7 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_count(value: float | None) -> str:
-    """Write a number of records for people; ``None`` is shown as a dash.
+    """Format a number of records for people. ``None`` becomes a dash.
 
     Examples
     --------
@@ -106,11 +212,11 @@ def _quantity(
     value: str | float, units: dict[str, float] | dict[str, int], default: str, field: str, wanted: str
 ) -> float:
     if isinstance(value, bool):
-        raise ConfigurationError(f"{field}: {value!r} is not {wanted}", field=field)
+        raise _refusal(field, value, wanted)
     if isinstance(value, (int, float)):
         return float(value)
     if not isinstance(value, str):
-        raise ConfigurationError(f"{field}: {reprlib.repr(value)} is not {wanted}", field=field)
+        raise _refusal(field, value, wanted)
     match = _QUANTITY.match(value)
     if match is None:
         raise ConfigurationError(f"{field}: cannot read {value!r}; write {wanted}", field=field)
@@ -121,3 +227,27 @@ def _quantity(
         known = ", ".join(units) or "none"
         raise ConfigurationError(f"{field}: unknown unit {match[2]!r} in {value!r}; known units: {known}", field=field)
     return number * units[unit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    above: float | None
+    least: float | None
+    most: float | None
+
+    def holds(self, value: float) -> bool:
+        return (
+            math.isfinite(value)
+            and (self.above is None or value > self.above)
+            and (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+        )
+
+    def __str__(self) -> str:
+        has_start = self.above is not None or self.least is not None
+        words = {" above": self.above, " from": self.least, " to" if has_start else " up to": self.most}
+        return "".join(f"{word} {bound}" for word, bound in words.items() if bound is not None)
+
+
+def _refusal(field: str, value: object, wanted: str) -> ConfigurationError:
+    return ConfigurationError(f"{field}: {reprlib.repr(value)} is not {wanted}", field=field)

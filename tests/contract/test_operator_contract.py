@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.server import LeasedActuator, OperatorAgent
 from penstock.adaptors.spark.actuator import SparkActuator
-from penstock.adaptors.spark.agent import LeasedActuator, OperatorAgent
-from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.adaptors.spark.scaling import Census, ExecutorScaler
 from penstock.errors import MetricSourceError
 from penstock.ports import Actuator, MetricSource

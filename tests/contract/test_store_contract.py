@@ -32,10 +32,10 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     return lambda bound: SqliteStore(tmp_path / f"{next(numbers)}.sqlite", bound_rows=bound)
 
 
-@pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
-def test_store_contract(check: Callable[[MakeStore], None], make_store: MakeStore) -> None:
+@pytest.mark.parametrize("check_promise", STORE_CHECKS, ids=lambda check: check.__name__)
+def test_store_contract(check_promise: Callable[[MakeStore], None], make_store: MakeStore) -> None:
     """Every store keeps every promise of the port."""
-    check(make_store)
+    check_promise(make_store)
 
 
 def test_the_suite_notices_a_store_that_forgets() -> None:

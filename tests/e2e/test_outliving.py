@@ -11,7 +11,6 @@ import pytest
 from tests.e2e.live_run import LiveRun
 from tests.e2e.test_scaled_run import settings
 
-from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.timeout(1200)]
@@ -21,19 +20,17 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.
 RECORDS = 30_000
 
 
-def test_a_killed_controller_is_replaced_and_no_record_is_lost(tmp_path: Path) -> None:
+def test_a_killed_controller_is_replaced_and_no_record_is_lost(
+    standalone_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     """After kill -9 of the controller batches go on; a resumed run ends with every record counted once."""
     folder = tmp_path / "run"
-    with (
-        _ended_with_the_test(folder),
-        Warden() as warden,
-        EmbeddedCluster(warden, tmp_path / "users-cluster", cores_per_worker=2, memory_per_worker="3g") as cluster,
-    ):
+    with _ended_with_the_test(folder):
         spec = settings(
             f"constant:rate={RECORDS // 10},duration=10s",
             rows_per_batch=1000,
             drain="600s",
-            cluster={"master": cluster.master_url},
+            cluster={"master": standalone_cluster.master_url},
         )
         with LiveRun(folder, spec) as first:
             first.wait_for("the first batch", lambda: any(o.records_done for o in first.observations()))

@@ -47,10 +47,11 @@ def settings(shape: str, *, rows_per_batch: int | None = None, **others: Any) ->
     }
 
 
+@pytest.mark.core
 @pytest.mark.cgroups
 def test_load_rises_and_falls(tmp_path: Path) -> None:
     """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
-    calm, rush, evening, high = 120, 60, 45, 12_000  # a first batch was seen to take 50 s on a slow machine
+    calm, rush, evening, high = 100, 45, 40, 12_000  # a first batch was seen to take 50 s on a slow machine
     shape = f"steps:{calm}s@200,{rush}s@{high},{evening}s@200"
     with LiveRun(tmp_path / "run", settings(shape)) as run:
         result = run.result()
@@ -102,6 +103,7 @@ def test_executor_and_worker_are_killed_and_every_record_is_counted_once(tmp_pat
         run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
 
 
+@pytest.mark.core
 @pytest.mark.kill
 def test_a_killed_controller_leaves_nothing(tmp_path: Path) -> None:
     """After kill -9 of Penstock no process of the embedded cluster, no operator and no control group stays."""

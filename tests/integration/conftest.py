@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real standalone cluster for the tests that need one: started when first asked for, gone at the end."""
+"""The Spark driver of these tests: started when first asked for, gone at the end."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
+from tests.integration.spark_driver import SparkDriver
 
-from penstock.adaptors.process.children import Warden
-from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.adaptors.kafka.connector import connector_settings
+from penstock.adaptors.kafka.maven import NotFetchedError
 
 
 @pytest.fixture(scope="session")
-def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """One worker with four cores' worth of slots; applications connect to its `master_url`."""
-    with (
-        Warden() as warden,
-        EmbeddedCluster(
-            warden, tmp_path_factory.mktemp("cluster"), cores_per_worker=4, memory_per_worker="3g"
-        ) as cluster,
-    ):
-        yield cluster
+def spark_driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """One for all tests; it knows Kafka where tests that need Kafka are among them."""
+    jars: tuple[str, ...] = ()
+    if any(item.get_closest_marker("kafka") for item in request.session.items):
+        with contextlib.suppress(NotFetchedError):  # `kafka_connector` skips the tests that need it
+            jars = tuple(connector_settings()["spark.jars"].split(","))
+    driver = SparkDriver(tmp_path_factory.mktemp("spark"), jars)
+    yield driver
+    driver.stop()

@@ -26,7 +26,7 @@ from penstock.adaptors.cgroups import (
 from penstock.adaptors.cgroups.guard import FOLDER
 from penstock.records import Allocation
 
-pytestmark = pytest.mark.cgroups
+pytestmark = [pytest.mark.cgroups, pytest.mark.core]
 
 SPIN = "while True: pass"
 FORK_AND_SPIN = "import os\nchild = os.fork()\nif child: print(child, flush=True)\nwhile True: pass"

@@ -57,5 +57,5 @@ def test_spark_gives_the_numbers_of_one_machine(tmp_path: Path, monkeypatch: pyt
         characterize_traces(bad, reading, settings, master="local[2]")
     assert len(caught.value.faults) == 2
     assert "not a number in line 2" in str(caught.value)
-    assert "holds no two arrivals" in str(caught.value)
+    assert "has fewer than two arrivals" in str(caught.value)
     assert not list((tmp_path / "tmp").iterdir())

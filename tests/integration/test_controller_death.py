@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.process.children import Child, Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.errors import AdaptorError
 from penstock.records import Action, Allocation, Limits, Mode, encode
 from penstock.running.operator import JobInput, OperatorJob
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill]
 
 CONTROLLER = """
 import sys, time
-from penstock.adaptors.spark.remote import RemoteOperator
+from penstock.adaptors.agent.client import RemoteOperator
 from penstock.records import Action, Allocation
 remote = RemoteOperator(sys.argv[1])
 remote.request(Action("survivor", time.time(), Allocation(1, 0.4), None))

@@ -13,6 +13,7 @@ from penstock.adaptors.spark.cluster import EmbeddedCluster
 EXAMPLE = Path(__file__).parents[2] / "examples" / "attach_to_your_job.py"
 
 
+@pytest.mark.core
 @pytest.mark.spark
 def test_the_example_explains_its_decisions(standalone_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """The job is watched and scaled, explains itself, and its query is still running after detaching."""
@@ -37,6 +38,6 @@ def test_the_example_explains_its_decisions(standalone_cluster: EmbeddedCluster,
     )
     assert job.returncode == 0, job.stderr[-3000:]
     assert "because " in job.stdout
-    assert "(threshold)" in job.stdout
+    assert "(mead)" in job.stdout
     assert "p95 latency: " in job.stdout
     assert "2 executors" in job.stdout

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,12 +18,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.integration.spark_driver import SparkDriver
 
+from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.server import OperatorAgent
 from penstock.adaptors.spark.actuator import SparkActuator
-from penstock.adaptors.spark.agent import OperatorAgent
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
-from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.records import Action, Allocation, BatchProgress, ExecutorState, Telemetry
 
@@ -84,43 +84,36 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A stateful query with three executors of one core."""
-    folder = tmp_path_factory.mktemp("x")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    for name, value in standalone_cluster.spark_environment().items():
-        patch.setenv(name, value)
-    spark = (
-        SparkSession.builder.master(standalone_cluster.master_url)
-        .appName("test-scaling")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "600m")
-        .config("spark.executor.cores", "1")
-        .config("spark.executor.memory", "512m")
-        .config("spark.cores.max", "3")
-        .config("spark.ui.enabled", "true")
-        .config("spark.ui.port", "0")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.decommission.enabled", "true")
-        .config("spark.storage.decommission.enabled", "true")
-        .config("spark.storage.decommission.rddBlocks.enabled", "true")
-        .config("spark.storage.decommission.shuffleBlocks.enabled", "true")
+def spark(spark_driver: SparkDriver, standalone_cluster: EmbeddedCluster) -> Iterator[SparkSession]:
+    """An application with three executors of one core."""
+    settings = {
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.cores.max": "3",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
         # How long a drained executor waits before it looks once more for blocks: most of a drain, at its default.
-        .config("spark.storage.decommission.replicationReattemptInterval", "2s")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.log.level", "OFF")
-        .getOrCreate()
-    )
+        "spark.storage.decommission.replicationReattemptInterval": "2s",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    with spark_driver.on_cluster(standalone_cluster, settings) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def running(
+    spark: SparkSession, standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """A stateful query on it, and a controller."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 2).load()
     query = (
         rows.groupBy((col("value") % 10).alias("key"))
         .count()
         .writeStream.outputMode("complete")
         .format("noop")
-        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("checkpointLocation", str(tmp_path_factory.mktemp("x") / "checkpoint"))
         .start()
     )
     read_executors = executors_of_this_driver()
@@ -143,8 +136,6 @@ def running(standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPa
         remote.close()
     probe.close()
     query.stop()
-    spark.stop()
-    patch.undo()
 
 
 def test_scaling_in_drains_executors_and_starts_none_in_their_place(running: Running) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.spark.file_stream import FileStreamArrivals
 from penstock.apps.log_analysis import (
@@ -57,24 +58,16 @@ SPECIAL = [
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One small session; its file logs are compacted at every third entry, not every tenth."""
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("log analysis tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "700m")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.fileSink.log.compactInterval", "3")
-        .config("spark.sql.streaming.fileSource.log.compactInterval", "3")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A session whose file logs are compacted at every third entry, not every tenth."""
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.fileSink.log.compactInterval": "3",
+        "spark.sql.streaming.fileSource.log.compactInterval": "3",
+    }
+    with spark_driver.local(settings) as session:
+        yield session
 
 
 def write_lines(folder: Path, name: str, lines: Sequence[str | None]) -> None:

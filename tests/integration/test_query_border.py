@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.spark.border_stop import BorderStop, stop_at_border
 
@@ -22,9 +22,9 @@ ROWS = 100
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small local session."""
-    with local_session(tmp_path_factory, "test-border") as session:
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A local session."""
+    with spark_driver.local() as session:
         yield session
 
 
@@ -86,7 +86,7 @@ def test_no_batch_is_run_twice_over_several_borders(spark: SparkSession, tmp_pat
 
 def test_a_batch_that_takes_longer_than_allowed_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
     """It is stopped in the middle; run again, its records are counted once in the state all the same."""
-    query = start(spark, tmp_path, seconds=30.0)
+    query = start(spark, tmp_path, seconds=5.0)  # all of it is waited for: Spark cannot interrupt Python in a batch
     await_true(lambda: runs(tmp_path) == [0])
     assert stop_at_border(query, 0.2) is BorderStop.IN_BATCH
     assert (newest(tmp_path, "offsets"), newest(tmp_path, "commits")) == (0, -1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
@@ -22,16 +22,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.adaptors.spark.replay import register, replay_arrivals
 from penstock.records import SourceProgress
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 OFFSETS = ("startOffset", "endOffset", "latestOffset")
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small session with the source registered."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
-    with local_session(tmp_path_factory, "test-replay-source", settings) as session:
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A session with the source registered."""
+    with spark_driver.local({"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}) as session:
         register(session)
         yield session
 

@@ -11,21 +11,20 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, lit, raise_error, window
 from pyspark.sql.streaming.query import StreamingQuery
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.spark.query_probe import QueryProbe
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.errors import ActuationRejectedError
 from penstock.records import BatchProgress, Telemetry
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small local session with its web page."""
-    page = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
-    with local_session(tmp_path_factory, "test-sensing", page) as session:
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A local session."""
+    with spark_driver.local() as session:
         yield session
 
 

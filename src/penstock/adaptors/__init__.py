@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only importers of outside systems: Spark, the kernel's cgroups, processes. Each speaks ports and records."""
+"""The only modules that touch outside systems: Spark, brokers, the kernel's cgroups, processes.
+
+Each implements ports and exchanges records."""

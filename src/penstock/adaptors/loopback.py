@@ -11,7 +11,7 @@ from penstock.errors import ConfigurationError
 
 
 def check_loopback(host: str) -> None:
-    """Refuse a host that others than this machine can reach."""
+    """Refuse a host that other machines can reach."""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -25,7 +25,7 @@ def check_loopback(host: str) -> None:
 
 
 def reserve_port(host: str, port: int, field: str) -> socket.socket:
-    """A bound socket that does not listen: nobody else is given the port while it is open."""
+    """Return a bound socket that does not listen. While it is open, nobody else gets the port."""
     reserved = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,8 +33,8 @@ def reserve_port(host: str, port: int, field: str) -> socket.socket:
     except OSError as fault:
         reserved.close()
         raise ConfigurationError(
-            f"{field}: port {port} on {host} cannot be used ({os.strerror(fault.errno or 0)}); choose another, or "
-            "leave it out and a free one is taken",
+            f"{field}: port {port} on {host} is not available ({os.strerror(fault.errno or 0)}); choose another, or "
+            "leave it out to use a free one",
             field=field,
         ) from fault
     return reserved

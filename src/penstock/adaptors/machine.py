@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has and lacks for Penstock, each lack with the command that mends it (`penstock doctor`)."""
+"""Checks what this machine has and lacks for Penstock, with the command that fixes each lack (`penstock doctor`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLDEST_PYTHON = (3, 11)
 
 
 class Severity(StrEnum):
-    """What a lack means: nothing runs, or something is missing from what runs."""
+    """What a lack means: nothing runs, or a feature is missing."""
 
     NEEDED = "needed"
     OPTIONAL = "optional"
@@ -39,7 +39,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `mend` is the command that mends it; empty where nothing is amiss."""
+    """One finding. `mend` is the command that fixes it, empty if nothing is wrong."""
 
     name: str
     ok: bool
@@ -49,7 +49,7 @@ class Check:
 
 
 def check_machine(temporary: Path | None = None) -> list[Check]:
-    """Look at everything once; nothing is started or changed. `temporary` is searched for folders of dead runs."""
+    """Run all checks. Nothing is started or changed. `temporary` is searched for folders of dead runs."""
     folder = temporary or Path(tempfile.gettempdir())
     return [
         check_python(),
@@ -66,13 +66,8 @@ def check_machine(temporary: Path | None = None) -> list[Check]:
     ]
 
 
-def is_fit(checks: list[Check]) -> bool:
-    """Whether all that is needed is there."""
-    return all(check.ok for check in checks if check.severity is Severity.NEEDED)
-
-
 def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Check:
-    """Python is new enough."""
+    """Check that Python is new enough."""
     shown = ".".join(map(str, version))
     if version[:2] >= OLDEST_PYTHON:
         return Check("python", True, f"Python {shown}")
@@ -80,12 +75,12 @@ def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Check:
 
 
 def check_java(environment: Mapping[str, str] = os.environ, installed: Path = Path("/usr/lib/jvm")) -> Check:
-    """A Java is there that runs Spark."""
+    """Check for a Java that runs Spark."""
     try:
         java = java_search.find_java(environment, installed)
     except ConfigurationError as fault:
         mend = java_search.INSTALL_COMMAND
-        if fault.field == "JAVA_HOME":  # an installed one would be hidden by it
+        if fault.field == "JAVA_HOME":  # it would hide an installed one
             mend = f"unset JAVA_HOME; {mend}"
         return Check("java", False, str(fault), mend)
     return Check("java", True, f"Java {java.version} with {java_search.NEEDED_MODULE} in {java.home}")
@@ -98,7 +93,7 @@ def check_package(
     below: str | None = None,
     version_of: Callable[[str], str] = importlib.metadata.version,
 ) -> Check:
-    """A Python package is there in a version that was tried; it is not imported, which would take seconds."""
+    """Check for a Python package in a supported version, without importing it, which would take seconds."""
     try:
         version = version_of(name)
     except importlib.metadata.PackageNotFoundError:
@@ -119,7 +114,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_memory(available_bytes: int | None = None, cgroup: Path = Path("/sys/fs/cgroup")) -> Check:
-    """Enough memory is free, in the machine and under this container's limit."""
+    """Check that enough memory is free, in the machine and under this container's limit."""
     free = psutil.virtual_memory().available if available_bytes is None else available_bytes
     room = _cgroup_memory_room(cgroup)
     if room is not None:
@@ -132,14 +127,14 @@ def check_memory(available_bytes: int | None = None, cgroup: Path = Path("/sys/f
 
 
 def _cgroup_memory_room(root: Path) -> int | None:
-    """How much memory the container's limit leaves; None: no limit."""
+    """Return how much memory the container's limit leaves, or None without a limit."""
     for limit_file, used_file in (
         (root / "memory.max", root / "memory.current"),
         (root / "memory" / "memory.limit_in_bytes", root / "memory" / "memory.usage_in_bytes"),
     ):
         try:
             limit, used = limit_file.read_text().strip(), used_file.read_text().strip()
-        except OSError:  # the other version of cgroups, or none
+        except OSError:  # the other cgroup version, or none
             continue
         if limit.isdigit() and used.isdigit():
             return max(0, int(limit) - int(used))
@@ -147,7 +142,7 @@ def _cgroup_memory_room(root: Path) -> int | None:
 
 
 def check_cores(cores: int | None = None) -> Check:
-    """There is a core for the pipeline beside the one the driver and the controller use."""
+    """Check for a core for the pipeline beside the one that the driver and the controller use."""
     usable = len(os.sched_getaffinity(0)) if cores is None else cores
     if usable >= WANTED_CORES:
         return Check("cores", True, f"{usable} cores", severity=Severity.OPTIONAL)
@@ -158,7 +153,7 @@ def check_cores(cores: int | None = None) -> Check:
 
 
 def check_cpu_shares(root: Path = Path("/sys/fs/cgroup")) -> Check:
-    """The kernel's CPU controller can be written, in cgroup version 1 or 2; read only, nothing is made."""
+    """Check that the kernel's CPU controller is writable, in cgroup version 1 or 2. Nothing is created."""
     version_1 = root / "cpu"
     if (version_1 / "cpu.cfs_quota_us").exists() or (version_1 / "cgroup.procs").exists():
         version, folder = 1, version_1
@@ -166,13 +161,13 @@ def check_cpu_shares(root: Path = Path("/sys/fs/cgroup")) -> Check:
         version, folder = 2, root
     else:
         return Check(
-            "cpu shares", False, f"no CPU controller in {root}: executors alone are scaled",
+            "cpu shares", False, f"no CPU controller in {root}: only executors are scaled",
             f"sudo mkdir -p {version_1} && sudo mount -t cgroup -o cpu cgroup {version_1}", Severity.OPTIONAL,
         )  # fmt: skip
     if os.access(folder, os.W_OK):
         return Check("cpu shares", True, f"cgroup version {version} in {folder}", severity=Severity.OPTIONAL)
     return Check(
-        "cpu shares", False, f"no right to write to {folder}: executors alone are scaled",
+        "cpu shares", False, f"no right to write to {folder}: only executors are scaled",
         "sudo penstock run ...   # as root, CPU shares are scaled too", Severity.OPTIONAL,
     )  # fmt: skip
 
@@ -185,7 +180,7 @@ def _controllers(root: Path) -> list[str]:
 
 
 def check_loopback_ports(host: str = "127.0.0.1") -> Check:
-    """Ports on the loopback can be taken."""
+    """Check that ports on the loopback are available."""
     try:
         with reserve_port(host, 0, "loopback") as reserved:
             port = reserved.getsockname()[1]
@@ -195,16 +190,18 @@ def check_loopback_ports(host: str = "127.0.0.1") -> Check:
 
 
 def check_disk(folder: Path, free_bytes: int | None = None) -> Check:
-    """The temporary folder has room for logs, shuffles and checkpoints."""
+    """Check that the temporary folder has room for logs, shuffles and checkpoints."""
     free = shutil.disk_usage(folder).free if free_bytes is None else free_bytes
     detail = f"{free / _GIB:.1f} GiB free in {folder}"
     if free >= NEEDED_DISK_BYTES and os.access(folder, os.W_OK):
         return Check("disk", True, detail)
-    return Check("disk", False, f"{detail}; 1 GiB that can be written is needed", "export TMPDIR=/a/larger/folder")
+    return Check(
+        "disk", False, f"{detail}; at least 1 GiB of writable space is needed", "export TMPDIR=/a/larger/folder"
+    )
 
 
 def check_leftovers(folder: Path) -> Check:
-    """Nothing of a dead run is left, neither process nor folder."""
+    """Check for processes and folders of dead runs."""
     found = find_leftovers(folder)
     if not found:
         return Check("leftovers", True, "none of dead runs", severity=Severity.OPTIONAL)

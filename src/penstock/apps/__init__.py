@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streaming applications in PySpark to run, measure and scale; each operator is named ``module:function``."""
+"""Streaming applications in PySpark to run, measure and scale. An operator's name is ``module:function``."""

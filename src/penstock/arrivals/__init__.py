@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the world sends: recorded traces, generated shapes of load, and when replayed records were due."""
+"""Arrivals: recorded traces, generated shapes of load, and when replayed records were due."""
 
 from penstock.arrivals.contract import Arrivals
 from penstock.arrivals.count_series import CountSeries

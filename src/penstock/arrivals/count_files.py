@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts out of files: one count per line, or a table of periods and counts."""
+"""Reads counts from files: one count per line, or a table of periods and counts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _MOST_PERIODS = 100_000_000
 
 
 def load_counts(source: TraceSource, progress: Progress | None = None) -> CountSeries:
-    """Give the series of counts in a file.
+    """Return the series of counts in a file.
 
-    Periods that a table leaves out had no arrivals (so it is where a log is counted by grouping); a note says how many
-    there are.
+    Periods that a table omits had no arrivals, as where a log was counted by grouping. A note says how many there are.
     """
     name = str(source.path)
     if source.format is not None and source.format.period_at is not None:
@@ -26,7 +25,7 @@ def load_counts(source: TraceSource, progress: Progress | None = None) -> CountS
     else:
         parts = [check_counts(name, c.values, c.places, c.word) for c in source.chunks(progress) if len(c.values)]
         if not parts:
-            raise ConfigurationError(f"trace: {name} holds no count; give at least one", field="trace")
+            raise ConfigurationError(f"trace: {name} has no counts; give at least one", field="trace")
         counts, notes = np.concatenate(parts), ()
         period = source.period_seconds or parse_seconds(f"1{source.unit}", field="unit")
     return CountSeries(counts, period, spread=source.spread, seed=source.seed, name=name, notes=notes)
@@ -41,7 +40,7 @@ def _table(source: TraceSource, progress: Progress | None) -> tuple[IntArray, fl
         starts.append(periods)
         places.append(np.asarray(chunk.places))
     if not counts or sum(map(len, counts)) < 2:
-        raise ConfigurationError(f"trace: {name} holds fewer than two periods; give at least two", field="trace")
+        raise ConfigurationError(f"trace: {name} has fewer than two periods; give at least two", field="trace")
     start, line = np.concatenate(starts), np.concatenate(places)
     steps = np.diff(start)
     wrong = np.flatnonzero(steps <= 0)
@@ -61,5 +60,9 @@ def _table(source: TraceSource, progress: Progress | None) -> tuple[IntArray, fl
     filled = np.zeros(length, dtype=np.int64)
     filled[index] = np.concatenate(counts)
     left_out = length - len(index)
-    notes = (f"{left_out} of {length} periods are left out of the file: taken as without arrivals",) if left_out else ()
+    notes = (
+        (f"{left_out} of {length} periods are missing from the file: counted as periods without arrivals",)
+        if left_out
+        else ()
+    )
     return filled, float(period), notes

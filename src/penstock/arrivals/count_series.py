@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrivals of which only the number in each period is known: how many is recorded, when exactly is assumed.
+"""Arrivals of which only the number per period is known. The number is recorded; the exact times are assumed.
 
-Within its period a record comes at random (uniform, which is a Poisson process given its count) or evenly spaced. Both
-have random access: memory holds one number per period, whatever the number of records.
+Within its period a record arrives at random (uniform, which is a Poisson process given its count) or evenly spaced.
+Both have random access: memory holds one number per period, whatever the number of records.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class CountSeries:
     Parameters
     ----------
     counts
-        Records in each period, one period after the other.
+        Records in each period, in order.
     period_seconds
         Length of a period.
     spread
-        Where in their period records come: ``random``, uniform for the seed; ``even``, equally spaced.
+        Where in their period records arrive: ``random`` (uniform, by the seed) or ``even`` (equally spaced).
     seed
         A whole number from 0, for ``random``.
     name
-        How the series is called in errors.
+        The name of the series in errors.
     notes
-        What was assumed while reading it, in words.
+        What was assumed while reading it.
 
     Raises
     ------
     ConfigurationError
-        A count is negative or no whole number, or all are 0.
+        A count is negative or not a whole number, or all are 0.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class CountSeries:
         notes: tuple[str, ...] = (),
     ) -> None:
         if not (np.isfinite(period_seconds) and period_seconds > 0):
-            raise ConfigurationError(f"period: {period_seconds} is not a length of time above 0", field="period")
+            raise ConfigurationError(f"period: {period_seconds} is not a duration above 0", field="period")
         if spread not in SPREADS:
             raise ConfigurationError(f"spread: unknown {spread!r}; known: {', '.join(SPREADS)}", field="spread")
         if not 0 <= seed < 1 << 64:
@@ -72,20 +72,20 @@ class CountSeries:
         self._first: IntArray = np.concatenate([[0], np.cumsum(self.counts)])
         self._edges: FloatArray = np.arange(len(self.counts) + 1, dtype=np.float64) * self.period_seconds
         if not self.total:
-            raise ConfigurationError(f"trace: {name}: every count is 0, nothing arrives", field="trace")
+            raise ConfigurationError(f"trace: {name}: every count is 0; give a trace with arrivals", field="trace")
 
     @property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         return int(self._first[-1])
 
     @property
     def duration_seconds(self) -> float:
-        """From the first period's start to the last one's end."""
+        """Seconds from the first period's start to the last one's end."""
         return float(self._edges[-1])
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
+        """Return how many records have arrived at `t`."""
         period = int(np.searchsorted(self._edges, t, side="right")) - 1
         if period < 0:
             return 0
@@ -94,7 +94,7 @@ class CountSeries:
         return int(self._first[period] + np.searchsorted(_period_times(self, period), t, side="right"))
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrive."""
+        """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         if start == stop:
             return np.empty(0)
@@ -119,7 +119,7 @@ def _period_times(series: CountSeries, period: int) -> FloatArray:
     if series.spread == "even":
         places = (np.arange(count) + 0.5) / count
     else:
-        key = np.array([series.seed, period], dtype=np.uint64)  # a stream of random numbers for each period
+        key = np.array([series.seed, period], dtype=np.uint64)  # an independent random stream for each period
         places = np.sort(np.random.Generator(np.random.Philox(key=key)).random(count))
     start, end = series._edges[period : period + 2]
     times: FloatArray = np.clip(start + places * series.period_seconds, start, end)
@@ -130,10 +130,10 @@ def _period_times(series: CountSeries, period: int) -> FloatArray:
 def check_counts(
     name: str, counts: npt.ArrayLike, places: npt.ArrayLike | None = None, word: str = "index"
 ) -> IntArray:
-    """Give counts as whole numbers, or say which is none; `places` are their lines, for the message."""
+    """Return counts as whole numbers. Raise for any other value; `places` are their lines, for the message."""
     values = np.asarray(counts)
     if values.ndim != 1 or not len(values):
-        raise ConfigurationError(f"trace: {name} holds no count; give at least one", field="trace")
+        raise ConfigurationError(f"trace: {name} has no counts; give at least one", field="trace")
     with np.errstate(invalid="ignore"):
         wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)) & (values < 2**53)))
     if len(wrong):
@@ -141,8 +141,8 @@ def check_counts(
         shown = ", ".join(f"{word} {at[i]}: {values[i]}" for i in wrong[:5])
         more = ", ..." if len(wrong) > 5 else ""
         raise ConfigurationError(
-            f"trace: {name}: {shown}{more}: not a whole number of at least 0; counts say how many records came in "
-            "each period (give kind=iats or kind=arrivals where these are times)",
+            f"trace: {name}: {shown}{more}: not a whole number of at least 0; counts say how many records arrived in "
+            "each period (if these are times, give kind=iats or kind=arrivals)",
             field="trace",
         )
     return values.astype(np.int64)

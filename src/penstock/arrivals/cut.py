@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stretch of other arrivals, by number or by time, with its own time zero."""
+"""A section of other arrivals, by number or by time, with its own time zero."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cut:
     def __post_init__(self) -> None:
         if not self.start < self.stop:
             raise ConfigurationError(
-                f"cut: no record is left of {self.arrivals.total} in {self.arrivals.duration_seconds:g} s; "
+                f"cut: the range has none of {self.arrivals.total} records in {self.arrivals.duration_seconds:g} s; "
                 "give a wider range",
                 field="cut",
             )
@@ -40,7 +40,7 @@ class Cut:
 
     @classmethod
     def by_number(cls, arrivals: Arrivals, start: int = 0, stop: int | None = None) -> Cut:
-        """The records from `start` to `stop`; time zero is the first of them."""
+        """Return the records from `start` to `stop`. Time zero is the first of them."""
         stop = arrivals.total if stop is None else min(stop, arrivals.total)
         if not 0 <= start < stop:
             return cls(arrivals, start, start, 0.0, 0.0)
@@ -50,25 +50,25 @@ class Cut:
 
     @classmethod
     def by_time(cls, arrivals: Arrivals, start: float = 0.0, stop: float | None = None) -> Cut:
-        """The records after `start` and up to `stop` seconds (all from time 0 on); time zero is `start`."""
+        """Return the records after `start` and up to `stop` seconds (all from time 0 on). Time zero is `start`."""
         end = arrivals.duration_seconds if stop is None else min(stop, arrivals.duration_seconds)
         first = arrivals.count_until(start) if start > 0 else 0
         return cls(arrivals, first, max(first, arrivals.count_until(end)), start, max(start, end))
 
     @property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         return self.stop - self.start
 
     @property
     def duration_seconds(self) -> float:
-        """From its time zero to its end."""
+        """Seconds from its time zero to its end."""
         return self.end - self.zero
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
+        """Return how many records have arrived at `t`."""
         count = min(max(self.arrivals.count_until(t + self.zero), self.start), self.stop) - self.start
-        # Rounding of the sum may put `t` at the other side of a record: the times decide.
+        # Rounding of the sum may put `t` on the other side of a record: the times decide.
         while count < self.total and self.times(count, count + 1)[0] <= t:
             count += 1
         while count > 0 and self.times(count - 1, count)[0] > t:
@@ -76,7 +76,7 @@ class Cut:
         return count
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrive."""
+        """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         times: FloatArray = np.maximum(self.arrivals.times(self.start + start, self.start + stop) - self.zero, 0.0)
         return times

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact arrival times of replayed records: an offset range says which records, and when they were due.
+"""Exact arrival times of replayed records: an offset range gives the records and when they were due.
 
 A replay offset is ``{"epoch_us": time zero in microseconds since 1970, "index": records due}``.
 """
@@ -24,7 +24,7 @@ class ReplayOffset:
 
     @classmethod
     def parse(cls, text: str | None) -> ReplayOffset | None:
-        """Read an offset; None where the text is not a replay's."""
+        """Parse an offset. None if the text is not a replay's."""
         try:
             fields = json.loads(text) if text else None
         except json.JSONDecodeError:
@@ -35,12 +35,12 @@ class ReplayOffset:
         return cls(epoch_us, index) if isinstance(epoch_us, int) and isinstance(index, int) else None
 
     def as_dict(self) -> dict[str, int]:
-        """The offset as the engine keeps it."""
+        """Return the offset as the engine keeps it."""
         return {"epoch_us": self.epoch_us, "index": self.index}
 
 
 def due_index(arrivals: Arrivals, speed: float, epoch_us: int, at: float) -> int:
-    """How many records are due at the instant `at`: those whose time, divided by `speed`, has passed."""
+    """Return how many records are due at the instant `at`: those whose time, divided by `speed`, has passed."""
     return arrivals.count_until((at - epoch_us / 1e6) * speed)
 
 
@@ -50,9 +50,9 @@ class ReplayArrivals:
     Parameters
     ----------
     arrivals, speed
-        What is replayed, and how many times faster than it was recorded.
+        The replayed arrivals, and how many times faster than recorded.
     epoch_us
-        Time zero in microseconds since 1970; None: learnt from the first offset seen.
+        Time zero in microseconds since 1970. None: taken from the first offset.
     """
 
     def __init__(self, arrivals: Arrivals, speed: float = 1.0, *, epoch_us: int | None = None) -> None:
@@ -64,22 +64,22 @@ class ReplayArrivals:
 
     @property
     def epoch_us(self) -> int | None:
-        """Time zero in microseconds since 1970; None before it is known."""
+        """Time zero in microseconds since 1970, or None before it is known."""
         return self._epoch_us
 
     def begin(self, at: float) -> None:
-        """Learn time zero, in seconds since 1970, from who sends the records."""
+        """Set time zero, in seconds since 1970, as the sender of the records reports it."""
         self._epoch_us = round(at * 1e6)
 
     def of(self, source: SourceProgress) -> FloatArray | None:
-        """Arrival times of the records in a batch's offset range, in seconds since the epoch.
+        """Return the arrival times of the records in a batch's offset range, in seconds since the epoch.
 
-        None where the offsets are not of this replay: of another kind of source, or beyond the trace's end.
+        None if the offsets are not of this replay: of another kind of source, or beyond the trace's end.
         """
         end = self._learn(source)
         if end is None:
             return None
-        # The first batch has no start offset. Its time zero is the end's: only that one is kept in the checkpoint.
+        # The first batch has no start offset. Use the end's time zero: only that one is in the checkpoint.
         start = ReplayOffset.parse(source.start_offset)
         first = 0 if start is None else start.index
         if not 0 <= first <= end.index:
@@ -88,7 +88,7 @@ class ReplayArrivals:
         return times
 
     def arrived_by(self, at: float) -> int | None:
-        """How many records have arrived up to `at`; None before time zero is known."""
+        """Return how many records have arrived up to `at`, or None before time zero is known."""
         if self._epoch_us is None:
             return None
         return due_index(self.arrivals, self.speed, self._epoch_us, at)
@@ -102,7 +102,7 @@ class ReplayArrivals:
         return times
 
     def done_index(self, source: SourceProgress) -> int | None:
-        """How many records are done when this batch is; None where the offsets are not of this replay."""
+        """Return how many records are done when this batch is, or None if the offsets are not of this replay."""
         end = self._learn(source)
         return None if end is None else end.index
 

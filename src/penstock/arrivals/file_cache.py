@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files made once out of others and found again by later calls and other processes."""
+"""Files derived from others once, and found again by later calls and other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import ConfigurationError
 
 
 def fingerprint(path: Path, field: str) -> tuple[str, int, int]:
-    """Give what changes whenever a file does: where it is, when it was written, how long it is."""
+    """Return a value that changes whenever the file does: its path, modification time and size."""
     try:
         state = path.stat()
     except OSError as fault:
@@ -25,9 +25,9 @@ def fingerprint(path: Path, field: str) -> tuple[str, int, int]:
 
 
 def cached_file(folder: Path, name: str, identity: object, write: Callable[[BinaryIO], None]) -> Path:
-    """Give the file that `write` made for this identity, now or at an earlier call.
+    """Return the file that `write` produced for this identity, now or at an earlier call.
 
-    It is there whole or not at all, also when several processes make it at once or one dies meanwhile.
+    It exists whole or not at all, even if several processes create it at once or one dies meanwhile.
     """
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name, not a path
     target = folder / f"{stem}-{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}{suffix}"
@@ -45,11 +45,11 @@ def cached_file(folder: Path, name: str, identity: object, write: Callable[[Bina
 
 
 def default_cache_dir() -> Path:
-    """Give the folder for converted files where none is named: under the system's temporary folder, private."""
+    """Return the default folder for converted files: private, under the system's temporary folder."""
     folder = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     state = folder.lstat()
-    # Others may write into the temporary folder: never read what somebody else may have put there.
+    # Others may write to the temporary folder: never read what somebody else may have put there.
     if not folder.is_dir() or folder.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o022:
         raise ConfigurationError(
             f"cacheDir: {folder} is not a private folder of this user; remove it, or name another cacheDir",

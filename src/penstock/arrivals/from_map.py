@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrivals drawn from a Markovian arrival process, with random access in little memory.
 
-The records are cut into blocks. One pass over all of them, made when a process first asks, keeps the time and the phase
-each block starts with and forgets the rest; a block is drawn again, the same, from its own stream of random numbers.
-The pass takes about a second for each million records.
+The records are split into blocks. The first use makes one pass over all blocks and keeps only the time and the phase at
+which each block starts. A block is then drawn again, identically, from its own random stream. The pass takes about a
+second for each million records.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from penstock.errors import ConfigurationError, InvalidProcessError
 from penstock.markov import MAP
 from penstock.ports import FloatArray
 
-_BLOCK = 1 << 15
-_MOST = 10_000_000_000
+_RECORDS_PER_BLOCK = 1 << 15
+_MOST_RECORDS = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class MapArrivals:
     process
         Its times are seconds.
     seconds
-        How long; or `count`.
+        The duration. Give this or `count`.
     count
-        How many records; or `seconds`.
+        The number of records. Give this or `seconds`.
     seed
-        A whole number from 0; numbers drawn by one release of numpy may differ from another's.
+        A whole number from 0. Different releases of numpy may draw different numbers.
 
     Examples
     --------
@@ -56,13 +56,14 @@ class MapArrivals:
             raise ConfigurationError(f"seed: {self.seed} is not a whole number from 0 to 2^64 - 1", field="seed")
         if (self.seconds is None) == (self.count is None):
             raise ConfigurationError("duration: give either how long (duration) or how many (count)", field="duration")
-        if self.count is not None and not 1 <= self.count <= _MOST:
-            raise ConfigurationError(f"count: {self.count} is not a number from 1 to {_MOST}", field="count")
+        if self.count is not None and not 1 <= self.count <= _MOST_RECORDS:
+            raise ConfigurationError(f"count: {self.count} is not a number from 1 to {_MOST_RECORDS}", field="count")
         if self.seconds is not None and not (math.isfinite(self.seconds) and self.seconds > 0):
-            raise ConfigurationError(f"duration: {self.seconds} is not a length of time above 0", field="duration")
-        if self.seconds is not None and self.seconds * self.process.rate > _MOST:
+            raise ConfigurationError(f"duration: {self.seconds} is not a duration above 0", field="duration")
+        if self.seconds is not None and self.seconds * self.process.rate > _MOST_RECORDS:
             raise ConfigurationError(
-                f"duration: {self.seconds:g} s at {self.process.rate:g} records per second are more than {_MOST}; "
+                f"duration: {self.seconds:g} s at {self.process.rate:g} records per second are more than "
+                f"{_MOST_RECORDS}; "
                 "give a shorter duration or a lower rate",
                 field="duration",
             )
@@ -75,43 +76,50 @@ class MapArrivals:
 
     @property
     def duration_seconds(self) -> float:
-        """As long as asked for, or until the last of the records asked for."""
+        """The given duration, or the time of the last record."""
         return self.seconds if self.seconds is not None else self._blocks[-1][0]
 
     @cached_property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         if self.count is not None:
             return self.count
         last = len(self._blocks) - 2
-        return last * _BLOCK + int(np.searchsorted(_block_times(self, last), self.duration_seconds, side="right"))
+        return last * _RECORDS_PER_BLOCK + int(
+            np.searchsorted(_block_times(self, last), self.duration_seconds, side="right")
+        )
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrive."""
+        """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         if start == stop:
             return np.empty(0)
-        blocks = range(start // _BLOCK, (stop - 1) // _BLOCK + 1)
-        return np.concatenate([_block_times(self, b)[max(0, start - b * _BLOCK) : stop - b * _BLOCK] for b in blocks])
+        blocks = range(start // _RECORDS_PER_BLOCK, (stop - 1) // _RECORDS_PER_BLOCK + 1)
+        return np.concatenate(
+            [
+                _block_times(self, b)[max(0, start - b * _RECORDS_PER_BLOCK) : stop - b * _RECORDS_PER_BLOCK]
+                for b in blocks
+            ]
+        )
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
+        """Return how many records have arrived at `t`."""
         starts = np.array([start for start, _ in self._blocks[:-1]])
         block = int(np.searchsorted(starts, t, side="right")) - 1
         if block < 0:
             return 0
         inside = int(np.searchsorted(_block_times(self, block), t, side="right"))
-        return min(self.total, block * _BLOCK + inside)
+        return min(self.total, block * _RECORDS_PER_BLOCK + inside)
 
     @cached_property
     def _blocks(self) -> list[tuple[float, int]]:
-        """Time and phase each block starts with; the last entry is the end."""
+        """The time and phase at which each block starts. The last entry is the end."""
         first = self.process.sampler(_generator(self.seed, (1 << 64) - 1)).phase
         blocks, seen = [(0.0, first)], 0
         while self.count is None or seen < self.count:
             if self.seconds is not None and blocks[-1][0] > self.seconds:
                 break
-            size = _BLOCK if self.count is None else min(_BLOCK, self.count - seen)
+            size = _RECORDS_PER_BLOCK if self.count is None else min(_RECORDS_PER_BLOCK, self.count - seen)
             times, phase = _draw(self, len(blocks) - 1, blocks[-1], size)
             blocks.append((float(times[-1]), phase))
             seen += size
@@ -132,19 +140,23 @@ def _draw(arrivals: MapArrivals, block: int, at: tuple[float, int], size: int) -
 
 @lru_cache(maxsize=16)
 def _block_times(arrivals: MapArrivals, block: int) -> FloatArray:
-    size = _BLOCK if arrivals.count is None else min(_BLOCK, arrivals.count - block * _BLOCK)
+    size = (
+        _RECORDS_PER_BLOCK
+        if arrivals.count is None
+        else min(_RECORDS_PER_BLOCK, arrivals.count - block * _RECORDS_PER_BLOCK)
+    )
     times, _ = _draw(arrivals, block, arrivals._blocks[block], size)
     times.setflags(write=False)
     return times
 
 
 def load_map(path: str | Path) -> MAP:
-    """Give the process in a JSON file: an object with D0 and D1, or what ``penstock fit --json`` prints (its best).
+    """Return the process in a JSON file: an object with D0 and D1, or the best of what ``penstock fit --json`` prints.
 
     Raises
     ------
     ConfigurationError
-        The file cannot be read or is no such object; or the matrices are no process, with the broken condition.
+        The file cannot be read or is not such an object, or the matrices are not a process (with the broken condition).
     """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -158,9 +170,9 @@ def load_map(path: str | Path) -> MAP:
         document = document["maps"][0]
     if not isinstance(document, dict) or not {"D0", "D1"} <= set(document):
         raise ConfigurationError(
-            f'map: {path} holds no D0 and D1; write an object such as {{"D0": [[-1]], "D1": [[1]]}}', field="map"
+            f'map: {path} has no D0 and D1; write an object such as {{"D0": [[-1]], "D1": [[1]]}}', field="map"
         )
     try:
         return MAP.from_json(document)
     except InvalidProcessError as fault:
-        raise ConfigurationError(f"map: {path} is no arrival process: {fault}", field="map") from fault
+        raise ConfigurationError(f"map: {path} is not an arrival process: {fault}", field="map") from fault

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inter-arrival times of a trace: one window without reading on, or all of them with random access.
+"""Inter-arrival times of a trace: one window without reading further, or all of them with random access.
 
-They are taken from the file's own numbers, not from times in seconds, so no digit is lost far from the start.
+They are computed from the file's own numbers, not from times in seconds, so no digit is lost far from the start.
 """
 
 from __future__ import annotations
@@ -22,65 +22,65 @@ from penstock.arrivals.trace_times import Reading, read_gaps
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 
-_BLOCK = 1 << 18
-_NOTHING = "holds no two arrivals, so no time between them; give a longer trace"
+_ROWS_PER_BLOCK = 1 << 18
+_TOO_FEW_ARRIVALS = "has fewer than two arrivals, so no time between them; give a longer trace"
 
 
 class Gaps(Protocol):
-    """Inter-arrival times in order, in seconds; time zero is the first one's start."""
+    """Inter-arrival times in order, in seconds. Time zero is the first one's start."""
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of inter-arrival times."""
         ...
 
     def window(self, start: int, stop: int) -> FloatArray:
-        """Those from `start` to `stop` (not included)."""
+        """Return those from `start` to `stop` (not included)."""
         ...
 
     def edges(self, size: int) -> FloatArray:
-        """When each `size`-th of them starts, and when the last ends."""
+        """Return when each `size`-th of them starts, and when the last ends."""
         ...
 
 
 class MappedGaps:
-    """Inter-arrival times in an array, which may be mapped from a file."""
+    """Inter-arrival times in an array, which may be memory-mapped."""
 
     def __init__(self, gaps: FloatArray) -> None:
         self._gaps = gaps
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of inter-arrival times."""
         return len(self._gaps)
 
     def window(self, start: int, stop: int) -> FloatArray:
-        """Those from `start` to `stop` (not included)."""
+        """Return those from `start` to `stop` (not included)."""
         return np.array(self._gaps[start:stop])
 
     def edges(self, size: int) -> FloatArray:
-        """When each `size`-th of them starts, and when the last ends."""
+        """Return when each `size`-th of them starts, and when the last ends."""
         sums = [float(np.sum(self._gaps[start : start + size])) for start in range(0, self.total, size)]
         return np.concatenate([[0.0], np.cumsum(sums)])
 
 
 class CountedGaps:
-    """Inter-arrival times of a series of counts, made when asked for."""
+    """Inter-arrival times of a series of counts, computed on demand."""
 
     def __init__(self, series: CountSeries) -> None:
         self._series = series
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of inter-arrival times."""
         return self._series.total - 1
 
     def window(self, start: int, stop: int) -> FloatArray:
-        """Those from `start` to `stop` (not included)."""
+        """Return those from `start` to `stop` (not included)."""
         return np.diff(self._series.times(start, min(stop, self.total) + 1))
 
     def edges(self, size: int) -> FloatArray:
-        """When each `size`-th of them starts, and when the last ends."""
+        """Return when each `size`-th of them starts, and when the last ends."""
         places = [*range(0, self.total, size), self.total]
         times = np.array([float(self._series.times(i, i + 1)[0]) for i in places])
         since: FloatArray = times - times[0]
@@ -90,17 +90,17 @@ class CountedGaps:
 def open_gaps(
     path: str | Path, reading: Reading, *, cache_dir: Path | None = None, progress: Progress | None = None
 ) -> Gaps:
-    """Give all inter-arrival times of a file, with random access in little memory.
+    """Return all inter-arrival times of a file, with random access in little memory.
 
     Parameters
     ----------
     cache_dir
-        Where they are kept as an array for the next call and for other processes; None: they go with the result.
+        The folder that keeps them as an array for the next call and for other processes. None: deleted with the result.
     """
     path = Path(path)
     identity = (*fingerprint(path, "trace"), reading, "gaps")
     source = reading.of(path)
-    nothing = ConfigurationError(f"trace: {path} {_NOTHING}", field="trace")
+    nothing = ConfigurationError(f"trace: {path} {_TOO_FEW_ARRIVALS}", field="trace")
     if source.kind == "counts":
         return CountedGaps(load_counts(source, progress))
 
@@ -110,7 +110,7 @@ def open_gaps(
     if cache_dir is not None:
         npy = cached_file(cache_dir, "gaps.npy", identity, write)
         return MappedGaps(np.load(npy, mmap_mode="r", allow_pickle=False))
-    with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
+    with tempfile.TemporaryFile() as file:  # unnamed: deleted with the mapping, even after a kill
         offset, count = write_npy(read_gaps(source, progress), cast("BinaryIO", file), nothing)
         return MappedGaps(np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,)))
 
@@ -118,12 +118,12 @@ def open_gaps(
 def read_window(
     path: str | Path, reading: Reading, *, skip: int = 0, size: int | None = None, progress: Progress | None = None
 ) -> FloatArray:
-    """Give `size` inter-arrival times after the first `skip`, or as many as there are; the file is read no further.
+    """Return `size` inter-arrival times after the first `skip`, or as many as there are. The file is read no further.
 
     Raises
     ------
     ConfigurationError
-        The file holds no more than `skip`.
+        The file has no more than `skip`.
     """
     path = Path(path)
     source = reading.of(path)
@@ -137,11 +137,11 @@ def read_window(
             break
     window = np.concatenate(parts) if parts else np.empty(0)
     if not len(window):
-        what = f"holds {seen} inter-arrival times, none after the first {skip}; skip fewer" if seen else _NOTHING
+        what = f"has {seen} inter-arrival times, none after the first {skip}; skip fewer" if seen else _TOO_FEW_ARRIVALS
         raise ConfigurationError(f"trace: {path} {what}", field="trace")
     return window
 
 
 def _blocks(gaps: Gaps) -> Iterator[FloatArray]:
-    for start in range(0, gaps.total, _BLOCK):
-        yield gaps.window(start, min(start + _BLOCK, gaps.total))
+    for start in range(0, gaps.total, _ROWS_PER_BLOCK):
+        yield gaps.window(start, min(start + _ROWS_PER_BLOCK, gaps.total))

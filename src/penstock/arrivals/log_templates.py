@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generated log lines say: components, each with the messages it writes, and the gaps to be filled."""
+"""The texts of generated log lines: components, each with its messages, and the gaps to fill."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ _GAP = re.compile(r"\{(\w+)\}")
 
 
 def fill(template: str, rng: random.Random) -> str:
-    """Give the message of a template, its gaps filled by `rng`."""
+    """Return the message of a template, its gaps filled by `rng`."""
     return _GAP.sub(lambda gap: _FILLINGS[gap[1]](rng), template)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes as people write them: one line of text, or a mapping in a settings file.
+"""Parses shapes as users write them: one line of text, or a mapping in a settings file.
 
 ::
 
@@ -29,7 +29,7 @@ _Reader = Callable[[Any, str], Any]
 
 
 def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arrivals:
-    """Give the shape in a text or a mapping.
+    """Return the shape in a text or a mapping.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
         Text as above, or a mapping with the same fields and the shape's name under ``shape``, for example
         ``{"shape": "steps", "steps": [["30s", 500], ["10s", 5000]]}``; ``sampled: true`` makes arrivals random.
     seed
-        For random arrivals that name none: sampled shapes, ``map`` (a file with D0 and D1 as ``penstock fit`` writes
-        it; the rate is the process's own where none is given) and ``synt`` (`penstock.arrivals.synt`).
+        For random arrivals without their own seed: sampled shapes, ``map`` (a file with D0 and D1 as ``penstock fit``
+        writes it; the default rate is the process's own) and ``synt`` (`penstock.arrivals.synt`).
 
     Raises
     ------
     ConfigurationError
-        Unknown, missing or wrong fields, all of them at once.
+        Lists all unknown, missing and wrong fields at once.
 
     Examples
     --------
@@ -51,13 +51,13 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
     Constant(rate=500.0, duration_seconds=2.0)
     """
     name, fields, is_sampled = _split(description) if isinstance(description, str) else _unpack(description)
-    if name not in _FIELDS:
+    if name not in _SHAPE_FIELDS:
         raise ConfigurationError(
-            f"shape: unknown shape {name!r}; known shapes: {', '.join(_FIELDS)}, "
-            f"of which also as sampled:NAME:... {', '.join(n for n in _FIELDS if n not in _RANDOM)}",
+            f"shape: unknown shape {name!r}; known shapes: {', '.join(_SHAPE_FIELDS)}, "
+            f"and as sampled:NAME:... {', '.join(n for n in _SHAPE_FIELDS if n not in _RANDOM_SHAPES)}",
             field="shape",
         )
-    if name in _RANDOM:
+    if name in _RANDOM_SHAPES:
         if is_sampled:
             raise ConfigurationError(f"shape: {name} is random already; leave out sampled", field="shape")
         return _build_random(name, _read_fields(name, {"seed": seed, **fields}))
@@ -94,7 +94,7 @@ def _unpack(mapping: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
 
 
 def _read_fields(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    readers, required = _FIELDS[name]
+    readers, required = _SHAPE_FIELDS[name]
     faults = [
         f"unknown field {field!r}; known fields of {name}: {', '.join(readers)}"
         for field in fields
@@ -150,8 +150,8 @@ def _read_bool(value: Any, field: str) -> bool:
 
 def _read_file(value: Any, field: str) -> str:
     if not Path(str(value)).is_absolute():
-        # Executors open it too, and each has a working folder of its own.
-        raise ConfigurationError(f"{field}: {value!r} is not an absolute path; write it from / on", field=field)
+        # Executors open it too, and each has its own working folder.
+        raise ConfigurationError(f"{field}: {value!r} is not an absolute path; start it with /", field=field)
     return str(value)
 
 
@@ -177,8 +177,8 @@ def _read_step(step: Any, field: str) -> tuple[float, float]:
     return parse_seconds(seconds, field), parse_rate(rate, field)
 
 
-# Of each shape: its fields with what reads them, and the fields that must be there.
-_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
+# The fields of each shape with their readers, and the required fields.
+_SHAPE_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
     "constant": ({"rate": parse_rate, "duration": parse_seconds}, ("rate", "duration")),
     "periodic": (
         {
@@ -198,4 +198,4 @@ _FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
     ),
     "synt": ({"rate": parse_rate, "duration": parse_seconds, "seed": _read_seed}, ("rate", "duration")),
 }
-_RANDOM = ("map", "synt")
+_RANDOM_SHAPES = ("map", "synt")

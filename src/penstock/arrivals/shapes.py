@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated load: a rate over time, from which the arrival time of any record follows without a file.
+"""Generated load: a rate over time, which determines the arrival time of any record without a file.
 
-Record i of a shape arrives when the cumulative count reaches i + 1, so a shape is evenly spaced at any moment's
-rate and uses no memory whatever its length. For random arrivals at the same rate see
+Record i of a shape arrives when the cumulative count reaches i + 1. So arrivals are evenly spaced at each moment's
+rate, and a shape of any length uses no memory. For random arrivals at the same rate see
 :class:`penstock.arrivals.sampled.Sampled`.
 """
 
@@ -27,7 +27,7 @@ _PIECES_OF_A_PEAK = 128
 
 
 class Shape(ABC):
-    """What all shapes share: from a rate profile and a duration to counts and arrival times."""
+    """What all shapes share: computes counts and arrival times from a rate profile and a duration."""
 
     duration_seconds: float
 
@@ -39,35 +39,35 @@ class Shape(ABC):
     @property
     @abstractmethod
     def rates(self) -> tuple[tuple[str, float], ...]:
-        """Every rate the shape was given, with the name of its field."""
+        """Every rate of the shape, by the name of its field."""
 
     @cached_property
     def expected_records(self) -> float:
-        """The cumulative count at the end, before it is cut to a whole number."""
+        """The cumulative count at the end, before it is rounded down."""
         return self.profile.cumulative(self.duration_seconds)
 
     @cached_property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         # The margin keeps 0.1/s for 30 s at 3 records although 0.1 has no exact double.
         return math.floor(self.expected_records * (1 + 1e-12) + 1e-9)
 
     def cumulative(self, t: float) -> float:
-        """The expected count after `t` seconds; it stands still after the end."""
+        """Return the expected count after `t` seconds. It stays constant after the end."""
         return self.profile.cumulative(min(t, self.duration_seconds))
 
     def inverse(self, counts: FloatArray) -> FloatArray:
-        """The times at which the cumulative count reaches each of `counts`, none after the end."""
+        """Return the times at which the cumulative count reaches each of `counts`, none after the end."""
         times: FloatArray = np.minimum(self.profile.inverse(counts), self.duration_seconds)
         return times
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrive."""
+        """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         return self.inverse(np.arange(start + 1, stop + 1, dtype=np.float64))
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
+        """Return how many records have arrived at `t`."""
         if t < 0:
             return 0
         count = min(math.floor(self.cumulative(t)), self.total)
@@ -101,7 +101,7 @@ class Shape(ABC):
 
 @dataclass(frozen=True)
 class Constant(Shape):
-    """The same rate all the time.
+    """A constant rate.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Constant(Shape):
 
     @property
     def rates(self) -> tuple[tuple[str, float], ...]:
-        """The rate, with the name of its field."""
+        """The rate, by the name of its field."""
         return (("rate", self.rate),)
 
     @cached_property
@@ -162,7 +162,7 @@ class Periodic(Shape):
 
     @property
     def rates(self) -> tuple[tuple[str, float], ...]:
-        """Both rates, with the names of their fields."""
+        """Both rates, by the names of their fields."""
         return (("base", self.base), ("peak", self.peak))
 
     @cached_property
@@ -183,14 +183,14 @@ class Periodic(Shape):
 
 @dataclass(frozen=True)
 class Steps(Shape):
-    """One level rate after another; they start again where the duration is longer than all of them.
+    """One constant rate after another. They repeat if the duration is longer than all of them.
 
     Parameters
     ----------
     steps
         ``(seconds, records per second)`` of each step.
     duration_seconds
-        How long it goes on; `Steps.once` computes it.
+        The total duration. `Steps.once` computes it.
     """
 
     steps: tuple[tuple[float, float], ...]
@@ -208,7 +208,7 @@ class Steps(Shape):
 
     @classmethod
     def once(cls, steps: Sequence[tuple[float, float]]) -> Steps:
-        """Each of the steps one time."""
+        """Return a shape with each step once."""
         return cls(tuple(steps), math.fsum(seconds for seconds, _ in steps))
 
     @property

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYNT: a synthetic trace of stretches drawn from MAPs of different variability, which change abruptly.
+"""SYNT: a synthetic trace of stretches drawn from MAPs of different variability, with abrupt changes.
 
-The MEAD paper generates its trace SYNT so and publishes no parameters; `SYNT_STRETCHES` are ours. They keep what the
-paper says of it: calm at first, then bursty, rates that jump, and less correlation than in its real traces.
+The MEAD paper generates its trace SYNT this way and publishes no parameters; `SYNT_STRETCHES` are ours. They keep what
+the paper says of it: calm at first, then bursty, rates that jump, and less correlation than in its real traces.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Stretch:
     Parameters
     ----------
     share
-        Of the whole duration, in proportion to the others'.
+        Share of the whole duration, in proportion to the others'.
     rate
-        Relative to the trace's.
+        Rate relative to the trace's.
     scv
         Squared coefficient of variation of the inter-arrival times, at least 1 (1: Poisson).
     decay
-        Of the autocorrelation from lag to lag, 0 to below 1.
+        Decay of the autocorrelation from lag to lag, 0 to below 1.
     """
 
     share: float
@@ -45,7 +45,7 @@ class Stretch:
     decay: float = 0.0
 
     def process(self, rate: float) -> MAP:
-        """The stretch's process, in a trace of this rate."""
+        """Return the stretch's process, in a trace of this rate."""
         if self.scv == 1.0:
             return MAP.poisson(self.rate * rate)
         m2 = 1.0 + self.scv
@@ -60,7 +60,7 @@ SYNT_STRETCHES = (
     Stretch(1.0, 1.2, 16.0, 0.80),
     Stretch(1.0, 1.3, 4.0, 0.50),
 )
-"""Calm, then in turn more and less bursty; the rate of the whole is the one asked for."""
+"""Calm, then in turn more and less bursty. The rate of the whole is the requested one."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class Joined:
 
     @property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         return self._first[-1]
 
     @property
     def duration_seconds(self) -> float:
-        """As long as all parts together."""
+        """The duration of all parts together."""
         return self._starts[-1]
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
-        # The times decide, as `times` gives them: a part's last and the next one's first may round to the same.
+        """Return how many records have arrived at `t`."""
+        # The times decide, as `times` returns them: a part's last and the next one's first may round to the same.
         if t < 0:
             return 0
         part = int(np.searchsorted(self._starts[:-1], t, side="right")) - 1
@@ -101,7 +101,7 @@ class Joined:
         return count
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrive."""
+        """Return when the records `start` to `stop` (not included) arrive."""
         check_range(start, stop, self.total)
         found = [np.empty(0)]
         for part, first, began in zip(self.parts, self._first, self._starts, strict=False):
@@ -112,7 +112,7 @@ class Joined:
 
 
 def synt(rate: float, seconds: float, *, seed: int = 0, stretches: Sequence[Stretch] = SYNT_STRETCHES) -> Joined:
-    """Give a synthetic trace with abrupt changes.
+    """Return a synthetic trace with abrupt changes.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def synt(rate: float, seconds: float, *, seed: int = 0, stretches: Sequence[Stre
     seconds
         How long it is.
     seed
-        Of all stretches; each draws from a stream of its own.
+        Seeds all stretches. Each draws from its own random stream.
     stretches
         The parts, in order.
 
@@ -132,7 +132,7 @@ def synt(rate: float, seconds: float, *, seed: int = 0, stretches: Sequence[Stre
     (60.0, True)
     """
     if not stretches:
-        raise ConfigurationError("stretches: none is given; give at least one", field="stretches")
+        raise ConfigurationError("stretches: is empty; give at least one", field="stretches")
     for name, value in (("rate", rate), ("duration", seconds)):
         if not (np.isfinite(value) and value > 0):
             raise ConfigurationError(f"{name}: {value} must be above 0", field=name)

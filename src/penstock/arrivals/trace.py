@@ -34,9 +34,9 @@ class Trace:
     times
         Seconds from the trace's start, none smaller than the one before.
     name
-        How the trace is called in errors.
+        The name of the trace in errors.
     is_checked
-        The times come out of `load_trace` or `save_npy` and are not looked through again.
+        The times come from `load_trace` or `save_npy` and are not checked again.
 
     Raises
     ------
@@ -58,20 +58,20 @@ class Trace:
 
     @property
     def total(self) -> int:
-        """How many records arrive in all."""
+        """The number of records."""
         return len(self._times)
 
     @property
     def duration_seconds(self) -> float:
-        """From the trace's start to its last arrival."""
+        """Seconds from the trace's start to its last arrival."""
         return float(self._times[-1])
 
     def count_until(self, t: float) -> int:
-        """How many records have arrived at `t`."""
+        """Return how many records have arrived at `t`."""
         return int(np.searchsorted(self._times, t, side="right"))
 
     def times(self, start: int, stop: int) -> FloatArray:
-        """When the records `start` to `stop` (not included) arrived."""
+        """Return when the records `start` to `stop` (not included) arrived."""
         check_range(start, stop, self.total)
         return np.array(self._times[start:stop])
 
@@ -98,37 +98,36 @@ def load_trace(
     cache_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Trace | CountSeries:
-    """Give the trace in a text, csv, npy or parquet file; text and csv may be packed (``.gz``, ``.xz``).
+    """Load the trace in a text, csv, npy or parquet file. Text and csv may be compressed (``.gz``, ``.xz``).
 
     Parameters
     ----------
     column
         The column's name or number (from 0), for csv and parquet with more than one.
     unit
-        Of the file's numbers: ``s`` (where nothing is said), ``ms``, ``us``, ``ns``, ``m``, ``h`` or ``d``; for counts
-        the length of a period.
+        Unit of the file's numbers: ``s`` (default), ``ms``, ``us``, ``ns``, ``m``, ``h`` or ``d``. For counts, the
+        length of a period.
     kind
-        ``arrivals``: the numbers are times (where nothing is said); ``iats``: the times between arrivals, the first
-        from the start; ``counts``: how many arrived in each period.
+        ``arrivals`` (default): the numbers are times. ``iats``: the times between arrivals, the first from the start.
+        ``counts``: how many arrived in each period.
     origin
-        ``zero``: times count from 0 (where nothing is said); ``first``: from the first arrival, for absolute times.
+        ``zero`` (default): times count from 0. ``first``: from the first arrival, for absolute times.
     format
-        ``plain``, or the name of a published trace (`penstock.arrivals.TRACE_FORMATS`), which says all of the above;
-        ``auto``: by the file's header or first row, where that is like no other, unless one of the above says
-        something else.
+        ``plain``, or the name of a published trace (`penstock.arrivals.TRACE_FORMATS`), which sets all of the above.
+        ``auto``: recognised by the file's header or first row, if that is unique and none of the above contradicts.
     period_seconds
-        For counts, the length of a period where it is not one `unit`.
+        For counts, the length of a period if it is not one `unit`.
     spread, seed
-        For counts, where in their period records come (`CountSeries`).
+        For counts, where in their period records arrive (`CountSeries`).
     cache_dir
-        Where the converted trace is kept for the next call and for other processes; None: it goes with the Trace.
+        The folder that keeps the converted trace for later calls and other processes. None: deleted with the Trace.
     progress
-        Hears which part of the file has been read.
+        Receives which part of the file has been read.
 
     Raises
     ------
     ConfigurationError
-        The file, the line and the fix.
+        Names the file, the line and the fix.
     """
     path = Path(path)
     reading = Reading(column, unit, kind, origin, format, period_seconds, spread, seed)
@@ -140,14 +139,14 @@ def load_trace(
     if cache_dir is not None:
         npy = cached_file(cache_dir, "trace.npy", identity, partial(_write_npy, source, progress))
         return Trace(np.load(npy, mmap_mode="r", allow_pickle=False), name=str(path), is_checked=True)
-    with tempfile.TemporaryFile() as file:  # unnamed: gone with the mapping, also after a kill
+    with tempfile.TemporaryFile() as file:  # unnamed: deleted with the mapping, even after a kill
         offset, count = write_npy(read_times(source, progress), cast("BinaryIO", file), _empty(str(path)))
         times = np.memmap(file, dtype=np.float64, mode="r", offset=offset, shape=(count,))
     return Trace(times, name=str(path), is_checked=True)
 
 
 def _empty(name: str) -> ConfigurationError:
-    return ConfigurationError(f"trace: {name} holds no arrival; give at least one time", field="trace")
+    return ConfigurationError(f"trace: {name} has no arrivals; give at least one time", field="trace")
 
 
 def _write_npy(source: TraceSource, progress: Progress | None, file: BinaryIO) -> None:
@@ -155,9 +154,9 @@ def _write_npy(source: TraceSource, progress: Progress | None, file: BinaryIO) -
 
 
 def write_npy(parts: Iterable[FloatArray], file: BinaryIO, nothing: ConfigurationError) -> tuple[int, int]:
-    """Write the parts as one npy array; gives the offset of its data and its length.
+    """Write the parts as one npy array. Return the offset of its data and its length.
 
-    Raises `nothing` where all parts are empty.
+    Raises `nothing` if all parts are empty.
     """
     header = {"descr": "<f8", "fortran_order": False, "shape": (0,)}
     np.lib.format.write_array_header_1_0(file, header)
@@ -167,7 +166,7 @@ def write_npy(parts: Iterable[FloatArray], file: BinaryIO, nothing: Configuratio
         count += len(part)
     if not count:
         raise nothing
-    # The length is known only now; the format pads headers so that a longer number fits in place.
+    # The length is known only now. The format pads headers so that a longer number fits in place.
     file.seek(0)
     np.lib.format.write_array_header_1_0(file, header | {"shape": (count,)})
     if file.tell() != offset:

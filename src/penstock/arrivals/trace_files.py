@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers out of trace files, a bounded chunk at a time, each with the line or row it stood in.
+"""Reads numbers from trace files, a bounded chunk at a time, each with its line or row.
 
-A format is one function in `FORMATS`; adding one more there is all it takes.
+A format is one function in `FORMATS`; to add a format, add a function there.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from penstock.errors import ConfigurationError
 
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ROWS = 1 << 16
-_PACKED = (".gz", ".xz")
+_COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 Progress = Callable[[float], None]
-"""Told, now and then, which part of a file has been read, from 0 to 1."""
+"""Receives, from time to time, which part of a file has been read, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some numbers as they stand in a file, and the line (or row) of each, counted from `places[0]`."""
+    """Numbers as they stand in a file, and the line (or row) of each, counted from `places[0]`."""
 
     values: NDArray[Any]
     places: NDArray[np.int64] | range
@@ -40,7 +40,7 @@ class Chunk:
 
 
 def open_bytes(path: Path, progress: Progress | None = None) -> BinaryIO:
-    """Open a file that may be packed by gzip or xz; `progress` hears how far it has been read."""
+    """Open a file that may be compressed by gzip or xz. `progress` receives how far it has been read."""
     raw = _WatchedFile(path, progress)
     try:
         if path.suffix == ".gz":
@@ -52,13 +52,13 @@ def open_bytes(path: Path, progress: Progress | None = None) -> BinaryIO:
 
 
 class _WatchedFile(io.FileIO):
-    """A file as it is on the disk, packed or not, that tells how far it has been read."""
+    """A file as stored, compressed or not, that reports how far it has been read."""
 
     def __init__(self, path: Path, progress: Progress | None) -> None:
         super().__init__(path, "rb")
         self._progress = progress
         self._size = max(1, path.stat().st_size)
-        self._told = 0.0
+        self._reported = 0.0
 
     def readinto(self, buffer: Any) -> int | None:
         count = super().readinto(buffer)
@@ -71,8 +71,10 @@ class _WatchedFile(io.FileIO):
         return data
 
     def _tell(self) -> None:
-        if self._progress is not None and (done := min(1.0, self.tell() / self._size)) >= min(1.0, self._told + 0.01):
-            self._told = done
+        if self._progress is not None and (done := min(1.0, self.tell() / self._size)) >= min(
+            1.0, self._reported + 0.01
+        ):
+            self._reported = done
             self._progress(done)
 
 
@@ -97,34 +99,36 @@ class _Xz(lzma.LZMAFile):
 
 
 def inner_suffix(path: Path) -> str:
-    """Give the suffix that says what a file holds, below that of its packing."""
-    return Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
+    """Return the suffix of a file's content, below that of its compression."""
+    return Path(path.stem).suffix if path.suffix in _COMPRESSED_SUFFIXES else path.suffix
 
 
 def check_is_file(path: Path) -> None:
-    """Raise ConfigurationError where there is no file to read."""
+    """Raise ConfigurationError if there is no file to read."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "is not there"
         raise ConfigurationError(f"trace: {path} {what}; give the path of a file", field="trace")
 
 
 def read_chunks(path: Path, column: str | None = None, progress: Progress | None = None) -> Iterator[Chunk]:
-    """Give the numbers of a file in order, in chunks of bounded size.
+    """Yield the numbers of a file in order, in chunks of bounded size.
 
-    The name says the format: ``.csv``, ``.npy``, ``.parquet``, any other is text (one number per line, comments
-    after #); text and csv may be packed (``.gz``, ``.xz``).
+    The name determines the format: ``.csv``, ``.npy``, ``.parquet``; any other is text (one number per line, comments
+    after #). Text and csv may be compressed (``.gz``, ``.xz``).
     """
     check_is_file(path)
     read = FORMATS.get(inner_suffix(path), _read_text)
-    if path.suffix in _PACKED and read not in (_read_text, _read_csv):
-        raise ConfigurationError(f"trace: {path}: only text and csv may be packed; unpack it first", field="trace")
+    if path.suffix in _COMPRESSED_SUFFIXES and read not in (_read_text, _read_csv):
+        raise ConfigurationError(
+            f"trace: {path}: only text and csv may be compressed; decompress it first", field="trace"
+        )
     with faults_named(path):
         yield from read(path, column, progress)
 
 
 @contextmanager
 def faults_named(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into ConfigurationError with its name."""
+    """Turn errors while reading a file into ConfigurationErrors with its name."""
     try:
         yield
     except ConfigurationError:
@@ -150,7 +154,7 @@ def _read_text(path: Path, column: str | None, progress: Progress | None) -> Ite
 
 
 def _parse_lines(path: Path, lines: list[bytes], first: int) -> Chunk:
-    try:  # the common case: nothing but numbers
+    try:  # the common case: only numbers
         return Chunk(_exact([float(line) for line in lines], lines), range(first, first + len(lines)))
     except ValueError:
         cells = [(place, line.partition(b"#")[0].strip()) for place, line in enumerate(lines, first)]
@@ -176,13 +180,13 @@ def _parse_cells(path: Path, cells: list[tuple[int, str]]) -> Chunk:
 
 
 def _exact(values: list[float], cells: Sequence[bytes | str]) -> NDArray[Any]:
-    """Give the numbers as floats, or as whole numbers where floats would lose digits (nanoseconds since 1970)."""
+    """Return the numbers as floats, or as whole numbers if floats would lose digits (nanoseconds since 1970)."""
     array = np.array(values, dtype=np.float64)
     if len(array) and np.abs(array).max() >= 2**53:
         try:
             return np.array([int(cell) for cell in cells], dtype=np.int64)
         except (ValueError, OverflowError):
-            return array  # not whole, or beyond any clock: as good as floats can say
+            return array  # not whole, or beyond any clock: floats are as good
     return array
 
 
@@ -231,8 +235,7 @@ def _read_npy(path: Path, column: str | None, progress: Progress | None) -> Iter
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise ConfigurationError(
-            f"trace: {path} holds an array of shape {array.shape} and type {array.dtype}; "
-            "give one dimension of numbers",
+            f"trace: {path} has an array of shape {array.shape} and type {array.dtype}; give one dimension of numbers",
             field="trace",
         )
     for start in range(0, len(array), _CHUNK_ROWS):
@@ -244,7 +247,7 @@ def _read_npy(path: Path, column: str | None, progress: Progress | None) -> Iter
 
 def _read_parquet(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
     try:
-        import pyarrow.parquet  # late: only this format needs it
+        import pyarrow.parquet  # imported late: only this format needs it
     except ImportError as fault:
         raise ConfigurationError(
             f"trace: {path}: parquet needs pyarrow; install penstock[spark], or save the trace as .npy",
@@ -264,7 +267,7 @@ def _read_parquet(path: Path, column: str | None, progress: Progress | None) -> 
             values = array.to_numpy(zero_copy_only=False)
             if values.dtype.kind not in "iuf":
                 raise ConfigurationError(
-                    f"trace: {path}: column {names[at]!r} holds {array.type}, not numbers; "
+                    f"trace: {path}: column {names[at]!r} contains {array.type}, not numbers; "
                     "cast it to numbers and give their unit",
                     field="trace",
                 )

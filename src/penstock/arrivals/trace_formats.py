@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public traces in the form they are published in: which column holds the time, in what unit, of which rows.
+"""Public traces in their published form: which column holds the time, in which unit, and which rows count.
 
-A format is one entry of `TRACE_FORMATS`. Those with a header, or with rows like no other's, are recognised by it; bare
-numbers say nothing of themselves, so the formats made of them are taken only by name.
+A format is one entry of `TRACE_FORMATS`. Formats with a header, or with rows unlike any other's, are recognised. Bare
+numbers cannot be recognised, so formats made of them are used only by name.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _DATE = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 
 @dataclass(frozen=True, slots=True)
 class TraceFormat:
-    """How a published trace is read.
+    """How to read a published trace.
 
     Parameters
     ----------
     name, title
-        How it is called, and what it is, in a line.
+        Its name, and a line that describes it.
     kind, unit, origin
-        As of `load_trace`, of the numbers or dates in the column.
+        As in `load_trace`, for the numbers or dates in the column.
     columns
-        Fields of a row; None: one number per line.
+        Number of fields in a row. None: one number per line.
     at
-        Which field holds the time (or the count, for counts), from 0.
+        The field with the time (or the count, for counts), from 0.
     header
-        The first line, where there is one.
+        The header line, if there is one.
     is_date
         The field is a date such as ``2013-01-01 00:00:36`` and not a number.
     wanted
-        Which rows count; None: all.
+        Selects the rows that count. None: all.
     looks_like
-        Whether a first row (with its header off) is of this format; None: not told from others.
+        Whether a first row (without the header) is of this format. None: it cannot be recognised.
     period_at
         For counts: the field that holds the start of the period, a date.
     file_name
-        How the names of its files begin, in small letters, where the numbers themselves are like any others.
+        How the names of its files begin, in lower case, if the numbers themselves cannot be recognised.
     """
 
     name: str
@@ -71,12 +71,12 @@ class TraceFormat:
     file_name: str | None = None
 
     def read(self, path: Path, progress: Progress | None = None) -> Iterator[Chunk]:
-        """Give the times or counts of the rows that count, in chunks; only for formats with columns."""
+        """Yield the times or counts of the rows that count, in chunks. Only for formats with columns."""
         for places, rows in self._rows(path, progress):
             yield Chunk(self._numbers(path, places, [row[self.at] for row in rows], self.is_date), places)
 
     def read_periods(self, path: Path, progress: Progress | None = None) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
-        """Give counts, and the start of each one's period in seconds since 1970."""
+        """Return counts, and the start of each one's period in seconds since 1970."""
         if self.period_at is None:
             raise AssertionError(f"{self.name} has no periods")
         for places, rows in self._rows(path, progress):
@@ -115,14 +115,13 @@ class TraceFormat:
 
     def _fault(self, path: Path, place: int, what: str) -> ConfigurationError:
         return ConfigurationError(
-            f"trace: {path}: line {place}: {what}, as the format {self.name} has it; mend the line or give another "
-            "format",
+            f"trace: {path}: line {place}: {what}, in the format {self.name}; fix the line or give another format",
             field="trace",
         )
 
 
 def _is_submit(row: Sequence[str]) -> bool:
-    # Time 0 stands for all that happened before the trace, the largest number for all after it.
+    # Time 0 stands for all that happened before the trace, the largest number for all that happened after it.
     return row[5] == "0" and row[0] not in ("0", str(_AFTER_THE_TRACE))
 
 
@@ -143,7 +142,7 @@ def _is_period(row: Sequence[str]) -> bool:
     return bool(_DATE.match(row[0]))
 
 
-_ALL = (
+_PUBLISHED_FORMATS = (
     TraceFormat("bc-paug89", "Bellcore Ethernet packets: arrival times in microseconds", "arrivals", "us", "zero",
                 file_name="bc-paug89"),
     TraceFormat(
@@ -169,11 +168,11 @@ _ALL = (
     TraceFormat("ms-livemaps", "Live Maps back end: times in microseconds, one after the other", "iats", "us", "zero"),
 )  # fmt: skip
 
-TRACE_FORMATS: dict[str, TraceFormat] = {format.name: format for format in _ALL}
+TRACE_FORMATS: dict[str, TraceFormat] = {format.name: format for format in _PUBLISHED_FORMATS}
 
 
 def find_format(name: str) -> TraceFormat | None:
-    """Give the format of this name; None for ``plain``: numbers alone or in a column."""
+    """Return the format of this name, or None for ``plain``: numbers alone or in a column."""
     if name == "plain":
         return None
     if name not in TRACE_FORMATS:
@@ -183,9 +182,9 @@ def find_format(name: str) -> TraceFormat | None:
 
 
 def recognise(path: Path) -> TraceFormat | None:
-    """Give the format whose header, first row or name this file has; None where it is like none.
+    """Return the format whose header, first row or name this file has, or None if it has none of them.
 
-    Files that cannot be read are left to whoever reads them whole.
+    Unreadable files are not reported here, but when they are read.
     """
     if inner_suffix(path) in (".npy", ".parquet"):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the numbers of a file to arrival times in seconds: format, unit, kind and origin applied, every fault named."""
+"""Turns the numbers of a file into arrival times in seconds, by its format, unit, kind and origin."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from penstock.units import parse_seconds
 
 KINDS = ("arrivals", "iats", "counts")
 ORIGINS = ("zero", "first")
-_SHOWN = 5
+_MOST_FAULTS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a trace file is to be understood, as far as its reader says; the fields are those of `load_trace`."""
+    """How to interpret a trace file, as far as the user says. The fields are those of `load_trace`."""
 
     column: str | None = None
     unit: str | None = None
@@ -50,17 +50,17 @@ class Reading:
             find_format(self.format)
 
     def of(self, path: Path) -> TraceSource:
-        """Give the file with all that was left open decided: by its format, where it has one, else by default."""
+        """Return the file with every open choice made: by its format if it has one, or else by default."""
         format = recognise(path) if self.format == "auto" else find_format(self.format)
         if format is not None and (faults := self._against(format)):
             if self.format != "auto":
                 raise ConfigurationError.of_all("format", faults)
-            format = None  # whoever names a column or another unit knows the file better
+            format = None  # a user who names a column or another unit knows the file better
         kind = format.kind if format is not None else self.kind or "arrivals"
         if self.period_seconds is not None and (
             kind != "counts" or (format is not None and format.period_at is not None)
         ):
-            why = "the file tells its periods itself" if kind == "counts" else f"{path} is read as {kind}"
+            why = "the file contains its periods" if kind == "counts" else f"{path} is read as {kind}"
             raise ConfigurationError(f"period: {why}; leave it out, or give kind=counts", field="period")
         return TraceSource(
             path=path,
@@ -77,7 +77,7 @@ class Reading:
     def _against(self, format: TraceFormat) -> list[str]:
         own = (("column", self.column, None), ("unit", self.unit, format.unit), ("kind", self.kind, format.kind))
         return [
-            f"{field}: {given!r} is not what the format {format.name} has; leave it out, or give format=plain"
+            f"{field}: {given!r} contradicts the format {format.name}; leave it out, or give format=plain"
             for field, given, has in own
             if given is not None and given != has
         ]
@@ -98,21 +98,21 @@ class TraceSource:
     seed: int
 
     def chunks(self, progress: Progress | None = None) -> Iterator[Chunk]:
-        """Give the file's numbers as they stand."""
+        """Yield the file's numbers as they stand."""
         if self.format is not None and self.format.columns is not None:
             return self.format.read(self.path, progress)
         return read_chunks(self.path, self.column, progress)
 
     def seconds(self, values: NDArray[Any]) -> FloatArray:
-        """The file's numbers in seconds."""
+        """Yield the file's numbers in seconds."""
         per_unit = parse_seconds(f"1{self.unit}", field="unit")
-        # Dividing by a whole number rounds once; multiplying by 1e-6 would round twice.
+        # Dividing by a whole number rounds once. Multiplying by 1e-6 would round twice.
         scaled: FloatArray = values / round(1 / per_unit) if per_unit < 1 else values * per_unit
         return scaled
 
 
 def read_times(source: TraceSource, progress: Progress | None = None) -> Iterator[FloatArray]:
-    """Give the arrival times of a file in seconds, checked, in chunks of bounded size."""
+    """Yield the arrival times of a file in seconds, checked, in chunks of bounded size."""
     read = _times_of_gaps if source.kind == "iats" else _times_of_arrivals
     first, last = None, 0.0
     for times in read(source, progress):
@@ -122,15 +122,15 @@ def read_times(source: TraceSource, progress: Progress | None = None) -> Iterato
     if first is not None and first > max(86400.0, last - first):
         raise ConfigurationError(
             f"trace: {source.path}: the first arrival is {first:.6g} s after the start, the rest takes only "
-            f"{last - first:.6g} s; give origin=first where the times are absolute, or another unit",
+            f"{last - first:.6g} s; give origin=first if the times are absolute, or another unit",
             field="origin",
         )
 
 
 def read_gaps(source: TraceSource, progress: Progress | None = None) -> Iterator[FloatArray]:
-    """Give the times between the arrivals of a file in seconds, checked, in chunks of bounded size.
+    """Yield the times between the arrivals of a file in seconds, checked, in chunks of bounded size.
 
-    Of n arrivals there are n - 1. Differences are taken before the scaling, so whole numbers keep all their digits.
+    n arrivals have n - 1. Differences are computed before the scaling, so whole numbers keep all their digits.
     """
     last: NDArray[Any] | None = None
     for chunk in source.chunks(progress):
@@ -182,18 +182,18 @@ def _signed(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk, *, since_first: bool = False) -> None:
-    """Raise ConfigurationError where times are not finite, negative or (after `last`) falling, with their places.
+    """Raise ConfigurationError, with their places, for times that are not finite, negative or (after `last`) falling.
 
     Parameters
     ----------
     last
-        The time before the first; None: these are gaps, which may rise and fall.
+        The time before the first. None: these are gaps, which may rise and fall.
     chunk
         The numbers as they stand in the file, for the message.
     since_first
-        The times count from the first: below 0 are those that are smaller than it.
+        The times count from the first. Times smaller than it are below 0.
     """
-    with np.errstate(invalid="ignore"):  # inf - inf: told as not finite
+    with np.errstate(invalid="ignore"):  # inf - inf: reported as not finite
         steps = seconds if last is None else np.diff(seconds, prepend=last)
     gaps_or_times = (
         "a time between arrivals is never below 0"
@@ -208,6 +208,6 @@ def check_times(name: str, seconds: FloatArray, last: float | None, chunk: Chunk
     for wrong, text in faults:
         where = np.flatnonzero(wrong)
         if len(where):
-            shown = [f"{chunk.word} {chunk.places[i]}: {chunk.values[i]}" for i in where[:_SHOWN].tolist()]
-            more = ", ..." if len(where) > _SHOWN else ""
+            shown = [f"{chunk.word} {chunk.places[i]}: {chunk.values[i]}" for i in where[:_MOST_FAULTS_SHOWN].tolist()]
+            more = ", ..." if len(where) > _MOST_FAULTS_SHOWN else ""
             raise ConfigurationError(f"trace: {name}: {', '.join(shown)}{more}: {text}", field="trace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrivals into files: as times, as inter-arrival times or as counts; the name says the format, as for reading."""
+"""Writes arrivals to files: as times, inter-arrival times or counts. The name determines the format, as for reading."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 from penstock.units import parse_seconds
 
-_BLOCK = 1 << 18
-_COLUMNS = {"arrivals": "time", "iats": "iat", "counts": "count"}
+_ROWS_PER_BLOCK = 1 << 18
+_COLUMN_NAMES = {"arrivals": "time", "iats": "iat", "counts": "count"}
 _MOST_PERIODS = 1_000_000_000
 
 
@@ -38,20 +38,20 @@ def write_trace(
     period_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Write arrivals to a text, csv, npy or parquet file; text and csv may be packed (``.gz``, ``.xz``).
+    """Write arrivals to a text, csv, npy or parquet file. Text and csv may be compressed (``.gz``, ``.xz``).
 
     Parameters
     ----------
     kind
-        ``arrivals``: times; ``iats``: the times between them, the first from time zero, so that as many numbers are
-        written as there are arrivals; ``counts``: how many arrived in each period.
+        ``arrivals``: times. ``iats``: the times between them, the first from time zero, so that there are as many
+        numbers as arrivals. ``counts``: how many arrived in each period.
     unit
-        Of the numbers; for counts the length of a period, unless `period_seconds` is given.
+        Unit of the numbers. For counts, the length of a period unless `period_seconds` is given.
 
     Returns
     -------
     int
-        How many numbers were written. The file is there whole or not at all.
+        How many numbers were written. The file exists whole or not at all.
     """
     path = Path(path)
     per_unit = parse_seconds(f"1{unit}", field="unit")
@@ -61,11 +61,13 @@ def write_trace(
         raise ConfigurationError("period: only counts have periods; leave it out", field="period")
     suffix = inner_suffix(path)
     if path.suffix in (".gz", ".xz") and suffix in (".npy", ".parquet"):
-        raise ConfigurationError(f"output: {path}: only text and csv may be packed", field="output")
+        raise ConfigurationError(
+            f"output: {path}: only text and csv may be compressed; choose another name", field="output"
+        )
     if kind == "counts":
         parts = _counts(arrivals, period_seconds or per_unit)
     else:
-        # Times of a cut were read, and rounded, as those of the whole.
+        # The times of a cut were read, and rounded, as those of the whole.
         largest = arrivals.end if isinstance(arrivals, Cut) else arrivals.duration_seconds
         parts = (_scaled(part, per_unit, largest) for part in _times(arrivals, kind))
     seen = [0]
@@ -79,18 +81,22 @@ def write_trace(
 
     with _replacing(path) as file:
         if suffix == ".npy":
-            write_npy(watched(), file, ConfigurationError("output: there is nothing to write", field="output"))
+            write_npy(
+                watched(),
+                file,
+                ConfigurationError("output: there is nothing to write; give a trace with arrivals", field="output"),
+            )
         elif suffix == ".parquet":
-            _write_parquet(watched(), file, _COLUMNS[kind])
+            _write_parquet(watched(), file, _COLUMN_NAMES[kind])
         else:
-            _write_text(watched(), file, path.suffix, _COLUMNS[kind] if suffix == ".csv" else None)
+            _write_text(watched(), file, path.suffix, _COLUMN_NAMES[kind] if suffix == ".csv" else None)
     return seen[0]
 
 
 def _times(arrivals: Arrivals, kind: str) -> Iterator[FloatArray]:
     last = 0.0
-    for start in range(0, arrivals.total, _BLOCK):
-        times = arrivals.times(start, min(start + _BLOCK, arrivals.total))
+    for start in range(0, arrivals.total, _ROWS_PER_BLOCK):
+        times = arrivals.times(start, min(start + _ROWS_PER_BLOCK, arrivals.total))
         yield np.diff(times, prepend=last) if kind == "iats" else times
         last = float(times[-1])
 
@@ -99,7 +105,7 @@ def _scaled(seconds: FloatArray, per_unit: float, largest: float) -> FloatArray:
     factor = round(1 / per_unit) if per_unit < 1 else 1 / per_unit
     scaled: FloatArray = seconds * factor
     nearest = np.round(scaled)
-    # What was rounded when the times were read, or subtracted, is put back: whole microseconds stay whole.
+    # Restore what was rounded when the times were read or subtracted: whole microseconds stay whole.
     return np.where(np.abs(scaled - nearest) <= 4 * np.spacing(largest * factor), nearest, scaled)
 
 
@@ -112,8 +118,8 @@ def _counts(arrivals: Arrivals, period: float) -> Iterator[FloatArray]:
     ):
         periods -= 1  # nothing arrives in the period that starts at the very end
     counts = np.zeros(periods, dtype=np.int64)
-    for start in range(0, arrivals.total, _BLOCK):
-        times = arrivals.times(start, min(start + _BLOCK, arrivals.total))
+    for start in range(0, arrivals.total, _ROWS_PER_BLOCK):
+        times = arrivals.times(start, min(start + _ROWS_PER_BLOCK, arrivals.total))
         index = np.minimum((times / period).astype(np.int64), periods - 1)
         first = int(index[0])
         part = np.bincount(index - first)
@@ -124,7 +130,7 @@ def _counts(arrivals: Arrivals, period: float) -> Iterator[FloatArray]:
 def _write_text(parts: Iterable[FloatArray], file: BinaryIO, packing: str, header: str | None) -> None:
     raw = file
     if packing == ".gz":
-        raw = cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="wb", mtime=0))  # the same bytes at any time
+        raw = cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="wb", mtime=0))  # the same bytes whenever it is written
     elif packing == ".xz":
         raw = cast("BinaryIO", lzma.LZMAFile(file, "wb"))  # noqa: SIM115 - closed by the wrapper below
     with io.TextIOWrapper(raw, encoding="ascii", newline="\n") as text:
@@ -158,7 +164,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         handle, draft = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as fault:
-        raise ConfigurationError(f"output: {path} cannot be written: {fault.strerror}", field="output") from fault
+        raise ConfigurationError(f"output: {path} is not writable: {fault.strerror}", field="output") from fault
     try:
         file = os.fdopen(handle, "wb")
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_folder, check_picture
 from penstock.cli.trace_options import in_command_words, reading_of, trace_options
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-_SHOWN = 24
+_MOST_ROWS_SHOWN = 24
 
 
 @click.command(short_help="How bursty traces are over time, computed on Spark.")
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--window", type=click.IntRange(1), default=50_000, show_default=True, help="Inter-arrival times each.")
 @click.option("--step", type=click.IntRange(1), help="From one window's start to the next.  [default: the window]")
-@click.option("--fit/--no-fit", default=True, show_default=True, help="Whether processes are fitted too.")
+@click.option("--fit/--no-fit", default=True, show_default=True, help="Whether to fit processes too.")
 @click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same numbers.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same numbers."
+)
 @trace_options
 @click.option("--output", type=click.Path(path_type=Path), help="Write the table here, .parquet or .csv.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw burstiness over time into this PNG file.")
@@ -50,10 +52,10 @@ def characterize(  # noqa: PLR0917 - click passes them by name
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Cut each TRACE into windows and say how bursty each is, on Spark: one row per stream and window.
+    """Split each TRACE into windows and measure how bursty each is, on Spark: one row per stream and window.
 
-    Rate, variability, correlation and dispersion of each window, and (with --fit) the process fitted to it: the numbers
-    that `penstock fit` gives for the same window. Executors open the files themselves, by the same path.
+    A row has rate, variability, correlation and dispersion of the window, and (with --fit) the process fitted to it:
+    the same numbers as from `penstock fit`. Executors open the files themselves, by the same path.
 
     \b
     Examples:
@@ -77,8 +79,8 @@ def characterize(  # noqa: PLR0917 - click passes them by name
         )
     console = words_console(as_json)
     console.print(rows_table(result.rows))
-    if len(result.rows) > _SHOWN:
-        console.print(f"... {len(result.rows) - _SHOWN} more windows; --output writes all of them")
+    if len(result.rows) > _MOST_ROWS_SHOWN:
+        console.print(f"... {len(result.rows) - _MOST_ROWS_SHOWN} more windows; --output writes all of them")
     of = f"{len(traces)} streams" if len(traces) > 1 else traces[0].name
     console.print(f"{len(result.rows)} windows of {of} in {result.seconds:.1f} s on {result.slots} cores", markup=False)
     for name, path in (("table", output), ("picture", plot)):
@@ -95,7 +97,7 @@ def characterize(  # noqa: PLR0917 - click passes them by name
 
 
 def _streams(traces: Sequence[Path]) -> dict[str, Path]:
-    """Each file under its name, or under its path where names repeat."""
+    """Return each file under its name, or under its path if names repeat."""
     from penstock.errors import ConfigurationError
 
     names = [path.name for path in traces]
@@ -111,12 +113,14 @@ def _check_outputs(output: Path | None, plot: Path | None) -> None:
     check_picture(plot)
     check_folder(output, "--output")
     if output is not None and output.suffix not in (".parquet", ".csv"):
-        raise ConfigurationError(f"--output: {output} is neither .parquet nor .csv; name it so", field="--output")
+        raise ConfigurationError(
+            f"--output: {output} is neither .parquet nor .csv; change its suffix", field="--output"
+        )
 
 
 @contextmanager
 def _phases() -> Iterator[Callable[[str, float | None], None]]:
-    """A line on stderr that says what is being done; nothing where stderr is no terminal."""
+    """Show the current phase in a line on stderr, if stderr is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -134,7 +138,7 @@ def _phases() -> Iterator[Callable[[str, float | None], None]]:
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The first rows for people."""
+    """Return the first rows as a table for people."""
     from rich.table import Table
 
     several = len({row["stream"] for row in rows}) > 1
@@ -147,7 +151,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     }  # fmt: skip
     for name in formats:
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows[:_SHOWN]:
+    for row in rows[:_MOST_ROWS_SHOWN]:
         stream = [row["stream"]] if several else []
         table.add_row(*stream, *("-" if row[n] is None else format(row[n], f) for n, f in formats.items()))
     return table
@@ -167,7 +171,7 @@ def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     try:
         write(table, path)
     except OSError as fault:
-        raise ConfigurationError(f"--output: {path} cannot be written: {fault}", field="--output") from fault
+        raise ConfigurationError(f"--output: {path} is not writable: {fault}", field="--output") from fault
 
 
 def _write_picture(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -177,4 +181,4 @@ def _write_picture(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     try:
         path.write_bytes(burstiness_picture(rows))
     except OSError as fault:
-        raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault
+        raise ConfigurationError(f"--plot: {path} is not writable: {fault.strerror}", field="--plot") from fault

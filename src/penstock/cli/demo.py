@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,9 +23,12 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
 @click.option("--minutes", type=float, metavar="M", help=f"How long records arrive.  [default: {DEFAULT_MINUTES:g}]")
 @click.option("--objective", metavar="STAT=TIME", help="Latency bound: mean, p50, p95 or p99.  [default: p95=6s]")
 @click.option(
-    "--policy", type=click.Choice(["mead", "threshold", "fixed"]), help="Who decides; fixed: nobody.  [default: mead]"
+    "--policy",
+    metavar="NAME",
+    help="What decides, of those that `penstock policies` lists; fixed: nothing changes.  [default: the policy that "
+    "plans for the objective]",
 )
-@click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and tell, but do not act.")
+@click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and report, but do not act.")
 @click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2]")
 @click.option("--cpu-shares", metavar="S,S,...", help="CPU shares allowed.  [default: 0.4,0.55,0.7,0.85,1.0]")
 @click.option("--shape", metavar="SHAPE", help="Another load, such as steps:60s@2000,60s@9000")
@@ -74,9 +77,11 @@ def demo_settings(
     trace: Path | None = None,
     patterns: Path | None = None,
 ) -> RunSettings:
-    """The settings of the demo with what the user asked for; every mistake is told at once."""
+    """The settings of the demo with what the user asked for; every mistake is reported at once."""
     import yaml
 
+    from penstock.policies import policy_entry
+    from penstock.running.policy_choice import with_policy
     from penstock.settings import parse_settings
 
     data = yaml.safe_load(Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8"))
@@ -94,8 +99,8 @@ def demo_settings(
     put(operator, "cpu_shares", read_cpu_shares, cpu_shares)
     put(operator.setdefault("options", {}), "patterns", lambda path: str(path.resolve()), patterns)
     put(data, "mode", str, mode)
-    if policy is not None and policy != data["policy"]["name"]:
-        data["policy"] = {"name": policy}
+    if policy is not None:
+        put(data, "policy", lambda name: {"name": policy_entry(name).name}, policy)
     try:
         data["arrivals"] = arrivals(data["arrivals"], minutes, shape, trace)
     except ConfigurationError as fault:
@@ -109,7 +114,7 @@ def demo_settings(
         raise ConfigurationError.of_all("demo", [*faults, *fault.faults]) from fault
     if faults:
         raise ConfigurationError.of_all("demo", faults)
-    return settings
+    return with_policy(settings)
 
 
 def arrivals(base: dict[str, Any], minutes: float | None, shape: str | None, trace: Path | None) -> dict[str, Any]:

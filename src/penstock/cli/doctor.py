@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock doctor`: what this machine lacks, and the command that mends it."""
+"""`penstock doctor`: what this machine lacks, and the command that fixes it."""
 
 from __future__ import annotations
 
 import click
 
-from penstock.cli.errors import FAILED, debug_option, json_option
+from penstock.cli.failures import FAILED, debug_option, json_option
 
 
-@click.command(short_help="What this machine lacks, and the command that mends it.")
+@click.command(short_help="Check what this machine lacks, with the command that fixes it.")
 @json_option
 @debug_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Say what this machine lacks to run and scale pipelines, and the command that mends each.
+    """Check what this machine lacks to run and scale pipelines, and show the command that fixes each lack.
 
-    Nothing is changed. Exit code 0: all that is needed is there; 1: something needed is missing. What is only
-    useful (such as the rights for CPU shares) is named too, but does not fail.
+    Nothing is changed. Exit code 0: everything required is present; 1: a requirement is missing. Optional features
+    (such as the rights for CPU shares) are listed too, but do not fail.
 
     \b
     Examples:
@@ -42,13 +42,13 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
             mark = Text("missing", "bold red") if check in needed else Text("limited", "yellow")
         detail = Text(check.detail)
         if not check.ok and check.mend:
-            detail.append(f"\nmend it: {check.mend}", style="bold")
+            detail.append(f"\nfix it: {check.mend}", style="bold")
         table.add_row(mark, check.name, detail)
     console.print(table)
     if needed:
-        console.print(f"{len(needed)} of {len(checks)} checks found something needed missing.", style="red")
+        console.print(f"{len(needed)} of {len(checks)} checks found a missing requirement.", style="red")
     else:
-        console.print("All that is needed is there: try `penstock demo`.", style="green")
+        console.print("Everything required is present: try `penstock demo`.", style="green")
     if as_json:
         fields = ("name", "ok", "severity", "detail", "mend")
         print_json({"ok": not needed, "checks": [{f: getattr(c, f) for f in fields} for c in checks]})

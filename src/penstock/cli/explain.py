@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock explain`: what was decided in a run, and why."""
+"""`penstock explain`: what a run decided, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from penstock.records import Decision
 
 
-@click.command(short_help="What was decided in a run, why, and what came of it.")
+@click.command(short_help="Show what a run decided, why, and with what outcome.")
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--last", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
-@click.option("--all", "with_holds", is_flag=True, help="Also the decisions to hold, and why.")
+@click.option("--all", "with_holds", is_flag=True, help="Also show decisions to hold.")
 @click.option("--operator", metavar="NAME", help="Only this operator.")
 @json_option
 @debug_option
 def explain(run: Path | None, last: int, with_holds: bool, operator: str | None, as_json: bool) -> None:
-    """Say what was decided in RUN, why, and what became of it.
+    """Show what RUN decided, why, and with what outcome.
 
-    RUN is a run's folder or its knowledge.sqlite; without it the newest under runs/ is taken. A run that is still
-    going can be asked too.
+    RUN is a run's folder or its knowledge.sqlite. Default: the newest under runs/. It also works while a run is in
+    progress.
 
     \b
     Each decision shows
       when, and from what size to what size
       because ...            the policy's reason
-      GUARD changed ...      what a guard (limits, cooldown, ...) made of it
-      not ...                the sizes that were considered and not taken
-      evidence               the measurements it was made on
-      outcome                whether and how fast the change came about
+      GUARD changed ...      how a guard (limits, cooldown, ...) changed it
+      not ...                the sizes that were considered and rejected
+      evidence               the measurements it was based on
+      outcome                whether and how fast the change took effect
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     )
     console.print(
         f"{len(shown)} of {len(wanted)} {kind}; {len(history.decisions)} decisions in all"
-        + ("" if with_holds else ", holds are shown with --all"),
+        + ("" if with_holds else ", --all also shows holds"),
         markup=False,
         soft_wrap=True,
     )
@@ -95,7 +95,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
 
 
 def as_plain(history: RunHistory, decision: Decision) -> dict[str, Any]:
-    """A decision with its outcome as plain data."""
+    """Return a decision with its outcome as plain data."""
     import json
 
     from penstock.evaluation.report import outcome_text

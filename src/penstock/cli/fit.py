@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_folder, check_picture
 from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
 
@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from penstock.ports import FloatArray
     from penstock.workload import FitResult
 
-_WHY_FIRST = (
-    "The best has not the least loss: the trace cannot be told from a Poisson process, so what others fit is chance."
-)
+_WHY_FIRST = "The best does not have the least loss: the trace may be a Poisson process, and what others fit is chance."
 
 
 @click.command(short_help="Fit arrival processes (MAPs) to a trace.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--window", type=click.IntRange(1), default=50_000, show_default=True, help="Inter-arrival times to fit.")
-@click.option("--skip", type=click.IntRange(0), default=0, show_default=True, help="Inter-arrival times to leave out.")
-@click.option("--best", type=click.IntRange(1), default=5, show_default=True, help="How many distinct processes.")
+@click.option("--skip", type=click.IntRange(0), default=0, show_default=True, help="Inter-arrival times to skip.")
+@click.option(
+    "--best", type=click.IntRange(1), default=5, show_default=True, help="How many distinct processes to show."
+)
 @click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same result."
+)
 @trace_options
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw trace and fits into this PNG file.")
-@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Write the best process into this JSON file.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), help="Write the best process to this JSON file.")
 @json_option
 @debug_option
 def fit(  # noqa: PLR0917 - click passes them by name
@@ -50,10 +52,10 @@ def fit(  # noqa: PLR0917 - click passes them by name
 ) -> None:
     """Fit Markovian arrival processes to the inter-arrival times of FILE.
 
-    FILE holds one number per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz), or is a public
-    trace in its own form. The processes come best first; "response" is the mean response time of the trace in a queue
-    with Erlang service at that load, and how far off each process predicts it. Matrices are per second.
-    "loss" is misfit plus a price per state; the least comes first, unless the trace cannot be told from Poisson.
+    FILE has one number per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz), or is a public
+    trace in its own format. The processes are listed best first. "response" is the mean response time of the trace in
+    a queue with Erlang service at that load, and each process's relative error in predicting it. Matrices are per
+    second. "loss" is misfit plus a price per state. The least comes first, unless the trace may be a Poisson process.
 
     --json prints one object: trace (n, mean, scv, skewness, acf from lag 1), maps (best first; each with D0, D1,
     states, loss, mean, scv, skewness, acf) and seconds. The file --map writes is an object with D0 and D1.
@@ -101,7 +103,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
 
 
 def fit_document(result: FitResult) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     import numpy as np
 
     trace = result.trace
@@ -127,7 +129,7 @@ def fit_document(result: FitResult) -> dict[str, Any]:
 
 
 def fit_table(result: FitResult) -> Table:
-    """Descriptors of the trace, with twice their standard errors, beside those of each process."""
+    """Show the descriptors of the trace, with twice their standard errors, beside those of each process."""
     from rich.table import Table
 
     trace, maps = result.trace, [fitted.map for fitted in result.maps]
@@ -137,9 +139,11 @@ def fit_table(result: FitResult) -> Table:
     for number in range(1, len(maps) + 1):
         table.add_column("best" if number == 1 else f"no. {number}", justify="right", no_wrap=True)
     factor, unit = _unit_of(trace.mean)
-    table.add_row(f"mean, {unit}", *_told(trace.mean, trace.mean_error, factor), *_shown(m.mean * factor for m in maps))
-    table.add_row("SCV", *_told(trace.scv, trace.scv_error), *_shown(m.scv for m in maps))
-    table.add_row("skewness", *_told(trace.skewness, trace.skewness_error), *_shown(m.skewness for m in maps))
+    table.add_row(
+        f"mean, {unit}", *_with_error(trace.mean, trace.mean_error, factor), *_shown(m.mean * factor for m in maps)
+    )
+    table.add_row("SCV", *_with_error(trace.scv, trace.scv_error), *_shown(m.scv for m in maps))
+    table.add_row("skewness", *_with_error(trace.skewness, trace.skewness_error), *_shown(m.skewness for m in maps))
     for lag in (1, 10, 100, 1000):
         if lag <= trace.acf.size:
             at = trace.lags.tolist().index(lag) if lag in trace.lags else None
@@ -149,8 +153,8 @@ def fit_table(result: FitResult) -> Table:
     for place in sorted({trace.idc.size // 2, trace.idc.size - 1}):
         width = float(trace.idc_widths[place])
         times, of = _unit_of(width)
-        told = _told(float(trace.idc[place]), float(trace.idc_errors[place]))
-        table.add_row(f"IDC, {width * times:.3g} {of}", *told, *_shown(float(m.idc(width)) for m in maps))
+        measured = _with_error(float(trace.idc[place]), float(trace.idc_errors[place]))
+        table.add_row(f"IDC, {width * times:.3g} {of}", *measured, *_shown(float(m.idc(width)) for m in maps))
     for utilisation, response in zip(result.queue.utilisations.tolist(), result.queue.responses.tolist(), strict=True):
         seconds = response * trace.mean
         times, of = _unit_of(seconds)
@@ -162,11 +166,11 @@ def fit_table(result: FitResult) -> Table:
 
 
 def _unit_of(seconds: float) -> tuple[float, str]:
-    """The factor and the unit that make a time a number from 1 on."""
+    """Return the factor and the unit that make a time a number from 1 on."""
     return next(((f, u) for f, u in ((1.0, "s"), (1e3, "ms"), (1e6, "us")) if seconds * f >= 1.0), (1e9, "ns"))
 
 
-def _told(value: float | None, error: float | None, factor: float = 1.0) -> tuple[str, str]:
+def _with_error(value: float | None, error: float | None, factor: float = 1.0) -> tuple[str, str]:
     shown = "-" if value is None else _short(value * factor)
     spread = None if error is None else 2 * error * factor
     return shown, "" if spread is None else f"{spread:.1g}" if spread < 10 else _short(round(spread))
@@ -177,7 +181,7 @@ def _shown(values: Iterable[float]) -> list[str]:
 
 
 def _short(value: float) -> str:
-    """Write a number in seven characters at most, so that five processes fit beside the trace."""
+    """Format a number in at most seven characters, so that five processes fit beside the trace."""
     from penstock.units import format_count
 
     return format_count(value) if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
@@ -201,7 +205,7 @@ def _write_map(path: Path, result: FitResult) -> None:
     try:
         path.write_text(json.dumps(result.maps[0].map.to_json()) + "\n", encoding="utf-8")
     except OSError as fault:
-        raise ConfigurationError(f"--map: {path} cannot be written: {fault.strerror}", field="--map") from fault
+        raise ConfigurationError(f"--map: {path} is not writable: {fault.strerror}", field="--map") from fault
 
 
 def _write_picture(path: Path, iats: FloatArray, result: FitResult, title: str) -> None:
@@ -211,4 +215,4 @@ def _write_picture(path: Path, iats: FloatArray, result: FitResult, title: str) 
     try:
         path.write_bytes(fit_picture(iats, result, title))
     except OSError as fault:
-        raise ConfigurationError(f"--plot: {path} cannot be written: {fault.strerror}", field="--plot") from fault
+        raise ConfigurationError(f"--plot: {path} is not writable: {fault.strerror}", field="--plot") from fault

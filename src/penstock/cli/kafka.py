@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, PlainErrorsGroup, debug_option, json_option
+from penstock.cli.failures import FAILED, PlainErrorsGroup, debug_option, json_option
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.detached_broker import BrokerStatus
 
 _folder_option = click.option(
     "--folder", type=click.Path(path_type=Path),
-    help="Where the broker keeps its data and log.  [default: penstock/kafka in the user's state folder]",
+    help="Folder for the broker's data and log.  [default: penstock/kafka in the user's state folder]",
 )  # fmt: skip
 
 
@@ -23,9 +23,9 @@ _folder_option = click.option(
 def kafka() -> None:
     """Run a real Kafka broker on this machine, for pipelines whose streams are topics.
 
-    One node in KRaft mode, on the loopback only, without login: for trying out, developing and testing. Its jars
-    (some 45 MB) are fetched once from Maven's repository and kept in the cache folder; PENSTOCK_CACHE names another.
-    A broker of your own needs none of this: give its bootstrap servers.
+    It is one node in KRaft mode, on the loopback only, without login: for trying out, developing and testing. Its jars
+    (some 45 MB) are fetched once from Maven Central and kept in the cache folder (change it with PENSTOCK_CACHE). If
+    you have your own broker, you need none of this: give its bootstrap servers.
 
     \b
     Examples:
@@ -37,15 +37,15 @@ def kafka() -> None:
 
 @kafka.command(short_help="Start the broker and leave it running.")
 @_folder_option
-@click.option("--port", type=click.IntRange(1, 65535), help="Its port.  [default: the one it had, else a free one]")
-@click.option("--heap", default="320m", show_default=True, help="The most memory of its heap.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port.  [default: the last one, else a free one]")
+@click.option("--heap", default="320m", show_default=True, help="Largest size of the JVM's heap.")
 @json_option
 @debug_option
 def start(folder: Path | None, port: int | None, heap: str, as_json: bool) -> None:
     """Start the broker, wait until it answers, and leave it running.
 
-    Started again it has the same port, topics and records. If it runs already nothing is done. It runs until
-    `penstock kafka stop`, beyond this shell too.
+    A broker that is started again has the same port, topics and records. If it is running, nothing happens. It runs
+    until `penstock kafka stop`, even after this shell ends.
 
     \b
     Examples:
@@ -64,12 +64,12 @@ def start(folder: Path | None, port: int | None, heap: str, as_json: bool) -> No
         print_json(_plain(status))
 
 
-@kafka.command(short_help="Stop the broker; its topics and records stay.")
+@kafka.command(short_help="Stop the broker and keep its topics and records.")
 @_folder_option
 @json_option
 @debug_option
 def stop(folder: Path | None, as_json: bool) -> None:
-    """Stop the broker that `penstock kafka start` started; no other is touched. Topics and records stay.
+    """Stop the broker that `penstock kafka start` started, and no other. Topics and records stay.
 
     \b
     Examples:
@@ -82,18 +82,18 @@ def stop(folder: Path | None, as_json: bool) -> None:
     broker = DetachedBroker(folder or state_folder())
     pid = broker.stop()
     console = words_console(as_json)
-    console.print("No broker of Penstock's was running." if pid is None else f"Kafka (pid {pid}) has stopped.")
+    console.print("Penstock's broker was not running." if pid is None else f"Kafka (pid {pid}) has stopped.")
     if as_json:
         print_json({"stopped": pid is not None, "pid": pid, "folder": str(broker.folder)})
 
 
-@kafka.command(short_help="Whether the broker runs and answers, and its topics.")
+@kafka.command(short_help="Show whether the broker runs and answers, and its topics.")
 @_folder_option
 @json_option
 @debug_option
 @click.pass_context
 def status(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
-    """Say whether the broker runs and answers, its bootstrap servers, and its topics.
+    """Show whether the broker runs and answers, its bootstrap servers, and its topics.
 
     Exit code 0: it answers; 1: it does not, or does not run.
 
@@ -110,9 +110,9 @@ def status(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     found = DetachedBroker(folder or state_folder()).status()
     console = words_console(as_json)
     if not found.is_running:
-        console.print("No broker of Penstock's is running. Start one with: penstock kafka start")
+        console.print("Penstock's broker is not running. Start it with: penstock kafka start")
     elif found.topics is None:
-        console.print(f"Kafka runs (pid {found.pid}) and does not answer: {found.fault}", style="red")
+        console.print(f"Kafka runs (pid {found.pid}) but does not answer: {found.fault}", style="red")
     else:
         console.print(f"Kafka answers at {found.bootstrap_servers} (pid {found.pid}).", style="green")
         table = Table("topic", "partitions", box=None, padding=(0, 2, 0, 0))

@@ -8,10 +8,11 @@ import click
 from penstock.cli.characterize import characterize
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
-from penstock.cli.errors import PlainErrorsGroup
 from penstock.cli.explain import explain
+from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
 from penstock.cli.kafka import kafka
+from penstock.cli.policies import metrics, policies
 from penstock.cli.produce import produce
 from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
@@ -44,6 +45,7 @@ def main() -> None:
       penstock fit TRACE       the arrival processes that describe a trace
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
+      penstock policies        what can decide, what it needs, and its options
       penstock simulate        what a policy would do on a trace, and what it would cost
       penstock reproduce       an experiment of a paper done again, its figures beside ours
     """
@@ -51,5 +53,6 @@ def main() -> None:
 
 for _command in (
     demo, run, kafka, produce, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate, reproduce,
+    policies, metrics,
 ):  # fmt: skip
     main.add_command(_command)

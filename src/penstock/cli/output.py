@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a command's words and results go: results as JSON on the last line of stdout, words beside them."""
+"""Where output goes: the JSON result on the last line of stdout, messages beside it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def words_console(as_json: bool) -> Console:
-    """The console for people: stdout, or stderr where stdout is for JSON."""
+    """Return the console for messages: stdout, or stderr if stdout is for JSON."""
     from rich.console import Console
 
     return Console(stderr=as_json, highlight=False)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
-    """Print one JSON object on one line; numbers JSON does not know become null."""
+    """Print one JSON object on one line. Numbers that JSON lacks become null."""
     click.echo(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
 
 

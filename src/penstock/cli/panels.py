@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the live view shows of one operator: its newest figures, a short history, the last decision and why."""
+"""The live view of one operator: its newest figures, a short history, the last decision and its reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.records import Decision, Objective, Observation, Outcome, OutcomeS
 from penstock.units import format_count, format_seconds
 
 HISTORY = 600
-"""Cycles remembered: memory stays bounded however long the run."""
+"""Cycles kept: memory stays bounded however long the run."""
 _LABEL_WIDTH, _VALUE_WIDTH = 9, 32
 
 
@@ -34,7 +34,7 @@ class OperatorView:
     decision: Decision | None = None
     """The last decision of any kind."""
     change: Decision | None = None
-    """The last that changed something."""
+    """The last decision that changed something."""
     outcome: Outcome | None = None
     _change_request: str | None = None
     rates: deque[float | None] = field(default_factory=_history)
@@ -49,7 +49,7 @@ class OperatorView:
         return self.objective.statistic or "p95"
 
     def take(self, report: CycleReport) -> None:
-        """Take in one cycle."""
+        """Add one cycle."""
         seen = self.seen = report.observation
         observed = seen.cluster.observed
         self.rates.append(seen.arrival_rate_rows_per_second)
@@ -67,7 +67,7 @@ class OperatorView:
                 self.outcome = outcome
 
     def render(self, width: int, now: float, *, blocks: str = BLOCKS, is_short: bool = False) -> Table:
-        """The picture as a table `width` columns wide; short: without what needs no attention."""
+        """Return the view as a table `width` columns wide. Short: without what needs no attention."""
         table = Table.grid(padding=(0, 1))
         table.add_column(style="dim", width=_LABEL_WIDTH, no_wrap=True)
         table.add_column(width=_VALUE_WIDTH)
@@ -75,7 +75,7 @@ class OperatorView:
         room = max(0, width - _LABEL_WIDTH - _VALUE_WIDTH - 4)
         seen = self.seen
         if seen is None:
-            table.add_row("data", Text("waiting for the first look", style="dim"), "")
+            table.add_row("data", Text("waiting for the first observation", style="dim"), "")
             return table
         bound = self.objective.seconds
 
@@ -138,10 +138,10 @@ class OperatorView:
         return Text(f"{outcome.status} after {after}{': ' if outcome.detail else ''}{outcome.detail}", style="red")
 
     def plain(self) -> str:
-        """The picture as one line of text."""
+        """Return the view as one line of text."""
         seen = self.seen
         if seen is None:
-            return f"{self.name}: no look yet"
+            return f"{self.name}: not observed yet"
         rate, used = seen.arrival_rate_rows_per_second, seen.utilisation
         parts = [
             "arrivals not measured" if rate is None else f"{_per_second(rate).plain} arriving",
@@ -190,5 +190,5 @@ def _data(seen: Observation) -> Text:
         if len(seen.missing) > 3:
             text.append(f"; and {len(seen.missing) - 3} more", style="yellow")
     if not good:
-        text.append(" (no decision is made on this)", style="dim")
+        text.append("(no decision is based on this)", style="dim")
     return text

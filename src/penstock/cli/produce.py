@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock produce`: a trace or shape sent into Kafka or RabbitMQ at its own times."""
+"""`penstock produce`: sends a trace or shape to Kafka or RabbitMQ at its own times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, INTERRUPTED, debug_option, json_option
+from penstock.cli.failures import FAILED, INTERRUPTED, debug_option, json_option
 from penstock.cli.trace_options import FORMATS, KINDS, UNITS, in_command_words
 from penstock.errors import ConfigurationError
 
@@ -25,29 +25,33 @@ if TYPE_CHECKING:
 
     from penstock.adaptors.produce.pacing import Produced, Progress
     from penstock.adaptors.produce.sink import Sink
-    from penstock.adaptors.spark.replay_options import ReplayOptions
+    from penstock.adaptors.replay.options import ReplayOptions
 
 
-@click.command(short_help="Send a trace or shape into Kafka or RabbitMQ at its own times.")
+@click.command(short_help="Send a trace or shape to Kafka or RabbitMQ at its own times.")
 @click.argument("target", metavar="TARGET")
 @click.option("--shape", metavar="SHAPE", help="The load, such as constant:rate=500,duration=1m")
 @click.option("--trace", type=click.Path(path_type=Path), help="Replay the arrival times in a file instead.")
-@click.option("--speed", metavar="X", help="So many times faster than real time.  [default: 1]")
+@click.option("--speed", metavar="X", help="How many times faster than real time.  [default: 1]")
 @click.option("--as", "kind", type=click.Choice(KINDS), help="What a trace's numbers are.  [default: arrivals]")
-@click.option("--unit", type=click.Choice(UNITS), help="Of a trace's numbers.  [default: s]")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), metavar="NAME", help="A published trace's form.")
+@click.option("--unit", type=click.Choice(UNITS), help="Unit of a trace's numbers.  [default: s]")
+@click.option(
+    "--format", "format_name", type=click.Choice(FORMATS), metavar="NAME", help="Format of a published trace."
+)
 @click.option("--column", help="Name or number (from 0) of a trace's column, in csv and parquet.")
 @click.option("--origin", type=click.Choice(("zero", "first")), help="What a trace's times count from.")
 @click.option("--payload", default="log", show_default=True, help="Text of the records: none, log or file:PATH")
 @click.option("--malformed", metavar="F", help="Fraction of malformed log lines.  [default: 0.01]")
-@click.option("--seed", metavar="N", help="Of log lines and random shapes.  [default: 0]")
-@click.option("--records", type=click.IntRange(min=1), metavar="N", help="Send the first N records only.")
+@click.option("--seed", metavar="N", help="Seed of log lines and random shapes.  [default: 0]")
+@click.option("--records", type=click.IntRange(min=1), metavar="N", help="Send only the first N records.")
 @click.option("--exchange", help="RabbitMQ: where to publish.  [default: the default exchange]")
 @click.option("--routing-key", default="", help="RabbitMQ: with --exchange, the routing key; without, the queue.")
-@click.option("--declare", is_flag=True, help="RabbitMQ: make exchange, pipeline queue and monitor queue first.")
+@click.option("--declare", is_flag=True, help="RabbitMQ: create exchange, pipeline queue and monitor queue first.")
 @click.option("--transient", is_flag=True, help="RabbitMQ: messages need not survive a restart of the server.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Passed to the client; may be repeated.")
-@click.option("--name", help="What tells this producer's records from others'.  [default: HOST-PID-TIME]")
+@click.option(
+    "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option for the client; can be repeated."
+)
+@click.option("--name", help="Identifies this producer's records.  [default: HOST-PID-TIME]")
 @click.option(
     "--confirm-within", default="60s", show_default=True, metavar="TIME",
     help="How long to wait for confirmations after the last record.",
@@ -61,7 +65,7 @@ def produce(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
     TARGET is kafka://HOST:PORT[,HOST:PORT...]/TOPIC or amqp[s]://USER:PASSWORD@HOST[:PORT][/VHOST]. The load is
     open: a record goes out when it is due. Each carries its number (Kafka: key and header, RabbitMQ: header
     penstock-sequence) and the instant it was due (Kafka: timestamp; both: header penstock-due-us). How late records
-    went out is measured and told; with a p99 above 5 ms the producer itself shapes the load, and says so.
+    went out is measured and reported. With a p99 above 5 ms the producer itself distorts the load, and says so.
 
     \b
     Examples:
@@ -70,8 +74,8 @@ def produce(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
       penstock produce amqp://guest:guest@127.0.0.1/ --exchange lines --declare \\
         --shape steps:60s@2000,60s@9000 --json
 
-    Ctrl-C stops it: what was sent is still waited for. Exit codes: 0 all records confirmed, 1 some not, 2 wrong
-    input, 130 stopped by Ctrl-C with all that was sent confirmed.
+    Ctrl-C stops it after the confirmations of what was sent. Exit codes: 0 all records confirmed, 1 some not, 2 wrong
+    input, 130 stopped by Ctrl-C with all sent records confirmed.
     """
     from penstock.cli.output import print_json, words_console
 
@@ -80,7 +84,7 @@ def produce(ctx: click.Context, /, *, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json(as_dict(result))
     else:
-        tell(console, result)
+        report(console, result)
     if result.unconfirmed:
         ctx.exit(FAILED)
     ctx.exit(INTERRUPTED if result.is_stopped else 0)
@@ -102,8 +106,8 @@ def carry_out(
 ) -> Produced:
     """Send the load that the options describe."""
     from penstock.adaptors.produce.pacing import produce as send
-    from penstock.adaptors.spark.payloads import open_payload
-    from penstock.adaptors.spark.replay_options import open_arrivals
+    from penstock.adaptors.replay.options import open_arrivals
+    from penstock.adaptors.replay.payloads import open_payload
     from penstock.cli.signals import stopping_on_signals
     from penstock.units import parse_seconds
 
@@ -132,8 +136,8 @@ def carry_out(
 
 
 def replay_options(**load: Any) -> ReplayOptions:
-    """What is sent and when; every mistake is told at once, in the words of the command line."""
-    from penstock.adaptors.spark.replay_options import ReplayOptions
+    """Return what to send and when. Every mistake is reported at once, in the words of the command line."""
+    from penstock.adaptors.replay.options import ReplayOptions
 
     load["format"] = load.pop("format_name")
     trace = load.pop("trace")
@@ -152,7 +156,7 @@ def replay_options(**load: Any) -> ReplayOptions:
 
 
 def read_options(texts: tuple[str, ...]) -> dict[str, str]:
-    """Read ``NAME=VALUE`` texts."""
+    """Parse ``NAME=VALUE`` texts."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -172,7 +176,7 @@ def open_sink(
     declare: bool = False,
     is_persistent: bool = True,
 ) -> Sink:
-    """Connect to where TARGET says."""
+    """Connect to TARGET."""
     scheme = target.partition("://")[0]
     if scheme == "kafka":
         if exchange is not None or routing_key or declare:
@@ -203,14 +207,14 @@ def open_sink(
             fanout.declare(connection, fanout.Fanout(exchange))
         return RabbitMQSink(connection, exchange or "", routing_key, producer, is_persistent=is_persistent)
     raise ConfigurationError(
-        f"TARGET: unknown kind of address {scheme + '://' if '://' in target else target!r}; write "
+        f"TARGET: unknown address {scheme + '://' if '://' in target else target!r}; write "
         "kafka://HOST:PORT/TOPIC or amqp://USER:PASSWORD@HOST/",
         field="TARGET",
     )
 
 
 def as_dict(result: Produced) -> dict[str, Any]:
-    """The result as `--json` gives it."""
+    """Return the result as `--json` prints it."""
     late = result.lateness
     return {
         "records_due": result.due,
@@ -236,8 +240,8 @@ def as_dict(result: Produced) -> dict[str, Any]:
     }
 
 
-def tell(console: Console, result: Produced) -> None:
-    """Say in words what became of the load."""
+def report(console: Console, result: Produced) -> None:
+    """Describe the outcome for people."""
     rate = result.records_per_second
     console.print(
         f"{'stopped: ' if result.is_stopped else ''}{result.sent:,} of {result.due:,} records due were sent"
@@ -253,8 +257,8 @@ def tell(console: Console, result: Produced) -> None:
         )
         if not late.is_on_time:
             console.print(
-                "[yellow]Later than 5 ms in more than 1 of 100 records: this producer, not the load alone, shapes what "
-                "arrives. Use a lower rate or a less busy machine.[/yellow]"
+                "[yellow]More than 1 of 100 records went out over 5 ms late: this producer, not only the load, shapes "
+                "what arrives. Use a lower rate or a less busy machine.[/yellow]"
             )
     if result.unconfirmed:
         console.print(f"[red]{result.unconfirmed:,} records were not confirmed[/red]")
@@ -265,19 +269,19 @@ def tell(console: Console, result: Produced) -> None:
 def _on_signal(console: Console, again: bool) -> None:
     if again:
         raise KeyboardInterrupt  # the user does not want to wait for confirmations
-    console.print("stopping: waiting for what was sent; Ctrl-C again ends at once")
+    console.print("stopping: waiting for confirmations of what was sent; Ctrl-C again ends at once")
 
 
 @contextmanager
 def _progress_bar(console: Console, total: int) -> Iterator[Callable[[Progress], None] | None]:
-    """A bar for people at a terminal; nothing elsewhere."""
+    """Show a progress bar on a terminal, and nothing elsewhere."""
     if not console.is_terminal:
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    # Not refreshed by a thread of its own: that would take the interpreter away from the pacing.
+    # Not refreshed by a background thread: that would take the interpreter away from the pacing.
     columns = (TextColumn("sent"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Bar(*columns, TimeRemainingColumn(), console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=total)

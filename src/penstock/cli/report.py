@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 
 
-@click.command(short_help="How a run went: a summary, a page and a picture.")
+@click.command(short_help="Show how a run went: a summary, a page and a picture.")
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
-@click.option("--folder", type=click.Path(path_type=Path), help="Where to write it.  [default: the run's folder]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Output folder.  [default: the run's folder]")
 @json_option
 @debug_option
 def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
     """Write report.html and report.png of RUN, and show its summary.
 
-    RUN is a run's folder or its knowledge.sqlite; without it the newest under runs/ is taken. A run that is still
-    going gets a report of what there is so far. The page needs nothing beside itself: send it, keep it.
+    RUN is a run's folder or its knowledge.sqlite. Default: the newest under runs/. For a run in progress the report
+    covers what is known so far. The page is self-contained: send it, keep it.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
 
     found = find_run(run)
     if folder is not None and not folder.is_dir():
-        raise ConfigurationError(f"--folder: {folder} is no folder; make it first", field="--folder")
+        raise ConfigurationError(f"--folder: {folder} is not a folder; create it first", field="--folder")
     with opened(found) as store:
         history = read_history(store)
         written = write_report(store, folder or found.folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import progress_bar
 
@@ -75,14 +75,14 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
             print_json({one: {"paper": e.paper, "title": e.title} for one, e in found.items()})
         return
     if name not in known:
-        told = ", ".join(known) or f"none in {folder}; they are in the source tree: run it there, or give --experiments"
-        raise ConfigurationError(f"NAME: no experiment is called {name!r}; there are {told}", field="NAME")
+        there = ", ".join(known) or f"none in {folder}; run it in the source tree, or give --experiments"
+        raise ConfigurationError(f"NAME: no experiment is called {name!r}; there are {there}", field="NAME")
     check_picture(plot)
     experiment = load_experiment(folder / name)
     strange = sorted(set(traces) - {trace.name for trace in experiment.traces})
     if strange:
-        told = ", ".join(trace.name for trace in experiment.traces)
-        raise ConfigurationError(f"--trace: {name} has no {', '.join(strange)}; it has {told}", field="--trace")
+        has = ", ".join(trace.name for trace in experiment.traces)
+        raise ConfigurationError(f"--trace: {name} has no {', '.join(strange)}; it has {has}", field="--trace")
     if traces:
         kept = tuple(trace for trace in experiment.traces if trace.name in traces)
         experiment = experiment.model_copy(update={"traces": kept})
@@ -104,7 +104,7 @@ def _table(
     from penstock.evaluation.reproduce import TableRun
     from penstock.evaluation.reproduce_pictures import table_picture
 
-    # All traces are read before anything long is begun: a missing one is told at once.
+    # All traces are read before anything long is begun: a missing one is reported at once.
     arrivals = {trace.name: trace.arrivals.times() for trace in experiment.traces}
     run = TableRun(experiment, arrivals, seeds, workers)
     with progress_bar(name) as progress:
@@ -141,13 +141,13 @@ def results_table(experiment: TableExperiment, results: tuple[CellResult, ...]) 
         at = (cell.trace, cell.bound)
         if last is not None and at != last:
             table.add_section()
-        told = _published(experiment, cell)
+        published = _published(experiment, cell)
         table.add_row(
             *((cell.trace, f"{cell.bound:g} s") if at != last else ("", "")),
             cell.row,
-            "-" if told is None else f"{told['seconds']:.3f} s",
+            "-" if published is None else f"{published['seconds']:.3f} s",
             f"{cell.seconds:.3f} s",
-            "-" if told is None else f"{told['cpu']:.1f} %",
+            "-" if published is None else f"{published['cpu']:.1f} %",
             f"{cell.cpu:.1%}".replace("%", " %"),
             f"{cell.met}/{len(cell.runs)}",
         )

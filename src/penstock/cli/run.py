@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import INTERRUPTED, Interrupted, as_failure, debug_option, json_option
+from penstock.cli.failures import INTERRUPTED, Interrupted, as_failure, debug_option, json_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,7 +131,7 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
 
 def load_seconds(settings: RunSettings) -> float | None:
     """How long records arrive, in seconds of the wall clock; None: nobody knows."""
-    from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+    from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
 
     if settings.arrivals.topic is not None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders: where a new one goes, which is the newest, how its knowledge is opened."""
+"""Run folders: where a new one goes, which is the newest, and how to open its knowledge."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 KNOWLEDGE = "knowledge.sqlite"
-_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
+_FOLDER_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run on disk; `was_chosen`: the user named none, and this is the newest."""
+    """A run on disk. `was_chosen`: the user named none, and this is the newest."""
 
     folder: Path
     knowledge: Path
@@ -31,18 +31,18 @@ class Run:
 
 
 def make_run_folder(name: str, folder: Path | None = None) -> Path:
-    """Make the folder of a new run: the given one, or ``runs/<name>-<time>``.
+    """Create the folder of a new run: the given one, or ``runs/<name>-<time>``.
 
     Raises
     ------
     ConfigurationError
-        It holds a run already, or cannot be made.
+        It already contains a run, or cannot be created.
     """
     if folder is None:
         folder = _free(RUNS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     elif _holds_run(folder):
         raise ConfigurationError(
-            f"--folder: {folder} holds a run already; give a new folder, or move that one away", field="--folder"
+            f"--folder: {folder} already contains a run; give a new folder, or move that one away", field="--folder"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def make_run_folder(name: str, folder: Path | None = None) -> Path:
         probe.unlink()
     except OSError as fault:
         raise ConfigurationError(
-            f"--folder: {folder} cannot be used: {fault.strerror}; give a folder that may be written to",
+            f"--folder: {folder} cannot be used: {fault.strerror}; give a writable folder",
             field="--folder",
         ) from fault
     return folder
@@ -61,11 +61,13 @@ def _holds_run(folder: Path) -> bool:
     try:
         return (folder / KNOWLEDGE).exists()
     except OSError as fault:
-        raise ConfigurationError(f"--folder: {folder.name[:60]}... cannot be used: {fault.strerror}") from fault
+        raise ConfigurationError(
+            f"--folder: {folder.name[:60]}... cannot be used: {fault.strerror}; give another folder"
+        ) from fault
 
 
 def find_run(run: Path | None, runs: Path = RUNS) -> Run:
-    """The run a user names by folder or knowledge file, or the newest under `runs`.
+    """Return the run that a user names by folder or knowledge file, or the newest under `runs`.
 
     Raises
     ------
@@ -75,15 +77,15 @@ def find_run(run: Path | None, runs: Path = RUNS) -> Run:
     if run is not None:
         if run.is_dir():
             if not (run / KNOWLEDGE).is_file():
-                raise ConfigurationError(f"RUN: {run} holds no {KNOWLEDGE}; give the folder of a run", field="RUN")
+                raise ConfigurationError(f"RUN: {run} has no {KNOWLEDGE}; give the folder of a run", field="RUN")
             return Run(run, run / KNOWLEDGE)
         if not run.exists():
-            raise ConfigurationError(f"RUN: {run} is not there; give the folder of a run", field="RUN")
+            raise ConfigurationError(f"RUN: {run} does not exist; give the folder of a run", field="RUN")
         return Run(run.parent, run)
     found = [path.parent for path in runs.glob(f"*/{KNOWLEDGE}")]
     if not found:
         raise ConfigurationError(
-            f"RUN: there is no run under {runs}/ here; give the folder of one, or make one with: penstock demo",
+            f"RUN: there is no run under {runs}/ here; give the folder of a run, or start one: penstock demo",
             field="RUN",
         )
     newest = max(found, key=_started)
@@ -92,7 +94,7 @@ def find_run(run: Path | None, runs: Path = RUNS) -> Run:
 
 @contextmanager
 def opened(run: Run) -> Iterator[SqliteStore]:
-    """The run's knowledge, to be read; the run itself may be going on meanwhile."""
+    """Open the run's knowledge for reading. The run itself may be in progress."""
     from penstock.knowledge import SqliteStore
 
     store = SqliteStore.open_readonly(run.knowledge)
@@ -103,13 +105,13 @@ def opened(run: Run) -> Iterator[SqliteStore]:
 
 
 def _started(folder: Path) -> tuple[float, int]:
-    # The time in the name before that of the file: reading an old run may touch its files.
-    stamp = _STAMP.search(folder.name)
+    # Prefer the time in the name to that of the file: reading an old run may touch its files.
+    stamp = _FOLDER_STAMP.search(folder.name)
     if stamp is not None:
         try:
             started = time.mktime(time.strptime(stamp[1], "%Y%m%d-%H%M%S"))
         except ValueError:
-            pass  # digits that are no date: a name of the user's own
+            pass  # digits that are not a date: a name of the user's own
         else:
             return started, int(stamp[2] or 1)
     return (folder / KNOWLEDGE).stat().st_mtime, 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C and SIGTERM as a wish to stop in good order, not as an exception in the middle of something."""
+"""Handles Ctrl-C and SIGTERM as a request to stop in order, instead of an exception in the middle of something."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stopping_on_signals(stop: threading.Event, tell: Callable[[bool], None]) -> Iterator[None]:
-    """Set `stop` on Ctrl-C or SIGTERM, and `tell` of it: False for the first signal, True for later ones."""
+    """Set `stop` on Ctrl-C or SIGTERM, and call `tell`: with False for the first signal, True for later ones."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         again = stop.is_set()

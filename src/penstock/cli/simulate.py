@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
 
@@ -87,9 +87,10 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     `cpu_shares` has the policy's own levels (all CPU where it has none), and 0.4, 0.55, 0.7, 0.85, 1.0 where several
     policies are compared.
 
-    Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency"
-    is that of the path nearest to its bound. A window of 10 s breaks the objective when its own statistic is above the
-    bound; "broken" is the part of the time in such windows. "cost" is executors times CPU share over time, as a part of
+    Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency" is
+    that of the path nearest to its bound. A window of 10 s breaks the objective when its own statistic is above the
+    bound; "broken" is the part of the time in such windows. Without a bound the objective is to keep up: a window is
+    broken when the backlog grows beyond what came in it. "cost" is executors times CPU share over time, as a part of
     what the top allocation throughout costs.
 
     --json prints one object: policy, latency (mean, p50, p95, p99), paths (the same for each), cpu_share_mean,

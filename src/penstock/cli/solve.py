@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock solve`: one queue, given by options and files, with the distribution of its response time."""
+"""`penstock solve`: one queue, from options and files, with the distribution of its response time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
     arrivals_of,
     format_time,
+    optional_seconds,
     parse_percentiles,
     parse_service,
     percentiles_option,
     plot_option,
-    positive_seconds,
     read_maps,
     write_picture,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.markov import MAP, PH
     from penstock.performance.queueing.response import Response
 
-_DEFAULT = "0.5,0.95,0.99"
+_DEFAULT_PERCENTILES = "0.5,0.95,0.99"
 
 
 def _arrival_options(command: Any) -> Any:
@@ -43,22 +43,24 @@ def _arrival_options(command: Any) -> Any:
 
 def _service_option(command: Any) -> Any:
     return click.option(
-        "--service", required=True, help=f'Service time: {SERVICE_FORMS} (alpha, T); seconds, or with a unit as "10ms".'
+        "--service",
+        required=True,
+        help=f'Service time: {SERVICE_FORMS} (alpha, T); in seconds, or with a unit such as "10ms".',
     )(command)
 
 
 def _answer_options(command: Any) -> Any:
     return apply_options(
-        command, (percentiles_option(_DEFAULT), plot_option("the distribution"), json_option, debug_option)
+        command, (percentiles_option(_DEFAULT_PERCENTILES), plot_option("the distribution"), json_option, debug_option)
     )
 
 
-@click.group(short_help="Response time of a queue: mean, percentiles, distribution.")
+@click.group(short_help="Solve a queue: mean, percentiles and distribution of its response time.")
 def solve() -> None:
-    """Solve a queue: whether it is stable, how busy it is, and how long a record takes in it.
+    """Solve a queue: whether it is stable, how busy it is, and how long a record spends in it.
 
-    A queue that cannot keep up is an answer too: stable false, times infinite (null in JSON). --json prints one object
-    with stable, utilisation, mean, percentiles (by the probability as written) and more; times are in seconds.
+    For a queue that cannot keep up, stable is false and times are infinite (null in JSON). --json prints one object
+    with stable, utilisation, mean, percentiles (by the probability as written) and more. Times are in seconds.
 
     \b
     Examples:
@@ -73,7 +75,7 @@ def solve() -> None:
 @_service_option
 @_answer_options
 def map_ph_1(map_file: Path | None, rate: str | None, scv: float | None, service: str, **answer: Any) -> None:
-    """Records served one by one in order of arrival; the time is from arrival to end of service.
+    """Records are served one by one in order of arrival. The time is from arrival to end of service.
 
     \b
     Examples:
@@ -85,7 +87,7 @@ def map_ph_1(map_file: Path | None, rate: str | None, scv: float | None, service
     asked = _Asked("MAP/PH/1", **answer)
     arrivals, notes = arrivals_of(map_file, rate, scv)
     served = parse_service(service)
-    asked.tell(solve_map_ph_1(arrivals, served), arrivals, _told_service(served), notes, fastest=served.mean)
+    asked.report(solve_map_ph_1(arrivals, served), arrivals, _service_text(served), notes, fastest=served.mean)
 
 
 @solve.command("map-map-1", short_help="Bursty arrivals and correlated service times, one server.")
@@ -94,11 +96,11 @@ def map_ph_1(map_file: Path | None, rate: str | None, scv: float | None, service
     "--service-map",
     type=click.Path(path_type=Path),
     required=True,
-    help="Service times: a JSON file with D0 and D1 per second; its events are the ends of service while busy.",
+    help="Service times: a JSON file with D0 and D1 per second. Its events are the ends of service while busy.",
 )
 @_answer_options
 def map_map_1(map_file: Path | None, rate: str | None, scv: float | None, service_map: Path, **answer: Any) -> None:
-    """As map-ph-1, with service times that depend on those before them.
+    """Like map-ph-1, with service times that depend on those before them.
 
     \b
     Examples:
@@ -110,9 +112,9 @@ def map_map_1(map_file: Path | None, rate: str | None, scv: float | None, servic
     arrivals, notes = arrivals_of(map_file, rate, scv)
     served, *others = read_maps(service_map, "--service-map")
     if others:
-        notes.append(f"{service_map} holds {1 + len(others)} processes; the first (best) is used")
-    told = f"service mean {format_time(served.mean)}, SCV {served.scv:.3g}, {_states(served.order)}"
-    asked.tell(solve_map_map_1(arrivals, served), arrivals, told, notes, fastest=served.mean)
+        notes.append(f"{service_map} has {1 + len(others)} processes; the first (best) is used")
+    text = f"service mean {format_time(served.mean)}, SCV {served.scv:.3g}, {_states(served.order)}"
+    asked.report(solve_map_map_1(arrivals, served), arrivals, text, notes, fastest=served.mean)
 
 
 @solve.command("m-g-1", short_help="Poisson arrivals, one server (Pollaczek-Khinchine).")
@@ -120,7 +122,7 @@ def map_map_1(map_file: Path | None, rate: str | None, scv: float | None, servic
 @_service_option
 @_answer_options
 def m_g_1(map_file: Path | None, rate: str | None, scv: float | None, service: str, **answer: Any) -> None:
-    """Poisson arrivals; of a --map the rate alone is taken, so bursts are not seen.
+    """Arrivals are Poisson. Only the rate of a --map is used, so bursts are ignored.
 
     \b
     Examples:
@@ -135,17 +137,17 @@ def m_g_1(map_file: Path | None, rate: str | None, scv: float | None, service: s
     asked = _Asked("M/G/1", **answer)
     arrivals, notes = arrivals_of(map_file, rate, scv)
     if arrivals.order > 1:
-        notes.append("of the arrival process the rate alone is taken: bursts are not seen")
+        notes.append("only the rate of the arrival process is used: bursts are ignored")
     arrivals, served = MAP.poisson(arrivals.rate), parse_service(service)
-    asked.tell(solve_m_g_1(arrivals.rate, served), arrivals, _told_service(served), notes, fastest=served.mean)
+    asked.report(solve_m_g_1(arrivals.rate, served), arrivals, _service_text(served), notes, fastest=served.mean)
 
 
-@solve.command("gi-g-1", short_help="Independent gaps, one server (Kingman): the mean alone.")
+@solve.command("gi-g-1", short_help="Independent gaps, one server (Kingman): the mean only.")
 @_arrival_options
 @_service_option
 @_answer_options
 def gi_g_1(map_file: Path | None, rate: str | None, scv: float | None, service: str, **answer: Any) -> None:
-    """Kingman's approximation of the mean from rates and variabilities; it says nothing of percentiles.
+    """Kingman's approximation of the mean from rates and variabilities. It has no percentiles.
 
     \b
     Examples:
@@ -156,13 +158,13 @@ def gi_g_1(map_file: Path | None, rate: str | None, scv: float | None, service: 
     asked = _Asked("GI/G/1", has_distribution=False, **answer)
     arrivals, notes = arrivals_of(map_file, rate, scv)
     if arrivals.order > 1 and map_file is not None:
-        notes.append("of the arrival process rate and SCV alone are taken: correlation is not seen")
+        notes.append("only rate and SCV of the arrival process are used: correlation is ignored")
     served = parse_service(service)
     solved = solve_gi_g_1(arrivals.rate, arrivals.scv, served.mean, served.scv)
-    asked.tell(solved, arrivals, _told_service(served), notes, fastest=served.mean)
+    asked.report(solved, arrivals, _service_text(served), notes, fastest=served.mean)
 
 
-@solve.command("micro-batch", short_help="Records that wait for the running batch and ride with the next.")
+@solve.command("micro-batch", short_help="Micro-batches: records wait for the running batch and are in the next.")
 @_arrival_options
 @click.option("--fixed", required=True, help="Time of a batch without records, such as 400ms.")
 @click.option("--per-record", required=True, help="Time each record adds to its batch, such as 2ms.")
@@ -185,7 +187,7 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
     per_record_scv: float,
     **answer: Any,
 ) -> None:
-    """Structured Streaming's default: the time is from a record's arrival to the end of the batch that carried it.
+    """Structured Streaming's default. The time is from a record's arrival to the end of its batch.
 
     \b
     Examples:
@@ -201,19 +203,19 @@ def micro_batch(  # noqa: PLR0917 - click passes them by name
         fixed=parse_seconds(fixed, "--fixed"),
         per_record=parse_seconds(per_record, "--per-record"),
         cap=cap,
-        trigger=positive_seconds(trigger, "--trigger"),
+        trigger=optional_seconds(trigger, "--trigger"),
         fixed_scv=fixed_scv,
         per_record_scv=per_record_scv,
     )
-    told = f"batches of {format_time(server.fixed)} + {format_time(server.per_record)} per record"
-    told += "" if cap is None else f", at most {cap} records"
-    told += "" if server.trigger is None else f", triggered every {format_time(server.trigger)}"
+    text = f"batches of {format_time(server.fixed)} + {format_time(server.per_record)} per record"
+    text += "" if cap is None else f", at most {cap} records"
+    text += "" if server.trigger is None else f", triggered every {format_time(server.trigger)}"
     fastest = server.per_record if cap is None else server.full_cycle().mean / cap
-    asked.tell(solve_micro_batch(arrivals, server), arrivals, told, notes, fastest=fastest)
+    asked.report(solve_micro_batch(arrivals, server), arrivals, text, notes, fastest=fastest)
 
 
 class _Asked:
-    """What the user wants to know of a queue, checked before it is solved."""
+    """The options for a queue, checked before it is solved."""
 
     def __init__(
         self,
@@ -230,19 +232,21 @@ class _Asked:
         for field, value in (("--percentiles", percentiles), ("--plot", plot)):
             if value is not None and not has_distribution:
                 raise ConfigurationError(
-                    f"{field}: Kingman's formula gives the mean alone, no distribution; leave {field} out, or use "
+                    f"{field}: Kingman's formula gives only the mean, no distribution; leave {field} out, or use "
                     "map-ph-1 or m-g-1",
                     field=field,
                 )
         self._queue = queue
         self._percentiles = (
-            parse_percentiles(_DEFAULT if percentiles is None else percentiles) if has_distribution else None
+            parse_percentiles(_DEFAULT_PERCENTILES if percentiles is None else percentiles)
+            if has_distribution
+            else None
         )
         self._plot = plot
         self._as_json = as_json
 
-    def tell(self, answer: Response, arrivals: MAP, service: str, notes: list[str], *, fastest: float) -> None:
-        """Print, draw and write the answer; `fastest` is the time a record costs the server when it is busiest."""
+    def report(self, answer: Response, arrivals: MAP, service: str, notes: list[str], *, fastest: float) -> None:
+        """Print, draw and write the answer. `fastest` is the server's time per record when it is busiest."""
         from rich.table import Table
 
         from penstock.cli.output import print_json, words_console
@@ -251,15 +255,15 @@ class _Asked:
         times = [float(t) for t in answer.percentiles(list(wanted.values()))] if wanted else []
         facts = _further_facts(answer) if answer.is_stable else {}
         console = words_console(self._as_json)
-        told = f"arrivals {arrivals.rate:.4g} per second, SCV {arrivals.scv:.3g}, {_states(arrivals.order)}"
-        console.print(f"{self._queue}: {told}; {service}", markup=False)
+        text = f"arrivals {arrivals.rate:.4g} per second, SCV {arrivals.scv:.3g}, {_states(arrivals.order)}"
+        console.print(f"{self._queue}: {text}; {service}", markup=False)
         if self._percentiles is None:
-            notes = [*notes, "no percentiles: Kingman's formula gives the mean alone; map-ph-1 and m-g-1 have them"]
+            notes = [*notes, "no percentiles: Kingman's formula gives only the mean; map-ph-1 and m-g-1 have them"]
         if not answer.is_stable:
             notes = [
                 *notes,
-                f"saturated: waiting grows without end; to keep up a record may cost less than "
-                f"{format_time(1.0 / arrivals.rate)} and costs {format_time(fastest)}",
+                f"saturated: waiting grows without end; to keep up, a record may take less than "
+                f"{format_time(1.0 / arrivals.rate)}, but it takes {format_time(fastest)}",
             ]
         for note in notes:
             console.print(f"note: {note}", markup=False)
@@ -280,7 +284,7 @@ class _Asked:
 
             file = click.get_current_context().params.get("map_file")
             named = self._queue if file is None else f"{self._queue}, {file.name}"
-            title = f"{named}: {told}\n{service}; utilisation {answer.utilisation:.3g}"
+            title = f"{named}: {text}\n{service}; utilisation {answer.utilisation:.3g}"
             write_picture(self._plot, distribution_picture(answer, list(wanted.values()), title))
             console.print(f"picture: {self._plot}", markup=False)
         if self._as_json:
@@ -298,7 +302,7 @@ class _Asked:
 
 
 def _further_facts(answer: Response) -> Mapping[str, float]:
-    """What some queues know beyond the response time."""
+    """Return what some queues know beyond the response time."""
     from penstock.performance.queueing.micro_batch import MicroBatchAnswer
     from penstock.performance.queueing.single_server import SingleServer
 
@@ -309,7 +313,7 @@ def _further_facts(answer: Response) -> Mapping[str, float]:
     return {}
 
 
-def _told_service(service: PH) -> str:
+def _service_text(service: PH) -> str:
     return f"service mean {format_time(service.mean)}, SCV {service.scv:.3g}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short history as one line of text; what is not known is a gap."""
+"""A short history as one line of text. Unknown values are gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASCII = "_.-=+*%#"
 
 
 def columns(values: Sequence[float | None], width: int) -> list[float | None]:
-    """The newest values in at most `width` columns, each the highest of its share; None where none is known.
+    """Return the newest values in at most `width` columns, each the highest of its share, or None if none is known.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def sparkline(
     top: float | None = None,
     blocks: str = BLOCKS,
 ) -> Text:
-    """The history as blocks from zero to the highest value (or `top`); columns above `above` are red."""
+    """Return the history as blocks from zero to the highest value (or `top`). Columns above `above` are red."""
     shown = columns(values, width)
     highest = max((v for v in (*shown, top) if v is not None), default=0.0)
     text = Text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a run went, in a few lines: what the commands show at its end."""
+"""The summary of a run in a few lines, shown at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.units import format_seconds
 
 
 def summary_panel(summary: Mapping[str, Any], report: Path | None = None, *, is_ended: bool = True) -> Panel:
-    """The summary of a run (as `RunSummary.to_json` gives it) for people."""
+    """Return the summary of a run (as `RunSummary.to_json` returns it) for people."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -25,7 +25,7 @@ def summary_panel(summary: Mapping[str, Any], report: Path | None = None, *, is_
         table.add_row(label, text)
     if report is not None:
         table.add_row("report", Text(str(report)))
-    state = "" if is_ended else "  (still going, or cut off)"
+    state = "" if is_ended else "  (in progress, or interrupted)"
     return Panel(table, title=Text(f"{summary.get('name', 'run')}{state}", style="bold"), title_align="left",
                  expand=False, border_style="dim")  # fmt: skip
 
@@ -42,7 +42,7 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
     ]  # fmt: skip
     paths = s.get("paths") or {}
     if len(paths) > 1:
-        rows += [(f"  {path}", _path(told)) for path, told in paths.items()]
+        rows += [(f"  {path}", _path(facts)) for path, facts in paths.items()]
     share = s.get("cpu_share_mean")
     cost = f"{s.get('executor_seconds', 0.0):,.0f} executor-seconds"
     rows.append(("capacity", Text(cost + ("" if share is None else f" at {share:.0%} mean CPU share"))))
@@ -63,13 +63,13 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
 
 
 def _restarts(operators: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Text]]:
-    """Restarts after deaths and those for another size, where there were any."""
+    """Restarts after deaths and for another size, if there were any."""
     rows = []
-    deaths = {name: told["restarts"] for name, told in operators.items() if told.get("restarts")}
+    deaths = {name: facts["restarts"] for name, facts in operators.items() if facts.get("restarts")}
     if deaths:
         text = ", ".join(f"{name} {count} times" for name, count in deaths.items())
         rows.append(("restarts", Text(f"after deaths: {text}", style="yellow")))
-    pauses = {name: told["resize_pauses_seconds"] for name, told in operators.items() if told.get("resizes")}
+    pauses = {name: facts["resize_pauses_seconds"] for name, facts in operators.items() if facts.get("resizes")}
     if pauses:
         text = "; ".join(f"{name} {len(p)}, paused {', '.join(map(format_seconds, p))}" for name, p in pauses.items())
         rows.append(("resizes", Text(text)))
@@ -83,11 +83,11 @@ def _latency(latency: Mapping[str, Any] | None) -> Text:
     return Text(text if latency.get("is_exact", True) else f"{text} (interpolated)")
 
 
-def _path(told: Mapping[str, Any]) -> Text:
-    latency, objective = told.get("latency"), told.get("objective") or {}
+def _path(facts: Mapping[str, Any]) -> Text:
+    latency, objective = facts.get("latency"), facts.get("objective") or {}
     statistic = objective.get("statistic") or "p95"
     measured = "not known" if latency is None else f"{statistic} {format_seconds(latency.get(statistic))}"
-    return Text(f"{measured}, ").append_text(_objective(told))
+    return Text(f"{measured}, ").append_text(_objective(facts))
 
 
 def _objective(s: Mapping[str, Any]) -> Text:
@@ -97,5 +97,5 @@ def _objective(s: Mapping[str, Any]) -> Text:
     aim = f"{objective['statistic']} <= {format_seconds(objective.get('seconds'))}"
     met = objective.get("met")
     if met is None:
-        return Text(f"{aim}: cannot be told", style="dim")
+        return Text(f"{aim}: not known", style="dim")
     return Text(f"{aim}: met", style="green") if met else Text(f"{aim}: not met", style="bold red")

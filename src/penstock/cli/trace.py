@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock trace`: what is in a trace file, a part of it, the same in another form, or one drawn from a process."""
+"""`penstock trace`: describes a trace file, cuts it, converts it, or draws one from a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import debug_option, json_option
+from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_trace
 from penstock.cli.trace_options import KINDS, UNITS, in_command_words, progress_bar, reading_of, trace_options
 
@@ -25,17 +25,17 @@ def _output_options(command: Any) -> Any:
         click.option("--to", "to_kind", type=click.Choice(KINDS), default="arrivals", show_default=True,
                      help="What to write: times, times between arrivals, or counts per period."),
         click.option("--to-unit", type=click.Choice(UNITS), default="s", show_default=True,
-                     help="Unit of what is written; of counts: the length of a period."),
-        click.option("--to-period", help='Length of a period of written counts, such as "5m".'),
+                     help="Unit of the output; for counts, the length of a period."),
+        click.option("--to-period", help='Length of a period of the output counts, such as "5m".'),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
     return command
 
 
-@click.group(short_help="Look into, cut, convert and draw trace files.")
+@click.group(short_help="Describe, cut, convert and draw trace files.")
 def trace() -> None:
-    """Look into trace files, cut them, convert them, or draw new ones from an arrival process.
+    """Describe trace files, cut them, convert them, or draw new ones from an arrival process.
 
     \b
     Examples:
@@ -46,14 +46,14 @@ def trace() -> None:
     """
 
 
-@trace.command(short_help="What a trace holds: how many, how long, how bursty.")
+@trace.command(short_help="Describe a trace: how many arrivals, how long, how bursty.")
 @click.argument("file", type=_FILE)
 @trace_options
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For counts spread at random.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for counts spread at random.")
 @json_option
 @debug_option
 def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
-    """Say what FILE holds: arrivals, span, rate, variability, correlation, shared and coarse time stamps.
+    """Describe FILE: arrivals, span, rate, variability, correlation, shared and coarse time stamps.
 
     \b
     Examples:
@@ -83,17 +83,17 @@ def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
 @click.option("--count", type=click.IntRange(1), help="How many records.")
 @trace_options
 @_output_options
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For counts spread at random.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for counts spread at random.")
 @json_option
 @debug_option
 def cut(  # noqa: PLR0917 - click passes them by name
     file: Path, output: Path, from_time: str | None, until: str | None, first: int | None, count: int | None,
     as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Write a part of FILE to OUTPUT, whose name says the format (.txt, .csv, .npy, .parquet; text also .gz, .xz).
+    """Write a part of FILE to OUTPUT, whose name sets the format (.txt, .csv, .npy, .parquet; text also .gz, .xz).
 
-    Cut by time (--from, --until; times count from where the part begins) or by number (--first, --count; times count
-    from the first record).
+    Cut by time (--from, --until; times then count from the start of the part) or by number (--first, --count; times
+    then count from the first record).
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def cut(  # noqa: PLR0917 - click passes them by name
     if stop is not None and stop <= start:
         begins = "the beginning" if from_time is None else f"--from {from_time}"
         raise ConfigurationError(
-            f"--until: {until} is not after {begins}, so nothing would be left; give a later --until", field="--until"
+            f"--until: {until} is not after {begins}, so the part would be empty; give a later --until", field="--until"
         )
 
     def part(arrivals: Arrivals) -> Arrivals:
@@ -125,19 +125,19 @@ def cut(  # noqa: PLR0917 - click passes them by name
     _rewrite(file, output, part, as_json, options)
 
 
-@trace.command(short_help="Write a trace in another form.")
+@trace.command(short_help="Write a trace in another format, kind or unit.")
 @click.argument("file", type=_FILE)
 @click.argument("output", type=_FILE)
 @trace_options
 @_output_options
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For counts spread at random.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for counts spread at random.")
 @json_option
 @debug_option
 def convert(file: Path, output: Path, as_json: bool, **options: Any) -> None:
-    """Write FILE to OUTPUT in another form: format, kind or unit.
+    """Write FILE to OUTPUT in another format, kind or unit.
 
-    OUTPUT's name says the format (.txt, .csv, .npy, .parquet; text also .gz and .xz). Inter-arrival times are written
-    with the first counted from time zero, so that nothing is lost.
+    OUTPUT's name sets the format (.txt, .csv, .npy, .parquet; text also .gz and .xz). The first inter-arrival time
+    counts from time zero, so that nothing is lost.
 
     \b
     Examples:
@@ -151,10 +151,12 @@ def convert(file: Path, output: Path, as_json: bool, **options: Any) -> None:
 @trace.command(short_help="Draw a trace from an arrival process.")
 @click.argument("map_file", metavar="MAP", type=_FILE)
 @click.argument("output", type=_FILE)
-@click.option("--count", type=click.IntRange(1), help="How many records; or --duration.")
-@click.option("--duration", help='How long, such as "10m"; or --count.')
+@click.option("--count", type=click.IntRange(1), help="How many records. Give this or --duration.")
+@click.option("--duration", help='How long, such as "10m". Give this or --count.')
 @click.option("--rate", help='Records per second, such as "500/s".  [default: the rate of MAP]')
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same trace.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same trace."
+)
 @_output_options
 @json_option
 @debug_option
@@ -197,7 +199,7 @@ def _rewrite(
 
     check_trace(output)
     if file.exists() and output.exists() and output.samefile(file):
-        raise ConfigurationError(f"OUTPUT: {output} is the trace itself; give another name", field="OUTPUT")
+        raise ConfigurationError(f"OUTPUT: {output} is the input trace; give another name", field="OUTPUT")
     reading = reading_of(options, options.pop("seed"))
     with in_command_words():
         with progress_bar(f"reading {file.name}") as progress:

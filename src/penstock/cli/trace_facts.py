@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `penstock trace info` says of a file."""
+"""The facts that `penstock trace info` shows about a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from penstock.arrivals.trace_files import Progress
 
-_DESCRIBED = 5_000_000
-"""Inter-arrival times described at most: what they say changes little beyond, and memory stays bounded."""
+_MOST_IATS_DESCRIBED = 5_000_000
+"""Most inter-arrival times in the statistics: more change little, and memory stays bounded."""
 
 
 def facts_of(file: Path, reading: Reading, progress: Progress | None = None) -> dict[str, Any]:
-    """Give what a trace file holds; what is not known is None."""
+    """Return the facts about a trace file. Unknown values are None."""
     source = reading.of(file)
     facts: dict[str, Any] = {
         "file": str(file),
@@ -37,9 +37,13 @@ def facts_of(file: Path, reading: Reading, progress: Progress | None = None) -> 
 
 def _of_gaps(file: Path, reading: Reading, kind: str, progress: Progress | None) -> dict[str, Any]:
     gaps = open_gaps(file, reading, progress=progress)
-    window = gaps.window(0, min(gaps.total, _DESCRIBED))
+    window = gaps.window(0, min(gaps.total, _MOST_IATS_DESCRIBED))
     span = float(gaps.edges(1 << 16)[-1])
-    notes = [] if gaps.total <= _DESCRIBED else [f"variability and correlation are of the first {_DESCRIBED}"]
+    notes = (
+        []
+        if gaps.total <= _MOST_IATS_DESCRIBED
+        else [f"variability and correlation cover the first {_MOST_IATS_DESCRIBED}"]
+    )
     facts: dict[str, Any] = {
         "arrivals": gaps.total if kind == "iats" else gaps.total + 1,
         "span_seconds": span,
@@ -52,14 +56,14 @@ def _of_gaps(file: Path, reading: Reading, kind: str, progress: Progress | None)
         ("mean", "scv", "scv_error", "skewness", "rho", "idc", "idc_seconds", "coarse_step_seconds")
     )
     try:
-        told = describe_iats(window)
+        stats = describe_iats(window)
     except NotReadyError as fault:
         return facts | unknown | {"notes": [*notes, str(fault)]}
     return facts | {
-        "mean": told.mean, "scv": told.scv, "scv_error": told.scv_error, "skewness": told.skewness,
-        "rho": {str(lag): float(told.acf[lag - 1]) for lag in (1, 2, 5, 10, 100, 1000) if lag <= told.acf.size},
-        "idc": told.idc.tolist(), "idc_seconds": told.idc_widths.tolist(),
-        "coarse_step_seconds": told.coarse_step, "notes": [*notes, *told.notes],
+        "mean": stats.mean, "scv": stats.scv, "scv_error": stats.scv_error, "skewness": stats.skewness,
+        "rho": {str(lag): float(stats.acf[lag - 1]) for lag in (1, 2, 5, 10, 100, 1000) if lag <= stats.acf.size},
+        "idc": stats.idc.tolist(), "idc_seconds": stats.idc_widths.tolist(),
+        "coarse_step_seconds": stats.coarse_step, "notes": [*notes, *stats.notes],
     }  # fmt: skip
 
 
@@ -77,19 +81,19 @@ def _of_counts(file: Path, reading: Reading, progress: Progress | None) -> dict[
         "empty_share": float((series.counts == 0).mean()),
     }
     try:
-        told = describe_counts(series.counts, series.period_seconds)
+        stats = describe_counts(series.counts, series.period_seconds)
     except NotReadyError as fault:
         return facts | {"rho": None, "idc": None, "idc_seconds": None, "notes": [*series.notes, str(fault)]}
     return facts | {
-        "rho": {str(lag): float(told.acf[lag - 1]) for lag in (1, 2, 5, 10, 100) if lag <= told.acf.size},
-        "idc": told.idc.tolist(),
-        "idc_seconds": (told.idc_intervals * series.period_seconds).tolist(),
+        "rho": {str(lag): float(stats.acf[lag - 1]) for lag in (1, 2, 5, 10, 100) if lag <= stats.acf.size},
+        "idc": stats.idc.tolist(),
+        "idc_seconds": (stats.idc_intervals * series.period_seconds).tolist(),
         "notes": list(series.notes),
     }
 
 
 def facts_table(facts: dict[str, Any]) -> Table:
-    """The facts for people."""
+    """Return the facts as a table for people."""
     from rich.table import Table
     from rich.text import Text
 

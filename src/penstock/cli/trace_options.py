@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How trace files are named on the command line: one set of options for every command that reads one."""
+"""The options of trace files, shared by every command that reads one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS = (
     "auto", "plain",
     "bc-paug89", "cloudphysics-io", "google-2011", "nyc-taxi", "debs-2015", "worldcup98", "ms-livemaps",
 )  # fmt: skip
-_WORDS = (
+_OPTION_NAMES = (
     (re.compile(r"\bkind=(\w+)"), r"--as \1"),
     (re.compile(r"\b(format|unit|column|origin|period|spread)=(\S+)"), r"--\1 \2"),
     (re.compile(r"^kind:"), "--as:"),
@@ -34,11 +34,13 @@ _WORDS = (
 
 
 def trace_options(command: F) -> F:
-    """Give a command the options that say how a trace file is read."""
+    """Add the options for reading a trace file to a command."""
     options = (
         click.option("--as", "kind", type=click.Choice(KINDS), help="What the numbers are.  [default: arrivals]"),
         click.option(
-            "--unit", type=click.Choice(UNITS), help="Of the numbers; of counts: the length of a period.  [default: s]"
+            "--unit",
+            type=click.Choice(UNITS),
+            help="Unit of the numbers; for counts, the length of a period.  [default: s]",
         ),
         click.option(
             "--format",
@@ -47,7 +49,7 @@ def trace_options(command: F) -> F:
             default="auto",
             show_default=True,
             metavar="NAME",
-            help=f"A published trace's form ({', '.join(FORMATS[2:])}), which says all of the rest; "
+            help=f"Format of a published trace ({', '.join(FORMATS[2:])}), which sets all of the rest; "
             "auto: by its header or first row; plain: numbers.",
         ),
         click.option("--column", help="Name or number (from 0) of the column, in csv and parquet."),
@@ -62,7 +64,7 @@ def trace_options(command: F) -> F:
             type=click.Choice(("random", "even")),
             default="random",
             show_default=True,
-            help="Where in its period a counted record comes.",
+            help="Where in its period a counted record arrives.",
         ),
     )
     for option in reversed(options):
@@ -71,7 +73,7 @@ def trace_options(command: F) -> F:
 
 
 def reading_of(options: dict[str, Any], seed: int = 0) -> Reading:
-    """What the options of `trace_options` say; takes them out of `options`."""
+    """Return what the options of `trace_options` say, and remove them from `options`."""
     from penstock.arrivals import Reading
     from penstock.units import parse_seconds
 
@@ -90,19 +92,19 @@ def reading_of(options: dict[str, Any], seed: int = 0) -> Reading:
 
 @contextmanager
 def in_command_words() -> Iterator[None]:
-    """Turn what is wrong with a file into the words of the command line: `--as iats` for kind=iats."""
+    """Report what is wrong with a file in the words of the command line: `--as iats` for kind=iats."""
     try:
         yield
     except ConfigurationError as fault:
         text = str(fault)
-        for pattern, words in _WORDS:
+        for pattern, words in _OPTION_NAMES:
             text = pattern.sub(words, text)
         raise ConfigurationError(text, field=fault.field) from fault
 
 
 @contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
-    """A bar on stderr for as long as a file is read; nothing where stderr is no terminal."""
+    """Show a progress bar on stderr while a file is read, if stderr is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as it goes: a live picture on a terminal, plain lines where there is none."""
+"""Shows a run in progress: a live picture on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from penstock.evaluation.report import clock
 from penstock.loop.cycle import CycleReport
 from penstock.settings import RunSettings, objectives_text
 
-STOPPING = "stopping in good order: executors, cgroups and the cluster are being put away"
+STOPPING = "stopping in order: executors, cgroups and the cluster are being released"
 ALREADY_STOPPING = "already stopping; this takes some seconds (to end at once, use kill -9: nothing stays behind)"
 
 
 class View(Protocol):
-    """Shows a run; a `RunListener` that is opened before and closed after it."""
+    """Shows a run: a `RunListener` that is opened before and closed after it."""
 
     def __enter__(self) -> Self: ...
 
@@ -38,40 +38,40 @@ class View(Protocol):
     ) -> None: ...
 
     def phase(self, text: str, fraction: float | None = None) -> None:
-        """The run has come to `text`, and is `fraction` through it."""
+        """Report the phase `text` of the run, and the `fraction` of it that is done."""
         ...
 
     def report(self, report: CycleReport) -> None:
-        """One cycle of one operator."""
+        """Report one cycle of one operator."""
         ...
 
     def fault(self, operator: str, text: str) -> None:
-        """A cycle failed, or there is something the user should know."""
+        """Report a failed cycle, or something else that the user should know."""
         ...
 
     def stopping(self, again: bool) -> None:
-        """The user asked to stop; `again`: not for the first time. Called inside a signal handler."""
+        """Report that the user asked to stop. `again`: not for the first time. Called inside a signal handler."""
         ...
 
 
 def make_view(
     settings: RunSettings, console: Console, *, load_seconds: float | None = None, is_live: bool = True
 ) -> View:
-    """A live view where the console is a terminal, plain lines elsewhere."""
+    """Return a live view if the console is a terminal, plain lines otherwise."""
     if is_live and console.is_terminal:
         return LiveView(settings, console, load_seconds)
     return PlainView(settings, console)
 
 
 class LiveView:
-    """A picture that renews itself in place, twice a second.
+    """A picture that updates in place, twice a second.
 
     Parameters
     ----------
     settings, console
         What runs, and where it is shown.
     load_seconds
-        How long records arrive; None: not known, no time remaining is shown.
+        How long records arrive. None: not known, and no remaining time is shown.
     clock_now, monotonic
         Wall clock and stopwatch.
     """
@@ -114,32 +114,32 @@ class LiveView:
         self._live.stop()
 
     def phase(self, text: str, fraction: float | None = None) -> None:
-        """The run has come to `text`, and is `fraction` through it."""
+        """Show the phase `text` of the run, and the `fraction` of it that is done."""
         with self._lock:
             if text != self._phase:
                 self._phase_began = self._monotonic()
             self._phase, self._fraction = text, fraction
 
     def report(self, report: CycleReport) -> None:
-        """Take in one cycle of one operator."""
+        """Add one cycle of one operator."""
         with self._lock:
             name = report.observation.operator
             self._operators[name].take(report)
             self._saw_report = True
 
     def fault(self, operator: str, text: str) -> None:
-        """Count what went wrong and show the last of it."""
+        """Count faults and show the last one."""
         with self._lock:
             self._faults += 1
             self._last_fault = f"{operator}: {text}"
 
     def stopping(self, again: bool) -> None:
         """Show that the run is being stopped."""
-        # Only a plain assignment: a signal may come while this very thread renders.
+        # Only a plain assignment: a signal may arrive while this very thread renders.
         self._stopping = ALREADY_STOPPING if again else STOPPING
 
     def render(self) -> RenderableType:
-        """The picture as it is now."""
+        """Return the current picture."""
         with self._lock:
             width = self._console.width
             blocks = ASCII if self._console.options.ascii_only else BLOCKS
@@ -178,7 +178,7 @@ class LiveView:
         return table
 
     def _how_far(self) -> tuple[float | None, float | None]:
-        """How much of the phase is over, and the seconds left of it; None where that cannot be told."""
+        """Return how much of the phase is over, and the seconds left of it, or None if not known."""
         if self._fraction is None:
             return None, None
         fraction = min(1.0, max(0.0, self._fraction))
@@ -189,7 +189,7 @@ class LiveView:
 
 
 class PlainView:
-    """A line for each phase, change and fault, and every `every_seconds` one for each operator."""
+    """Prints a line for each phase, change and fault, and every `every_seconds` one for each operator."""
 
     def __init__(
         self,
@@ -218,13 +218,13 @@ class PlainView:
         pass
 
     def phase(self, text: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Say that the run has come to `text`; how far it is shows in the lines."""
+        """Print the phase `text`. Its progress shows in the lines."""
         if text != self._phase:
             self._phase = text
             self._say(text)
 
     def report(self, report: CycleReport) -> None:
-        """Say what changed at once, how things are now and then."""
+        """Print changes at once, and the state from time to time."""
         name, now = report.observation.operator, self._monotonic()
         view = self._operators[name]
         view.take(report)
@@ -239,14 +239,14 @@ class PlainView:
             self._say(view.plain())
 
     def fault(self, operator: str, text: str) -> None:
-        """Say what went wrong; the same in a row is said once."""
+        """Print a fault. The same fault in a row is printed once."""
         if (said := f"{operator}: {text}") != self._last_fault:
             self._last_fault = said
             self._say(said)
 
     def stopping(self, again: bool) -> None:
-        """Say that the run is being stopped."""
-        # Straight to the file: a signal may come while this very thread writes through the console's buffer.
+        """Print that the run is being stopped."""
+        # Write straight to the file: a signal may arrive while this very thread writes through the console's buffer.
         os.write(2, f"\n{ALREADY_STOPPING if again else STOPPING}\n".encode())
 
     def _say(self, text: str) -> None:

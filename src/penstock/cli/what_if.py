@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.errors import FAILED, debug_option, json_option
+from penstock.cli.failures import FAILED, debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.queue_options import (
     SERVICE_FORMS,
     apply_options,
+    optional_seconds,
     parse_executors,
     parse_percentiles,
     parse_service,
     parse_shares,
     percentiles_option,
     plot_option,
-    positive_seconds,
     read_maps,
     write_picture,
 )
@@ -93,7 +93,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     Streaming's default), or --service for records one by one (real-time mode). The value shown is the worst over the
     fitted processes; the bounds span all of them and twice the standard error of the demand. Cost is executors times
     CPU share. An allocation that cannot keep up is saturated: its latency grows without end.
-    Exit code 1: an --objective is given and no allocation meets it; all else is told all the same.
+    Exit code 1: an --objective is given and no allocation meets it; all else is printed all the same.
 
     --json prints one object: objective, model, arrival_rate, allocations (by cost; each with executors, cpu_share,
     cost, stable, utilisation, mean, percentiles, bounds, meets), chosen (null: none) and reason. Infinite is null.
@@ -116,8 +116,8 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     shares, counts = parse_shares(cpu_shares), parse_executors(executors)
     allocations = sorted((Allocation(n, s) for n in counts for s in shares), key=lambda a: (a.capacity, a.executors))
     console = words_console(as_json)
-    maps, told = _workload(file, speed, options)
-    console.print(told, markup=False)
+    maps, described = _workload(file, speed, options)
+    console.print(described, markup=False)
     started = time.perf_counter()
     with progress_bar("predicting") as progress:
         predictions = predict(maps, demand, allocations, percentiles=asked, model=model, progress=progress)
@@ -131,7 +131,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
         from penstock.evaluation.queue_pictures import allocations_picture
 
         statistic = goal.statistic or ("mean" if model == "gi/g/1" else "p95")
-        title = f"{told.split(';', maxsplit=1)[0]}\n{predictions[0].model}"
+        title = f"{described.split(';', maxsplit=1)[0]}\n{predictions[0].model}"
         drawn = allocations_picture(predictions, statistic, objective=goal, chosen=choice.chosen, title=title)
         write_picture(plot, drawn)
         console.print(f"picture: {plot}", markup=False)
@@ -189,9 +189,9 @@ def _demand(options: dict[str, Any]) -> Demand:
                 f"{field}: is missing; give --fixed and --per-record (micro-batches) or --service (records one by one)",
                 field=field,
             )
-    fixed = positive_seconds(batch["fixed"], "--fixed") or 0.0
-    per_record = positive_seconds(batch["per_record"], "--per-record") or 0.0
-    fixed_cpu = positive_seconds(batch["fixed_cpu"], "--fixed-cpu") or 0.0
+    fixed = optional_seconds(batch["fixed"], "--fixed") or 0.0
+    per_record = optional_seconds(batch["per_record"], "--per-record") or 0.0
+    fixed_cpu = optional_seconds(batch["fixed_cpu"], "--fixed-cpu") or 0.0
     if fixed_cpu > fixed:
         raise ConfigurationError("--fixed-cpu: is a part of --fixed and cannot be longer", field="--fixed-cpu")
     return BatchDemand(
@@ -203,7 +203,7 @@ def _demand(options: dict[str, Any]) -> Demand:
         fixed_error_seconds=error * fixed,
         per_record_error_seconds=error * per_record,
         cap=batch["cap"],
-        trigger_seconds=positive_seconds(batch["trigger"], "--trigger"),
+        trigger_seconds=optional_seconds(batch["trigger"], "--trigger"),
     )
 
 

@@ -26,14 +26,14 @@ class Choice:
 def choose(predictions: Sequence[CandidateLatency], objective: Objective, processes: int) -> Choice:
     """Find the first of the predictions, which come by rising cost, that meets the objective."""
 
-    def told(one: CandidateLatency) -> str:
+    def shown(one: CandidateLatency) -> str:
         return _has(one, objective, processes)
 
     place = next((i for i, one in enumerate(predictions) if one.meets(objective)), None)
     if place is None:
-        return Choice(None, _none_will_do(predictions, objective, told))
+        return Choice(None, _none_will_do(predictions, objective, shown))
     chosen = predictions[place]
-    words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {told(chosen)}"
+    words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {shown(chosen)}"
     if objective.seconds is not None:
         words += f", within {format_time(objective.seconds)}"
         predicted = _of(chosen, objective)
@@ -42,7 +42,7 @@ def choose(predictions: Sequence[CandidateLatency], objective: Objective, proces
     cheaper = [one for one in predictions[:place] if one.allocation.capacity < chosen.allocation.capacity]
     if cheaper:
         nearest = min(cheaper, key=lambda one: (_of(one, objective).value, -one.allocation.capacity))
-        words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {told(nearest)}"
+        words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {shown(nearest)}"
     return Choice(chosen, words)
 
 
@@ -157,11 +157,11 @@ def _verdict(one: CandidateLatency, objective: Objective) -> str:
 
 
 def _none_will_do(
-    predictions: Sequence[CandidateLatency], objective: Objective, told: Callable[[CandidateLatency], str]
+    predictions: Sequence[CandidateLatency], objective: Objective, shown: Callable[[CandidateLatency], str]
 ) -> str:
     if not any(one.is_stable for one in predictions):
         best = min(predictions, key=lambda one: one.utilisation.value)
-        words = f"none keeps up: even {best.allocation} is {told(best)}; allow more executors, or make records cheaper"
+        words = f"none keeps up: even {best.allocation} is {shown(best)}; allow more executors, or make records cheaper"
         return words if objective.statistic is None else f"none meets {objective}: {words}"
     best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
-    return f"none meets {objective}: the best is {best.allocation}: {told(best)}; allow more executors or a longer time"
+    return f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"

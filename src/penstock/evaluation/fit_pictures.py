@@ -25,7 +25,7 @@ _CDF_POINTS = 400
 _RATE_BINS = 300
 _PERIODS = ((1.0, "second"), (60.0, "minute"), (3600.0, "hour"), (86_400.0, "day"))
 _TIME_UNITS = ((86_400.0, "days"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_LOG_FROM = 30  # largest over smallest: below it a straight axis from 0 tells more
+_LOG_FROM = 30  # largest over smallest: below it a straight axis from 0 shows more
 
 
 def fit_picture(iats: FloatArray, result: FitResult, title: str = "") -> bytes:

@@ -141,7 +141,7 @@ class RunHistory:
         return {decided_by[o.request_id]: o for o in self.outcomes if o.request_id in decided_by}
 
     def time_above_objective(self, operator: str) -> float | None:
-        """The share of the time with a known latency in which it was above the objective; None: cannot be told."""
+        """The share of the time with a known latency in which it was above the objective; None: not known."""
         above = known = 0.0
         objective = self.objective_of(operator)
         for previous, seen in itertools.pairwise(self.observations.get(operator, ())):

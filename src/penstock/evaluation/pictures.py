@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as one picture: load, backlog, latency, utilisation, executors and CPU share over the same time.
 
-What is not known is a gap in the line, never a zero. Colours are told apart by colour-blind readers
+What is not known is a gap in the line, never a zero. Colour-blind readers can distinguish the colours
 (Okabe and Ito's set); in SVG each becomes a CSS variable, so that one drawing serves light and dark pages.
 """
 

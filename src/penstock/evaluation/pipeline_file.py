@@ -89,7 +89,7 @@ class PipelineSpec:
         ConfigurationError
             The file has none, they are a topic's, or they cannot be read.
         """
-        from penstock.adaptors.spark.replay_options import replay_arrivals
+        from penstock.adaptors.replay.options import replay_arrivals
 
         given = self.settings.given_arrivals
         if given is None or given.topic is not None:

@@ -75,7 +75,7 @@ def curve(
     steps = len(experiment.traces) * (1 + len(experiment.utilisations))
     done = 0
 
-    def told() -> None:
+    def advance() -> None:
         nonlocal done
         done += 1
         if progress is not None:
@@ -85,7 +85,7 @@ def curve(
         times = arrivals[trace.name]
         gaps = np.diff(times)
         fit = fit_maps(gaps, best=experiment.best)
-        told()
+        advance()
         points = []
         for utilisation in experiment.utilisations:
             mean = utilisation / fit.trace.rate
@@ -101,7 +101,7 @@ def curve(
                     of_fits=tuple(solve_map_ph_1(fitted.map, service).mean for fitted in fit.maps),
                 )
             )
-            told()
+            advance()
         lag_1 = float(np.corrcoef(gaps[:-1], gaps[1:])[0, 1])
         found.append(CurveResult(trace.name, fit.trace.rate, fit.trace.scv, lag_1, tuple(points)))
     return tuple(found)

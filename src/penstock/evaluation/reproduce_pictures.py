@@ -52,8 +52,8 @@ def table_picture(experiment: TableExperiment, results: Sequence[CellResult]) ->
                     )  # fmt: skip
                     axes.plot(100 * result.cpu, result.seconds, mark, color=colour, label=result.row)
                     if result.row in cell.published:
-                        told = cell.published[result.row]
-                        axes.plot(told.cpu, told.seconds, "o", markerfacecolor="none", color=colour)
+                        published = cell.published[result.row]
+                        axes.plot(published.cpu, published.seconds, "o", markerfacecolor="none", color=colour)
                 axes.set_yscale("log")
                 axes.yaxis.set_major_formatter("{x:g}")
                 axes.yaxis.set_minor_formatter(NullFormatter())

@@ -41,11 +41,11 @@ def simulation_picture(times: FloatArray, results: Sequence[SimulationResult], t
         panels[-1].set_xlim(0, max(result.seconds for result in results) or 1.0)
         panels[-1].set_xlabel("time since the first arrival (s)")
         left = len(results[0].paths) - len(shown)
-        told = [title] if title else []
+        heading = [title] if title else []
         if left:
-            told.append(f"{left} more paths are farther from their bounds")
-        if told:
-            figure.suptitle("\n".join(told), x=0.01, ha="left", fontsize=10, parse_math=False, wrap=True)
+            heading.append(f"{left} more paths are farther from their bounds")
+        if heading:
+            figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=10, parse_math=False, wrap=True)
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
         file = io.BytesIO()
@@ -92,11 +92,11 @@ def _draw_latency(axes: Axes, results: Sequence[SimulationResult], number: int) 
 def _within_a_decade(axes: Axes) -> Callable[[float, float], str]:
     """Names times between powers of ten where there are hardly any of those to name."""
 
-    def told(value: float, _: float) -> str:
+    def in_words(value: float, _: float) -> str:
         low, high = axes.get_ylim()
         return format_seconds(value) if low > 0 and high / low < 20 else ""
 
-    return told
+    return in_words
 
 
 def _draw_shares(axes: Axes, results: Sequence[SimulationResult]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""K: what is remembered of a run, in memory or in one SQLite file."""
+"""The memory of a run, in memory or in one SQLite file."""
 
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore

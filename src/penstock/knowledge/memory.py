@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A knowledge store that lives and ends with the process."""
+"""A knowledge store in memory. It ends with the process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class _Owned(_Dated, Protocol):
     def operator(self) -> str: ...
 
 
-_D = TypeVar("_D", bound=_Dated)
-_O = TypeVar("_O", bound=_Owned)
+_DatedRecord = TypeVar("_DatedRecord", bound=_Dated)
+_OwnedRecord = TypeVar("_OwnedRecord", bound=_Owned)
 
 
 class MemoryStore:
@@ -32,12 +32,12 @@ class MemoryStore:
     Parameters
     ----------
     bound
-        How many records of each kind are kept; beyond it the oldest go.
+        How many records of each kind are kept. Beyond it, the oldest are dropped.
     """
 
     def __init__(self, bound: int = 10_000) -> None:
         if bound < 1:
-            raise ConfigurationError(f"bound: {bound} is too few records to keep; give at least 1", field="bound")
+            raise ConfigurationError(f"bound: {bound} is too few; keep at least 1 record", field="bound")
         self._lock = threading.Lock()
         self._observations: deque[Observation] = deque(maxlen=bound)
         self._decisions: deque[Decision] = deque(maxlen=bound)
@@ -47,32 +47,32 @@ class MemoryStore:
         self._facts: dict[str, str] = {}
 
     def add_observation(self, observation: Observation) -> None:
-        """Remember an observation."""
+        """Store an observation."""
         with self._lock:
             self._observations.append(observation)
 
     def add_decision(self, decision: Decision) -> None:
-        """Remember a decision with its evidence and reason."""
+        """Store a decision with its evidence and reason."""
         with self._lock:
             self._decisions.append(decision)
 
     def add_action(self, action: Action) -> None:
-        """Remember what was asked for."""
+        """Store an action."""
         with self._lock:
             self._actions.append(action)
 
     def add_outcome(self, outcome: Outcome) -> None:
-        """Remember what became of an action."""
+        """Store the outcome of an action."""
         with self._lock:
             self._outcomes.append(outcome)
 
     def add_stage_times(self, times: Sequence[StageTime]) -> None:
-        """Remember how long the loop's stages took."""
+        """Store how long the loop's stages took."""
         with self._lock:
             self._stage_times.extend(times)
 
     def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
-        """The newest observations, oldest first."""
+        """Return the newest observations, oldest first."""
         return self._of_operator(self._observations, operator, since, limit)
 
     def decisions(
@@ -83,45 +83,45 @@ class MemoryStore:
         limit: int = 1000,
         changes_only: bool = False,
     ) -> list[Decision]:
-        """The newest decisions, oldest first; with `changes_only` without those that hold."""
+        """Return the newest decisions, oldest first. `changes_only` omits those that hold."""
         return self._of_operator(
             self._decisions, operator, since, limit, (lambda d: d.is_change) if changes_only else None
         )
 
     def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
-        """The newest actions, oldest first."""
+        """Return the newest actions, oldest first."""
         return self._of_operator(self._actions, operator, since, limit)
 
     def outcomes(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Outcome]:
-        """The newest outcomes, oldest first."""
+        """Return the newest outcomes, oldest first."""
         return self._of_operator(self._outcomes, operator, since, limit)
 
     def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
-        """The newest stage times, oldest first."""
+        """Return the newest stage times, oldest first."""
         with self._lock:
             return _newest(reversed(self._stage_times), since, limit)
 
     def set_fact(self, name: str, value: str) -> None:
-        """Remember one text under a name."""
+        """Store a text under a name."""
         with self._lock:
             self._facts[name] = value
 
     def fact(self, name: str) -> str | None:
-        """The text under a name."""
+        """Return the text under a name."""
         with self._lock:
             return self._facts.get(name)
 
     def close(self) -> None:
-        """There are no files: what is remembered stays readable until the process ends."""
+        """Do nothing: there are no files. The records stay readable until the process ends."""
 
     def _of_operator(
         self,
-        kept: deque[_O],
+        kept: deque[_OwnedRecord],
         operator: str | None,
         since: float,
         limit: int,
-        wanted: Callable[[_O], bool] | None = None,
-    ) -> list[_O]:
+        wanted: Callable[[_OwnedRecord], bool] | None = None,
+    ) -> list[_OwnedRecord]:
         with self._lock:
             newest_first = (
                 record
@@ -131,10 +131,10 @@ class MemoryStore:
             return _newest(newest_first, since, limit)
 
 
-def _newest(newest_first: Iterable[_D], since: float, limit: int) -> list[_D]:
+def _newest(newest_first: Iterable[_DatedRecord], since: float, limit: int) -> list[_DatedRecord]:
     if limit < 0:
-        raise ConfigurationError(f"limit: {limit} is below zero; say how many records to give", field="limit")
-    chosen: list[_D] = []
+        raise ConfigurationError(f"limit: {limit} is below zero; give the number of records to return", field="limit")
+    chosen: list[_DatedRecord] = []
     for record in newest_first:
         if len(chosen) == limit:
             break

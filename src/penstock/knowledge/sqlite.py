@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A knowledge store in one SQLite file: it survives the process, and others may read it while it is written.
+"""A knowledge store in one SQLite file. It survives the process, and others can read it while it is written.
 
-Write-ahead logging with synchronous=NORMAL: a transaction is in the kernel's page cache when `add_...` returns, so
-the end of the process by any signal loses nothing that was acknowledged. Only a power cut may cost the newest
+It uses write-ahead logging with synchronous=NORMAL. A transaction is in the kernel's page cache when `add_...` returns,
+so the end of the process by any signal loses nothing that was acknowledged. Only a power cut can cost the newest
 records, and never the file's integrity.
 """
 
@@ -20,7 +20,7 @@ from penstock.errors import AdaptorError, ConfigurationError
 from penstock.records import Action, Decision, Observation, Outcome, StageTime, decode, encode
 
 SCHEMA_VERSION = 1
-_APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: tells our files from other SQLite files
+_APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: distinguishes our files from other SQLite files
 
 _KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times")
 _SCHEMA = [
@@ -33,7 +33,7 @@ _SCHEMA = [
         f"CREATE INDEX {kind}_by_time ON {kind} (at)",
     )
 ] + [
-    # Asked for in every cycle, and rare among the holds.
+    # Queried in every cycle, and rare among the holds.
     "CREATE INDEX decisions_changes ON decisions (operator) WHERE is_change = 1",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 ]
@@ -49,39 +49,39 @@ class SqliteStore:
     Parameters
     ----------
     path
-        The file; it is made where it is not there, its folder is not.
+        The file. It is created if missing; its folder is not.
     bound_rows
-        How many records of each kind are kept; beyond it the oldest go, some at a time.
+        How many records of each kind are kept. Beyond it, the oldest are dropped, some at a time.
     busy_timeout_seconds
         How long a call waits for another process that is writing.
 
     Raises
     ------
     ConfigurationError
-        The file cannot be opened, is locked or damaged, is none of Penstock's, or of another schema version.
-        While in use, failures are AdaptorError, `retryable` where the file was only locked.
+        The file cannot be opened, is locked or damaged, is not Penstock's, or has another schema version.
+        Later failures are AdaptorErrors, `retryable` if the file was only locked.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], *, bound_rows: int = 100_000, busy_timeout_seconds: float = 5.0
     ) -> None:
         if bound_rows < 1:
-            raise ConfigurationError(
-                f"bound_rows: {bound_rows} is too few records to keep; give at least 1", field="bound_rows"
-            )
+            raise ConfigurationError(f"bound_rows: {bound_rows} is too few; keep at least 1 record", field="bound_rows")
         self._open(Path(path), "rwc", bound_rows, busy_timeout_seconds)
 
     @classmethod
     def open_readonly(cls, path: str | os.PathLike[str], *, busy_timeout_seconds: float = 5.0) -> SqliteStore:
-        """Open an existing file to read from it, also while another process writes to it."""
+        """Open an existing file for reading, also while another process writes to it."""
         store, file = cls.__new__(cls), Path(path)
         if not file.is_file():
-            raise ConfigurationError(f"{file}: there is no such knowledge file", field=str(file))
+            raise ConfigurationError(
+                f"{file}: this knowledge file does not exist; give the file of an existing run", field=str(file)
+            )
         if os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK):
-            # With the right to write, the write-ahead log of a killed process is taken in, and no side file stays.
+            # With write permission, opening merges the write-ahead log of a killed process, and no side file stays.
             mode = "rw"
         else:
-            # Where nothing may be written and no log is left, the file alone holds everything.
+            # Without write permission, and without a log, the file alone has everything.
             mode = "ro" if Path(f"{file.resolve()}-wal").exists() else "ro&immutable=1"
         store._open(file, mode, None, busy_timeout_seconds)
         return store
@@ -95,7 +95,9 @@ class SqliteStore:
         self._untrimmed = dict.fromkeys(_KINDS, 0)
         self._connection: sqlite3.Connection | None = None
         if not path.resolve().parent.is_dir():
-            raise ConfigurationError(f"{path}: the folder {path.parent} is not there; make it first", field=str(path))
+            raise ConfigurationError(
+                f"{path}: the folder {path.parent} does not exist; create it first", field=str(path)
+            )
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(
@@ -125,27 +127,27 @@ class SqliteStore:
             raise
 
     def add_observation(self, observation: Observation) -> None:
-        """Remember an observation."""
+        """Store an observation."""
         self._add("observations", observation, observation.operator)
 
     def add_decision(self, decision: Decision) -> None:
-        """Remember a decision with its evidence and reason."""
+        """Store a decision with its evidence and reason."""
         self._add("decisions", decision, decision.operator, is_change=decision.is_change)
 
     def add_action(self, action: Action) -> None:
-        """Remember what was asked for."""
+        """Store an action."""
         self._add("actions", action, action.operator)
 
     def add_outcome(self, outcome: Outcome) -> None:
-        """Remember what became of an action."""
+        """Store the outcome of an action."""
         self._add("outcomes", outcome, outcome.operator)
 
     def add_stage_times(self, times: Sequence[StageTime]) -> None:
-        """Remember how long the loop's stages took: all of them, or after a failure none."""
+        """Store how long the loop's stages took: all of them, or after a failure none."""
         self._insert("stage_times", [(time.at, "", False, _payload(time)) for time in times])
 
     def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
-        """The newest observations, oldest first."""
+        """Return the newest observations, oldest first."""
         return self._read("observations", Observation, operator, since, limit)
 
     def decisions(
@@ -156,34 +158,34 @@ class SqliteStore:
         limit: int = 1000,
         changes_only: bool = False,
     ) -> list[Decision]:
-        """The newest decisions, oldest first; with `changes_only` without those that hold."""
+        """Return the newest decisions, oldest first. `changes_only` omits those that hold."""
         return self._read("decisions", Decision, operator, since, limit, changes_only=changes_only)
 
     def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
-        """The newest actions, oldest first."""
+        """Return the newest actions, oldest first."""
         return self._read("actions", Action, operator, since, limit)
 
     def outcomes(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Outcome]:
-        """The newest outcomes, oldest first."""
+        """Return the newest outcomes, oldest first."""
         return self._read("outcomes", Outcome, operator, since, limit)
 
     def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
-        """The newest stage times, oldest first."""
+        """Return the newest stage times, oldest first."""
         return self._read("stage_times", StageTime, None, since, limit)
 
     def set_fact(self, name: str, value: str) -> None:
-        """Remember one text under a name."""
+        """Store a text under a name."""
         with self._in_use(), self._transaction() as transaction:
             transaction.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
 
     def fact(self, name: str) -> str | None:
-        """The text under a name."""
+        """Return the text under a name."""
         with self._in_use() as connection:
             row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let go of it; may be called twice."""
+        """Fold the write-ahead log into the file and close it. May be called twice."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -216,8 +218,10 @@ class SqliteStore:
         changes_only: bool = False,
     ) -> list[R]:
         if limit < 0:
-            raise ConfigurationError(f"limit: {limit} is below zero; say how many records to give", field="limit")
-        # Records past the bound may still wait for the next trimming: they are not shown.
+            raise ConfigurationError(
+                f"limit: {limit} is below zero; give the number of records to return", field="limit"
+            )
+        # Records past the bound may still wait for the next trimming: they are not returned.
         conditions = [f"at >= ? AND seq > (SELECT MAX(seq) FROM {kind}) - ?"]
         values: list[Any] = [since, self._bound]
         if operator is not None:
@@ -234,7 +238,7 @@ class SqliteStore:
 
     @contextmanager
     def _in_use(self) -> Iterator[sqlite3.Connection]:
-        """The connection for one thread at a time, with failures told in words that name the file."""
+        """Hold the connection for one thread at a time, and report failures with the file's name."""
         with self._lock:
             if self._connection is None:
                 raise AdaptorError(f"{self.path}: the store is closed", target=str(self.path))
@@ -259,7 +263,7 @@ class SqliteStore:
             raise
 
     def _check_identity(self, *, may_create: bool) -> None:
-        """Refuse what is not ours before anything is written to it."""
+        """Refuse a file that is not ours before anything is written to it."""
         identity, version, tables = self._identity()
         if identity == 0 and tables == 0 and may_create:
             return
@@ -282,7 +286,7 @@ class SqliteStore:
         return identity, version, tables
 
     def _create_if_new(self) -> None:
-        # In one transaction, looked at again inside it: of two processes that start together one creates, and
+        # In one transaction, and checked again inside it: of two processes that start together one creates, and
         # a process killed meanwhile leaves an empty file, not half a schema.
         with self._transaction() as transaction:
             if self._identity()[2] == 0:
@@ -293,7 +297,7 @@ class SqliteStore:
 
 
 def _payload(record: Any) -> str:
-    """The record as JSON that can be read back: JSON has no infinity or NaN, so those are refused at the door."""
+    """Return the record as JSON that can be read back. JSON has no infinity or NaN, so those are refused here."""
     text = encode(record)
     decode(type(record), text)
     return text
@@ -304,15 +308,15 @@ def _is_locked(fault: sqlite3.Error) -> bool:
 
 
 def _meaning(fault: sqlite3.Error) -> str:
-    """What an SQLite failure means and what to do; the low byte of the extended code is the kind of failure."""
+    """Explain an SQLite failure and what to do. The low byte of the extended code is the kind of failure."""
     advice = {
-        sqlite3.SQLITE_BUSY: "another process holds the file locked; end it, or choose another file",
-        sqlite3.SQLITE_LOCKED: "another process holds the file locked; end it, or choose another file",
+        sqlite3.SQLITE_BUSY: "another process has locked the file; end it, or choose another file",
+        sqlite3.SQLITE_LOCKED: "another process has locked the file; end it, or choose another file",
         sqlite3.SQLITE_NOTADB: "this is not an SQLite file; choose another file",
         sqlite3.SQLITE_CORRUPT: "the file is damaged; move it away and start with a new one",
-        sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder may be written to",
-        sqlite3.SQLITE_READONLY: "the file cannot be written to; check its rights, or how it was opened",
-        sqlite3.SQLITE_PERM: "the file cannot be used for want of rights",
+        sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder is writable",
+        sqlite3.SQLITE_READONLY: "the file is not writable; check its permissions, or how it was opened",
+        sqlite3.SQLITE_PERM: "permission to use the file is missing; check its permissions",
         sqlite3.SQLITE_FULL: "the disk is full; free some space",
     }.get(getattr(fault, "sqlite_errorcode", 0) & 0xFF)
     return f"{advice} ({fault})" if advice else str(fault)

@@ -67,8 +67,10 @@ class CpuWindow:
         if first.throttled_seconds is not None and last.throttled_seconds is not None:
             # Summed over the processors of the group, so it may exceed the time that passed.
             throttled = min(1.0, (last.throttled_seconds - first.throttled_seconds) / seconds)
-        used_cores = used / seconds if self._source == "cgroup" else None
-        return CpuUse(used / allowed, used_cores, throttled, self._source)
+        if self._source == "cgroup":
+            return CpuUse(used / allowed, used / seconds, throttled, self._source)
+        # A task is counted when it ends, also for the time before the window: there is no more than all of the cores.
+        return CpuUse(min(1.0, used / allowed), None, throttled, self._source)
 
     def _append(self, source: str, at: float, used: float, allowed: float | None, throttled: float | None) -> None:
         assert allowed is not None

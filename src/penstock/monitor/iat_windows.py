@@ -106,7 +106,7 @@ class IatWindows:
         """Take in the instants of new arrivals, in seconds since the epoch.
 
         Several partitions may be read by turns, so an instant may lie before one already known: it then counts as an
-        arrival at the newest instant, which keeps the number of arrivals right, and is told in the snapshot.
+        arrival at the newest instant, which keeps the number of arrivals right, and stands in the snapshot.
         """
         new = _checked(times, "times")
         if not new.size:

@@ -9,7 +9,7 @@ from penstock.records import Allocation, BatchProgress
 
 
 class SteadyBatches:
-    """Tells batches that ran under one allocation from those during which CPU or executors changed."""
+    """Separates batches that ran under one allocation from those during which CPU or executors changed."""
 
     def __init__(self) -> None:
         self.allocation: Allocation | None = None

@@ -143,10 +143,8 @@ class BackgroundAnalysis(Generic[Question, Answer]):
                 # Asked again at the next tick: what is missing may come any moment. The grid begins with the first.
                 self._due_at = None
                 return (*reports, self._report(now, AnalysisEnd.NOT_READY, None, str(fault)))
-            self._worker = self._worker or _Worker(self._analyse, self._kind == "process")
-            self._running = (now, self._worker.submit(question))
+            self._running = (now, self._start(question))
             if self._kind == "here":
-                self.wait()
                 reports += self._collect(now)
         # On the grid of the first: a late call does not move those after it.
         self._due_at += self._period * (1 + (now - self._due_at) // self._period)
@@ -176,6 +174,12 @@ class BackgroundAnalysis(Generic[Question, Answer]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _start(self, question: Question) -> Future[tuple[Answer, float]]:
+        if self._kind == "here":
+            return _done_here(self._analyse, question)
+        self._worker = self._worker or _Worker(self._analyse, self._kind == "process")
+        return self._worker.submit(question)
+
     def _collect(self, now: float) -> list[AnalysisReport]:
         assert self._running is not None
         at, future = self._running
@@ -200,6 +204,17 @@ class BackgroundAnalysis(Generic[Question, Answer]):
     def _report(self, at: float, end: AnalysisEnd, seconds: float | None, detail: str = "") -> AnalysisReport:
         self._counts[end] += 1
         return AnalysisReport(at, end, seconds, detail)
+
+
+def _done_here(analyse: Callable[[Question], Answer], question: Question) -> Future[tuple[Answer, float]]:
+    """An analysis that is over: done in this very thread."""
+    ended: Future[tuple[Answer, float]] = Future()
+    elapsed = stopwatch()
+    try:
+        ended.set_result((analyse(question), elapsed()))
+    except Exception as fault:  # judged where it is collected, as one that comes from a worker
+        ended.set_exception(fault)
+    return ended
 
 
 class _Worker(Generic[Question, Answer]):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from penstock.errors import ConfigurationError
 from penstock.ports import Policy, PolicyContext
+from penstock.records import Objective
 
 Goal = Literal["latency", "keep up"]
 
@@ -98,8 +99,8 @@ class PolicyEntry:
         return [
             f"objective: {self.name} plans for a latency bound, and the path {' -> '.join(path)} has none; give one, "
             'such as p95: "2s", or name a policy that needs none'
-            for path, objective in context.objectives.items()
-            if objective.seconds is None
+            for path in context.topology.paths
+            if context.objectives.get(path, Objective()).seconds is None
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
     """What a deeper look at the parts that can be read by themselves shows, in a file that is wrong elsewhere."""
     from pydantic import ValidationError
 
-    from penstock.adaptors.spark.replay_options import replay_arrivals
+    from penstock.adaptors.replay.options import replay_arrivals
 
     faults: list[str] = []
 
@@ -83,9 +83,9 @@ def _check_policy(settings: PolicySettings) -> None:
 
 def check_run(settings: RunSettings) -> None:
     """Raise ConfigurationError with every fault that can be known without starting anything."""
+    from penstock.adaptors.replay.options import replay_arrivals
     from penstock.adaptors.spark.installation import SparkInstallation
     from penstock.adaptors.spark.master_address import MasterAddress
-    from penstock.adaptors.spark.replay_options import replay_arrivals
 
     faults = run_faults(settings.model_dump(mode="json"))
     if faults:

@@ -24,8 +24,8 @@ from penstock.running.streams import Flow
 from penstock.settings import OperatorSettings
 
 if TYPE_CHECKING:
+    from penstock.adaptors.agent.client import RemoteOperator
     from penstock.adaptors.process.children import Child, Warden
-    from penstock.adaptors.spark.remote import RemoteOperator
 
 _LOG = logging.getLogger(__name__)
 _START_SECONDS = 180.0

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from penstock.adaptors.agent.server import OperatorAgent
     from penstock.adaptors.kafka.connection import KafkaConnection
-    from penstock.adaptors.spark.agent import OperatorAgent
     from penstock.adaptors.spark.query_probe import QueryProbe
 
 _LOG = logging.getLogger(__name__)
@@ -142,9 +142,9 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
 
 def run_operator(job: OperatorJob) -> int:
     """Run the operator until it is told to stop or its query ends; gives the process's exit code."""
-    from penstock.adaptors.kafka.failures import explain_failure
-    from penstock.adaptors.spark.agent import OperatorAgent
-    from penstock.adaptors.spark.real_time import explain_refusal
+    from penstock.adaptors.agent.server import OperatorAgent
+    from penstock.adaptors.kafka.query_failures import explain_failure
+    from penstock.adaptors.spark.real_time_mode import explain_refusal
 
     spark = _session(job)
     stop = threading.Event()

@@ -118,8 +118,8 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     from penstock.adaptors.kafka.connection import KafkaConnection
     from penstock.adaptors.produce.kafka_sink import KafkaSink
     from penstock.adaptors.produce.pacing import produce
-    from penstock.adaptors.spark.payloads import open_payload
-    from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+    from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
+    from penstock.adaptors.replay.payloads import open_payload
 
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.adaptors.spark.real_time import check_real_time
+from penstock.adaptors.spark.real_time_mode import check_real_time
 from penstock.errors import ConfigurationError
 from penstock.settings import RunSettings
 from penstock.topology import ARRIVALS

@@ -45,7 +45,7 @@ def start_real_time(
     from pyspark.sql import DataFrame
 
     from penstock.adaptors.kafka.operator_stream import write_topic
-    from penstock.adaptors.spark.real_time import explain_refusal
+    from penstock.adaptors.spark.real_time_mode import explain_refusal
 
     if not isinstance(result, DataFrame) or job.writes.topic is None:
         raise ConfigurationError(
@@ -77,7 +77,7 @@ def start_real_time(
 
 def _check_floor(result: DataFrame, job: OperatorJob) -> None:
     """Refuse a query whose fewest executors have fewer cores than its partitions, shuffles counted in."""
-    from penstock.adaptors.spark.real_time import check_real_time, shuffles_in_plan
+    from penstock.adaptors.spark.real_time_mode import check_real_time, shuffles_in_plan
 
     jvm: Any = result.sparkSession._jvm
     # What `explain` prints: the plan of a stream is known before it starts.

@@ -220,7 +220,7 @@ class _Run:
     def _start_operator(
         self, operator: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
     ) -> None:
-        from penstock.adaptors.spark.remote import RemoteOperator
+        from penstock.adaptors.agent.client import RemoteOperator
 
         self._listener.phase(f"starting operator {operator.name}")
         own = self._folder_of[operator.name]

@@ -153,7 +153,7 @@ class FolderStreams:
     """
 
     def __init__(self, settings: RunSettings, folder_of: Mapping[str, Path]) -> None:
-        from penstock.adaptors.spark.replay_options import replay_arrivals
+        from penstock.adaptors.replay.options import replay_arrivals
 
         self._settings = settings
         self._folder_of = folder_of

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.adaptors.kafka.arrival_times import KafkaArrivals
     from penstock.adaptors.kafka.broker import KafkaBroker
     from penstock.adaptors.kafka.record_latency import RecordLatency
-    from penstock.adaptors.kafka.tap import TopicTap
+    from penstock.adaptors.kafka.topic_tap import TopicTap
     from penstock.adaptors.kafka.topics import Topic
     from penstock.adaptors.process.children import Warden
 
@@ -111,7 +111,7 @@ class TopicStreams:
         self.spark: Mapping[str, str] = {}
         self.load: Load
         if settings.arrivals.topic is None:
-            from penstock.adaptors.spark.replay_options import replay_arrivals
+            from penstock.adaptors.replay.options import replay_arrivals
 
             self._replay = replay_arrivals(settings.arrivals.replay_options())
             self.load = ProducedLoad(self._replay)
@@ -257,7 +257,7 @@ class TopicStreams:
 
     def _arrivals(self, writer: str) -> KafkaArrivals:
         from penstock.adaptors.kafka.arrival_times import KafkaArrivals
-        from penstock.adaptors.kafka.tap import TopicTap
+        from penstock.adaptors.kafka.topic_tap import TopicTap
 
         assert self._connection is not None  # started
         topic = self._topic(writer)

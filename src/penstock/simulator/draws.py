@@ -30,7 +30,7 @@ class IndexedDraws:
     seed
         Of the run, a whole number from 0 to 2^64 - 1.
     stream
-        A text that tells this sequence from the run's others; the same text, the same numbers.
+        A name for this sequence, unlike the run's others; the same name gives the same numbers.
     """
 
     def __init__(self, draw: Callable[[np.random.Generator, int], FloatArray], seed: int, stream: str) -> None:

@@ -115,7 +115,7 @@ class MicroBatchStation:
     batch
         What a batch costs.
     seed, name
-        Tell its random numbers.
+        Number its draws.
     start
         The allocation at time zero.
     """

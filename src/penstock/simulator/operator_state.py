@@ -194,7 +194,7 @@ class OperatorState:
             return
         if len(arrived):
             self._history.append(arrived)
-        # One block stays even when it is old, so that "none since" can be told from "not known".
+        # One block stays even when it is old, so that "none since" differs from "not known".
         while len(self._history) > 1 and float(self._history[0][-1]) < until - self._history_seconds:
             self._history_starts_at += len(self._history.popleft())
 

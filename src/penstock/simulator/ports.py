@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated operator behind the ports that a Spark query has: the loop cannot tell them apart.
+"""A simulated operator behind the ports that a Spark query has: the loop sees no difference.
 
 An operator with micro-batches reports every batch. One that takes records one by one has no batches: what it has
 done since the last look is reported as one. Such a report's end is not when its records were done, so their arrival
-times are told as seen from there: each lies its record's own latency before the report's end.
+times are given as seen from there: each lies its record's own latency before the report's end.
 """
 
 from __future__ import annotations

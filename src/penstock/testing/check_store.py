@@ -175,7 +175,7 @@ def threads_lose_nothing(make_store: MakeStore) -> None:
             for at in range(100):
                 _add_all(store, float(at), operator=name)
                 store.set_fact(name, str(at))
-        except BaseException as fault:  # told below: a thread's failure must fail the check
+        except BaseException as fault:  # raised below: a thread's failure must fail the check
             faults.append(fault)
 
     def read() -> None:
@@ -183,7 +183,7 @@ def threads_lose_nothing(make_store: MakeStore) -> None:
             for _ in range(30):
                 for each in _reads(store):
                     each(limit=20)
-        except BaseException as fault:  # told below
+        except BaseException as fault:  # raised below
             faults.append(fault)
 
     names = ["a", "b", "c", "d"]

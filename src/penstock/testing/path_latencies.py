@@ -38,15 +38,15 @@ class FakePathLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """The predictions in the order of `paths`."""
-        told, capacity = [], {name: allocation.capacity for name, allocation in allocations.items()}
+        predictions, capacity = [], {name: allocation.capacity for name, allocation in allocations.items()}
         for path, bound in self.bounds.items():
             load = {name: self.rate * self.demands[name] / capacity[name] for name in path}
             times = {
                 name: self.demands[name] / capacity[name] / (1.0 - load[name]) if load[name] < 1.0 else float("inf")
                 for name in path
             }
-            told.append(Prediction(path, sum(times.values()), bound, times, load, "M/M/1"))
-        return tuple(told)
+            predictions.append(Prediction(path, sum(times.values()), bound, times, load, "M/M/1"))
+        return tuple(predictions)
 
 
 def single_executors(shares: Mapping[str, float]) -> dict[str, Allocation]:

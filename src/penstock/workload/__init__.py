@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arrives, as a model: windows of inter-arrival times in, Markovian arrival processes and their errors out.
+"""Models of arrivals: turns windows of inter-arrival times into Markovian arrival processes with their errors.
 
 ==================  ==============================================================================================
-Module              What it gives
+Module              What it computes
 ==================  ==============================================================================================
-moments, counts     a window or a series of counts in numbers, each with a standard error
+moments             the statistics of a window, each with a standard error; `count_description`: of counts
 sliding             moments and autocorrelation of a window that slides
-replay_queue        the window replayed through a queue: what a fit has to predict
-fit_map             the best processes for a window; `fitting`: in which order they are searched
-estimate            several windows, one estimate
+replay_queue        the window replayed through a queue: what a fit must predict
+fit_map             the best processes for a window; `fitting`: the order of the search
+estimate            one estimate from several windows
 change              whether two windows differ by more than chance
-simple_fits         windows that need no search
+simple_fits         fits of windows that need no search
 search              compositions (`product_form`)
-cycle_search        chains of bursts and lulls (`staged`, `episodes`), where the queue of no composition will do
+cycle_search        chains of bursts and lulls (`staged`, `episodes`), if no composition's queue fits
 ==================  ==============================================================================================
 """
 
 from penstock.workload.candidates import FittedMap
 from penstock.workload.change import Difference, WorkloadChange, detect_change
-from penstock.workload.counts import CountDescription, describe_counts
+from penstock.workload.count_description import CountDescription, describe_counts
 from penstock.workload.estimate import FittedWorkload, WindowFit, estimate_workload
 from penstock.workload.fit_map import FitResult, fit_maps
 from penstock.workload.moments import TraceDescription, describe_iats, spread_ties

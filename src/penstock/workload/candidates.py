@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidate processes: scored as they are composed, ranked by descriptors and queue together, told apart.
+"""Candidate processes: scores them as composed, ranks them by descriptors and queue together, and drops look-alikes.
 
-The score of a candidate is computed from its matrices alone, whatever was asked of the search that found it.
+The score of a candidate depends only on its matrices, not on the search that found it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SCV_BAR = 0.02
 ACF_BAR = 0.02
 QUEUE_BAR = 0.15
 PRICE_OF_A_STATE = 0.02
-"""What one more phase has to save in the loss to be worth it."""
+"""How much an additional phase must reduce the loss to be worth it."""
 
 ABSURD = 2.0
-"""Factor in a predicted response time beyond which a candidate is dropped."""
+"""Factor in a predicted response time above which a candidate is dropped."""
 
 _FAR_LAG = 100
-_SAME = 0.01
+_LARGEST_LOOKALIKE_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Where a search may start again: parameters of a composition, or a chain of stages as it is."""
+    """Where a search can start again: parameters of a composition, or a chain of stages."""
 
     family: str
     shape: Shape | None = None
@@ -47,11 +47,11 @@ class Recipe:
 
 
 Found = tuple[MAP, Recipe]
-"""A process of mean 1, and where it came from."""
+"""A process of mean 1, and its origin."""
 
 
 def valid(d0: FloatArray, d1: FloatArray, recipe: Recipe) -> Iterator[Found]:
-    """Give the process of mean 1, or none where rates lie too far apart for its numbers to add up."""
+    """Return the process of mean 1, or None if its rates are too far apart for exact sums."""
     try:
         process = MAP(d0, d1).with_rate(1.0)
     except InvalidProcessError:
@@ -61,12 +61,12 @@ def valid(d0: FloatArray, d1: FloatArray, recipe: Recipe) -> Iterator[Found]:
 
 @dataclass(frozen=True, eq=False)
 class FittedMap:
-    """A process fitted to a window, and how far off it is.
+    """A process fitted to a window, and its errors.
 
     `errors` are relative for mean, m2, m3, scv and skewness, absolute for acf_rmse (over lags 1 to 100) and the
-    largest of log ratios for idi; ``None`` where the window has no such thing. `queue_errors` gives the relative error
-    of the predicted mean response time for each replayed utilisation. `loss` adds up the squares of the errors, each
-    in units of what is tolerable, and a price for each state.
+    largest log ratio for idi; ``None`` if the window has no such value. `queue_errors` has the relative error of the
+    predicted mean response time for each replayed utilisation. `loss` is the sum of the squared errors, each in units
+    of its tolerance, plus a price for each state.
     """
 
     map: MAP
@@ -88,7 +88,7 @@ class FittedMap:
 
     @cached_property
     def fingerprint(self) -> FloatArray:
-        """Interval distribution, autocorrelation and queue at a few points, to tell processes apart by."""
+        """Interval distribution, autocorrelation and queue at a few points, to distinguish processes."""
         points = self.map.mean * np.array([0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
         tail = self.map.intervals.sf(points)
         links = self.map.autocorrelation(np.array([1, 3, 10, 30, 100, 300]))
@@ -107,7 +107,7 @@ class FittedMap:
 
 
 def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Recipe) -> FittedMap:
-    """Score a process of mean 1 against a window; the result is in the window's unit of time."""
+    """Score a process of mean 1 against a window. The result is in the window's unit of time."""
     moments = unit.moments(3)
     wanted = np.array([1.0, trace.m2 / trace.mean**2, trace.m3 / trace.mean**3])
     relative = moments / wanted - 1.0
@@ -145,12 +145,12 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
 def best_distinct(
     candidates: Sequence[FittedMap], best: int, first: FittedMap | None = None
 ) -> tuple[list[FittedMap], int]:
-    """Give the `best` candidates of lowest loss that differ from each other, and how many absurd ones were dropped.
+    """Return the `best` distinct candidates of lowest loss, and how many absurd ones were dropped.
 
     `first`, if given, comes first whatever its loss.
 
-    A candidate is absurd when a response time it predicts is off by more than a factor `ABSURD`; unless all are, it is
-    dropped whatever its loss. Two are the same when neither interval distribution, autocorrelation nor response
+    A candidate is absurd if a response time it predicts is wrong by more than the factor `ABSURD`. Unless all are, it
+    is dropped whatever its loss. Two are the same if neither interval distribution, autocorrelation nor response
     times differ by more than a hundredth.
     """
     ranked = sorted(candidates, key=lambda c: (c is not first, c.loss, c.states))
@@ -160,7 +160,7 @@ def best_distinct(
     prints: list[FloatArray] = []
     for candidate in sane or ranked[:1]:
         mark = candidate.fingerprint
-        if all(float(np.max(np.abs(mark - other))) > _SAME for other in prints):
+        if all(float(np.max(np.abs(mark - other))) > _LARGEST_LOOKALIKE_DIFFERENCE for other in prints):
             chosen.append(candidate)
             prints.append(mark)
         if len(chosen) == best:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two windows differ by more than chance: in rate, in variability, in correlation.
+"""Decides whether two windows differ by more than chance in rate, variability or correlation.
 
-Each difference is held against the standard errors of both windows, which are by batch means and so grow with the
-windows' own memory: bursty windows differ much without anything having changed.
+Each difference is compared with the standard errors of both windows. Those are by batch means and grow with the
+windows' own memory: bursty windows differ a lot without any change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.workload.moments import TraceDescription
 
 @dataclass(frozen=True)
 class Difference:
-    """One descriptor of two windows. `z` is the difference in standard errors, signed; later minus earlier."""
+    """One descriptor of two windows. `z` is the signed difference in standard errors, later minus earlier."""
 
     name: str
     before: float
@@ -25,13 +25,13 @@ class Difference:
     z: float
 
     def is_beyond(self, sigmas: float) -> bool:
-        """Say whether the difference exceeds so many standard errors."""
+        """Return whether the difference exceeds this many standard errors."""
         return abs(self.z) > sigmas
 
 
 @dataclass(frozen=True)
 class WorkloadChange:
-    """What changed between two windows; `sigmas` is how many standard errors count as a change.
+    """What changed between two windows. `sigmas` is how many standard errors count as a change.
 
     `correlation` compares the mean autocorrelation over the first lags; ``None`` when a window is constant.
     """
@@ -43,12 +43,12 @@ class WorkloadChange:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """Those that could be compared."""
+        """The differences that could be computed."""
         return (self.rate, self.scv, *(() if self.correlation is None else (self.correlation,)))
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """Names of what changed."""
+        """The names of what changed."""
         return tuple(d.name for d in self.differences if d.is_beyond(self.sigmas))
 
     @property
@@ -57,19 +57,19 @@ class WorkloadChange:
         return bool(self.changed)
 
     def explain(self) -> str:
-        """Say in a sentence what changed.
+        """Describe in a sentence what changed.
 
         Examples
         --------
         >>> WorkloadChange(Difference("rate", 10, 20, 6.0), Difference("scv", 1, 1.1, 0.5), None, 4.0).explain()
         'rate 10 -> 20 (6.0 standard errors)'
         """
-        told = [
+        changes = [
             f"{d.name} {d.before:.4g} -> {d.after:.4g} ({abs(d.z):.1f} standard errors)"
             for d in self.differences
             if d.is_beyond(self.sigmas)
         ]
-        return "; ".join(told) or "no change beyond chance"
+        return "; ".join(changes) or "no change beyond chance"
 
 
 def detect_change(before: TraceDescription, after: TraceDescription, *, sigmas: float = 4.0) -> WorkloadChange:
@@ -111,6 +111,6 @@ def _of_logs(name: str, one: float, two: float, one_error: float, two_error: flo
 
 def _mean_correlation(trace: TraceDescription) -> tuple[float, float]:
     near = trace.lags <= 10
-    # Errors of neighbouring lags are far from independent: their mean, not their root of squares.
+    # Errors of neighbouring lags are far from independent: use their mean, not their root of squares.
     floor = 1.0 / math.sqrt(trace.n * float(np.count_nonzero(near)))
     return float(trace.acf_at_lags[near].mean()), max(float(trace.acf_errors[near].mean()), floor)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search among chains of bursts and lulls, for windows whose queue no composition comes close to.
+"""Searches chains of bursts and lulls, for windows whose queue no composition comes close to.
 
-Two kinds are tried, lulls of mixed times (`staged`) and ordinary traffic with episodes (`episodes`): first what all
-stages of a kind share, six numbers, which takes a few hundredths of a second; of the better one then every rate alone.
+It tries two kinds: lulls of mixed times (`staged`) and ordinary traffic with episodes (`episodes`). First it searches
+the six numbers that all stages of a kind share, in a few hundredths of a second. Then it searches every rate of the
+better kind.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _TOLERANCE = 3e-4
-"""Part by which a step has to lower the sum of squares for the search of all rates to go on."""
+"""The search of all rates goes on while a step lowers the sum of squares by this part."""
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A kind of chain of some size, and the shared parameters that its search begins with."""
+    """A kind of chain of some size, and the shared parameters with which its search begins."""
 
     family: str
     chains: Chains
@@ -42,12 +43,12 @@ class Start:
 
 
 def starts(targets: Targets, max_states: int, pair: Recipe | None) -> list[list[Start]]:
-    """Give the chains worth trying, the largest first; those of one list are rivals of about one size.
+    """Return the chains worth trying, the largest first. Those of one list are rivals of about one size.
 
     Parameters
     ----------
     pair
-        A composition of two components, which stages are started from; ``None``: no stages.
+        A composition of two components from which stages start. ``None``: no stages.
     """
     rounds: list[list[Start]] = [[], [], []]
     for rivals, size in zip(rounds, episodes.episodes_for(targets, max_states), strict=False):
@@ -68,7 +69,7 @@ def _bound(stages: Stages) -> Chains:
 
 
 def stages_for(targets: Targets, max_states: int) -> list[Stages]:
-    """Give the chains of stages worth trying, the largest first."""
+    """Return the chains of stages worth trying, the largest first."""
     parts = staged.parts_needed(targets.m2, targets.m3)
     burst = max(1, (3 * max_states) // 8)
     largest = Stages(burst, max(1, (max_states - burst) // (1 + parts)), parts)
@@ -77,7 +78,7 @@ def stages_for(targets: Targets, max_states: int) -> list[Stages]:
 
 
 def cycle(start: Start, targets: Targets, is_late: IsLate) -> Iterator[Found]:
-    """Search what the stages of a chain share."""
+    """Search the parameters that the stages of a chain share."""
     theta = np.clip(start.theta, start.low, start.high)[None]
     mu, p = start.chains(theta)
     wanted = _reachable(Chain(mu[0], p[0], start.phases), targets)
@@ -91,7 +92,7 @@ def cycle(start: Start, targets: Targets, is_late: IsLate) -> Iterator[Found]:
 
 
 def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int, family: str) -> Iterator[Found]:
-    """Search on from a chain, every mean time and transition being free."""
+    """Search on from a chain, with every mean time and transition free."""
     wanted = _reachable(chain, targets)
     kind = FreeChain.like(chain.p, chain.phases)
     start = kind.on_moments(kind.parameters(chain.mu, chain.p)[None], wanted)[0]
@@ -107,14 +108,14 @@ def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int, famil
 
 
 def can_have(chain: Chain, targets: Targets) -> bool:
-    """Say whether chains of such phases can have a second and third moment within a hundredth of the targets'."""
+    """Return whether chains of such phases can match the targets' second and third moment within a hundredth."""
     least = _least_third_moment(chain)
     wanted = targets.with_third_moment_above(least)
     return bool(wanted.m3 >= least * wanted.m2**2)
 
 
 def alternate(targets: Targets, max_states: int, is_late: IsLate) -> Iterator[Found]:
-    """Search chains of short and long times that take turns, two states of each kind, for negative correlation."""
+    """Search chains of alternating short and long times, two states of each kind, for negative correlation."""
     for parts in range(1, max_states // 4 + 1):
         spread = max((1.0 + targets.scv) / (1.0 + 1.0 / parts) - 1.0, 0.02)
         half = min(float(np.sqrt(spread)), 0.7)
@@ -126,7 +127,7 @@ def alternate(targets: Targets, max_states: int, is_late: IsLate) -> Iterator[Fo
 
 
 def cycle_of(recipe: Recipe, stages: Stages) -> Cycle | None:
-    """Give the cycle of burst and lull that a composition of two components amounts to."""
+    """Return the cycle of burst and lull that a composition of two components amounts to."""
     shape, theta = recipe.shape, recipe.theta
     if shape is None or theta is None or shape.components != 2:
         return None
@@ -166,7 +167,7 @@ def _reachable(chain: Chain, targets: Targets) -> Targets:
 
 
 def _least_third_moment(chain: Chain) -> float:
-    """Give the least m3 / m2^2 that chains of such phases can have, and as much time in each kind.
+    """Return the least m3 / m2^2 of chains of such phases, with as much time in each kind.
 
     With shares s of the time, it is 1 / sum of s c2^2 / c3 (Cauchy and Schwarz).
     """

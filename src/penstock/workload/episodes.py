@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary traffic broken by episodes, a long burst and the lull that makes up for it: for windows that hold one.
+"""Ordinary traffic with episodes (a long burst and the lull that makes up for it), for windows that contain one.
 
-A queue sees of such a window how regular burst and lull are, and has to see it of the model: with k stages each has an
-SCV of 1 / k at the least (Aldous and Shepp, Stochastic Models 3, 1987), so that every state is wanted as a stage. The
-autocorrelation at short lags takes two states, for short and long times that come in runs. Here these two stand once,
-in the ordinary traffic between episodes, where the queue is nearly empty and hardly cares how long they last; burst
-and lull have one state for each stage. (In `staged`, each stage of a lull has two, and there is no traffic between.)
+The queue of such a window depends on how regular burst and lull are, and so must the model's: with k stages each has an
+SCV of at least 1 / k (Aldous and Shepp, Stochastic Models 3, 1987), so every state is needed as a stage. The
+autocorrelation at short lags takes two states, for short and long times that come in runs. Here these two occur once,
+in the ordinary traffic between episodes, where the queue is nearly empty and hardly depends on how long they last.
+Burst and lull have one state for each stage. (In `staged`, each stage of a lull has two, without traffic between.)
 
-Mean times in the lull and long times outside it may be sums of several exponential times, where the window's third
-moment is too small for one.
+If the window's third moment is too small for exponential times, the times in the lull and the long times outside it
+can be sums of several exponential times.
 
 ========  ==============================================================================================
 Symbol    Meaning
@@ -33,13 +33,13 @@ from penstock.workload.targets import Targets
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_LONGEST = 4.0
-"""Longest cycle, in windows: a window may hold a part of one only."""
+_LONGEST_CYCLE_WINDOWS = 4.0
+"""Longest cycle, in windows: a window may contain only part of one."""
 
-_FEWEST = 2
-"""Stages of burst and lull below which regularity is not what a search is for."""
+_FEWEST_STAGES = 2
+"""With fewer stages of burst and lull, regularity does not justify a search."""
 
-_FAR = (48, 160)
+_LEVEL_LAGS = (48, 160)
 _LULL_TIME = 0.45
 
 
@@ -64,18 +64,18 @@ class Episode:
         return float(c2[0] / c3[0] / (c2[1] / c3[1]))
 
     def phases(self) -> IntArray:
-        """Give the number of phases of each state: burst, lull, then short and long times of ordinary traffic."""
+        """Return the number of phases of each state: burst, lull, then short and long times of ordinary traffic."""
         return np.array([1] * self.burst + [self.lull_parts] * self.lull + [1, self.parts], dtype=np.int64)
 
     def bounds(self, n: int) -> tuple[FloatArray, FloatArray]:
-        """Give the bounds of the parameters for a window of n."""
+        """Return the bounds of the parameters for a window of n."""
         least = np.log(4.0 * self.order)
         low = np.array([-6.0, -9.0, -7.0, -4.0, 0.0, least])
-        high = np.array([6.0, 6.0, 7.0, 7.0, 14.0, max(np.log(_LONGEST * n), least + 1.0)])
+        high = np.array([6.0, 6.0, 7.0, 7.0, 14.0, max(np.log(_LONGEST_CYCLE_WINDOWS * n), least + 1.0)])
         return low, high
 
     def chains(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give mu and P, of mean 1, for each row of parameters.
+        """Return mu and P, of mean 1, for each row of parameters.
 
         These are: logs of the arrivals in bursts and in lulls, each against those of ordinary traffic; log odds of a
         time of ordinary traffic to be long, and of the kind of a time to be kept; log of the mean long time, in units
@@ -106,25 +106,25 @@ class Episode:
 
 
 def episodes_for(targets: Targets, max_states: int) -> list[Episode]:
-    """Give the episodes worth trying for a window, the largest first."""
+    """Return the episodes worth trying for a window, the largest first."""
     lull_parts, parts = _parts_needed(targets.m2, targets.m3)
     found: list[Episode] = []
     for most in (max_states, (3 * max_states) // 4, max_states // 2):
         free = most - 1 - parts
         burst = free // (1 + lull_parts)
         lull = (free - burst) // lull_parts
-        if min(burst, lull) >= _FEWEST:
+        if min(burst, lull) >= _FEWEST_STAGES:
             found.append(Episode(burst, lull, lull_parts, parts))
     return found
 
 
 def start(episode: Episode, targets: Targets) -> FloatArray | None:
-    """Give parameters read off the window's descriptors; ``None`` where there is no level to be read.
+    """Return parameters read off the window's descriptors, or ``None`` if there is no level to read.
 
-    Nearly all of the time passes in long times. Of those with given c2, c3 and shares of the time, m3 is the least for
-    given m2 where mu is proportional to c2 / c3 (Cauchy and Schwarz). The level is the mean of mu as time sees it.
+    Nearly all of the time passes in long times. For given c2, c3, m2 and shares of the time, m3 is least if mu is
+    proportional to c2 / c3 (Cauchy and Schwarz). The level is the mean of mu as time sees it.
     """
-    near = (targets.lags >= _FAR[0]) & (targets.lags <= _FAR[1])
+    near = (targets.lags >= _LEVEL_LAGS[0]) & (targets.lags <= _LEVEL_LAGS[1])
     if not near.any():
         return None
     far = float(targets.acf[near].mean())
@@ -151,7 +151,7 @@ def start(episode: Episode, targets: Targets) -> FloatArray | None:
 
 
 def _parts_needed(m2: float, m3: float, slack: float = 0.03) -> tuple[int, int]:
-    """Give the fewest phases, in the lull and outside it, that allow a third moment this small, the mean being 1."""
+    """Return the fewest phases, in the lull and outside it, that allow a third moment this small for mean 1."""
     for lull_parts in range(1, 8):
         for parts in range(lull_parts, 2 * lull_parts + 2):
             c2, c3 = moment_factors(np.array([lull_parts, parts]))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One estimate of the workload from several windows: the whole buffer, its newer half, its newest quarter.
 
-A long window tells more, a short one is up to date; both are fitted, and whoever predicts with them may take the
-worst case (MEAD, Sec. IV-C). A window whose older part differs from its newer by more than chance is marked: its fit
-mixes two workloads.
+A long window has more data, and a short one is up to date. Both are fitted, and a predictor may take the worst case
+(MEAD, Sec. IV-C). A window whose older part differs from its newer by more than chance is marked: its fit mixes two
+workloads.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from penstock.workload.moments import check_iats, describe_iats
 FloatArray = npt.NDArray[np.float64]
 
 SHARES = (1.0, 0.5, 0.25)
-"""Windows by default: parts of the buffer, its newest."""
+"""Default windows: the newest parts of the buffer."""
 
 LEAST_COMPARED = 128
-"""Fewest inter-arrival times of a part that is compared with the rest."""
+"""Fewest inter-arrival times in a part that is compared with the rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowFit:
     """The fit of one window: the newest `n` inter-arrival times.
 
-    `change` compares the window's newer part with its older one; ``None`` when they are too short for it.
+    `change` compares the window's newer part with its older one. ``None`` if they are too short.
     """
 
     n: int
@@ -43,7 +43,7 @@ class WindowFit:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the window's parts are alike, as far as can be told."""
+        """Whether the window's parts are alike, as far as is known."""
         return self.change is None or not self.change.is_changed
 
 
@@ -51,8 +51,8 @@ class WindowFit:
 class FittedWorkload:
     """The workload as several windows see it, the longest first.
 
-    `rate` is that of the longest steady window, or of the shortest if none is steady: the newest is then the least
-    wrong. `skipped` says which windows were too short to fit.
+    `rate` is that of the longest steady window. If none is steady, it is that of the shortest, which is then the least
+    wrong. `skipped` lists the windows that were too short to fit.
     """
 
     windows: tuple[WindowFit, ...]
@@ -71,7 +71,7 @@ class FittedWorkload:
 
     @property
     def maps(self) -> tuple[FittedMap, ...]:
-        """All processes of all windows, for who takes the worst case."""
+        """All processes of all windows, for predicting the worst case."""
         return tuple(fitted for window in self.windows for fitted in window.fit.maps)
 
     @property
@@ -97,11 +97,11 @@ def estimate_workload(
     iats
         The buffer, oldest first.
     shares
-        Each window is the newest so much of the buffer.
+        Each window is this newest part of the buffer.
     budget_seconds
-        For all windows together; each gets an equal part of what is left.
+        Budget for all windows together. Each gets an equal part of what is left.
     warm
-        The estimate before; each window goes on from the window of the same place.
+        The previous estimate. Each window continues from the window in the same place.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def estimate_workload(
 
     Examples
     --------
-    >>> told = estimate_workload(np.random.default_rng(1).exponential(0.1, 8000), best=1)
-    >>> [window.n for window in told.windows], told.windows[0].fit.kind
+    >>> estimate = estimate_workload(np.random.default_rng(1).exponential(0.1, 8000), best=1)
+    >>> [window.n for window in estimate.windows], estimate.windows[0].fit.kind
     ([8000, 4000, 2000], 'poisson')
     """
     elapsed = stopwatch()
@@ -140,9 +140,9 @@ def estimate_workload(
 
 
 def change_within(window: FloatArray) -> WorkloadChange | None:
-    """Compare the newest quarter, half and three quarters of a window with what lies before; give the clearest.
+    """Compare the newest quarter, half and three quarters of a window with the rest. Return the clearest difference.
 
-    ``None`` when the parts are too short for it, or all zero.
+    ``None`` if the parts are too short, or all zero.
     """
     found: list[WorkloadChange] = []
     for share in (0.25, 0.5, 0.75):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best Markovian arrival processes for a window of inter-arrival times.
+"""Finds the best Markovian arrival processes for a window of inter-arrival times.
 
-Moments, autocorrelation, dispersion and bicovariance of the window are matched by Kronecker compositions of MAPs of
-two phases (Casale, Zhang and Smirni 2010), and by chains of bursts and lulls where those fall short. Many processes
-match them equally well and yet predict response times that differ severalfold; so the window is also replayed through
-a queue, which the fits have to predict, by which they are ranked, and which drops the absurd ones.
+Kronecker compositions of two-phase MAPs (Casale, Zhang and Smirni 2010) match the window's moments, autocorrelation,
+dispersion and bicovariance; chains of bursts and lulls are tried where those fall short. Many processes match equally
+well and yet predict response times that differ severalfold. So the window is also replayed through a queue. The fits
+must predict that queue, are ranked by it, and are dropped if absurdly wrong.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from penstock.workload.replay_queue import ReplayedQueue, replay
 FloatArray = npt.NDArray[np.float64]
 
 NEEDED = 256
-"""Fewest inter-arrival times a process is fitted to."""
+"""Fewest inter-arrival times for a fit."""
 
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A window in numbers and its best processes, best first.
+    """The statistics of a window and its best processes, best first.
 
     `kind` is ``poisson``, ``renewal``, ``negative``, ``constant`` or ``correlated``; `notes` say what was left out or
-    given up, in words. `seconds` is how long it took, moments and replay included. Handed to the next call as `warm`,
-    it saves the search.
+    given up. `seconds` is how long it took, including moments and replay. Passed to the next call as `warm`, it saves
+    the search.
     """
 
     trace: TraceDescription
@@ -60,19 +60,19 @@ def fit_maps(
     Parameters
     ----------
     iats
-        Times between successive arrivals, in any unit; the processes are in the same.
+        Times between successive arrivals, in any unit. The processes have the same unit.
     best
-        How many distinct processes to give; fewer are given when fewer are worth it.
+        How many distinct processes to return. There may be fewer.
     max_states
         Most phases a process may have.
     seed
-        Of the starting points and of the replay's service times. The same seed gives the same result, unless a budget
-        cuts the search short.
+        Seeds the starting points and the replay's service times. The same seed gives the same result, unless a budget
+        ends the search early.
     budget_seconds
-        After this long no further search is begun or continued; what has been found is given.
+        After this time, no search starts or continues, and the best so far is returned.
     warm
-        The fit of the window before: its processes are taken on from where they were. If none of them fits any
-        longer, the search starts anew.
+        The fit of the previous window. The search continues from its processes, and starts anew if none of them fits
+        any longer.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def fit_maps(
             fitting.search(rng)
     if all(candidate.worst_queue_factor > ABSURD for candidate in fitting.candidates):
         fitting.fall_back()
-    # A Poisson process has no moments to adjust: what a process with more parameters gains is the sample's chance.
+    # A Poisson process has no moments to adjust: what a process with more parameters gains is chance.
     first = next((c for c in fitting.candidates if c.family == "poisson"), None) if kind == "poisson" else None
     chosen, dropped = best_distinct(fitting.candidates, best, first)
     notes = [*trace.notes, *fitting.notes]
     if dropped:
-        notes.append(f"{dropped} candidates dropped: their queue is off by more than a factor of 2")
+        notes.append(f"{dropped} candidates dropped: their queue is wrong by more than a factor of 2")
     if is_late():
         notes.append(f"the budget of {budget_seconds:g} s ended the search")
     return FitResult(trace, tuple(chosen), elapsed(), kind, tuple(notes), queue, max_states, fitting.is_warm)

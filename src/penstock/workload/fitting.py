@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The course of one fit: what is tried on a window, in which order, and when it is enough.
+"""The course of one fit: what to try on a window, in which order, and when to stop.
 
-Simple kinds first, then what an earlier window ended with, then compositions of growing size, and chains of bursts and
-lulls if the queue of none of those comes close.
+First the simple kinds, then the result for an earlier window, then compositions of growing size, and chains of bursts
+and lulls if none of those comes close to the queue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.markov import MAP
 from penstock.workload import cycle_search, search, simple_fits
 from penstock.workload.candidates import QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
-from penstock.workload.mixture import mixture_renewal
+from penstock.workload.exponential_mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
 from penstock.workload.targets import Targets, targets_of
@@ -23,20 +23,20 @@ from penstock.workload.targets import Targets, targets_of
 FloatArray = npt.NDArray[np.float64]
 
 _CLOSE_QUEUE = 0.06
-"""Error of the best composition's queue up to which chains of bursts and lulls are not tried."""
+"""If the best composition's queue error is at most this, chains of bursts and lulls are not tried."""
 
 
 _STEPS, _SMALLER_STEPS, _AGAIN_STEPS = 24, 12, 7
-"""Iterations of the search of all of a chain's rates: of the largest, of smaller ones, and from an earlier window's."""
+"""Iterations of the search of all of a chain's rates: of the largest, of smaller ones, of an earlier window's."""
 
-_HOPEFUL = 1.5
-"""Error of a chain's queue, in units of what is tolerable, up to which its rates are worth searching."""
+_SEARCHABLE_QUEUE_ERROR = 1.5
+"""If a chain's queue error, in units of its tolerance, is at most this, its rates are worth searching."""
 
 _GOOD_LOSS = 2.5
-"""Loss up to which a fit taken on from the last window is good enough, whatever the last window's was."""
+"""A fit continued from the last window is good enough up to this loss, whatever the last window's loss."""
 
-_WORSE = 1.5
-"""Factor by which its loss may else be above the last window's."""
+_LOSS_GROWTH_ALLOWED = 1.5
+"""Otherwise, its loss may be above the last window's by this factor."""
 
 
 class Fitting:
@@ -60,7 +60,7 @@ class Fitting:
         self._pairs: list[tuple[float, Found]] = []  # compositions of two components, with their losses
 
     def simple(self) -> str | None:
-        """Try the fits that need no search; give the kind of window if one of them will do, else ``None``."""
+        """Try the fits that need no search. Return the kind of window if one of them is good enough, else ``None``."""
         trace = self.trace
         if trace.is_constant:
             self._closed(simple_fits.renewal_fits(trace, self.max_states), keep_notes=True)
@@ -87,11 +87,11 @@ class Fitting:
                 self._add([(mixture, Recipe("renewal, mixture"))])
             if min((_worst(c) for c in self.candidates), default=np.inf) <= QUEUE_BAR:
                 return kind
-            self.notes.append("no single lag shows dependence, yet the queue does: fitted as correlated")
+            self.notes.append("no single lag shows dependence, but the queue does: fitted as correlated")
         return None
 
     def again(self, known: Sequence[FittedMap], is_same_kind: bool) -> None:
-        """Take the fits of an earlier window on; `is_same_kind` if they were allowed as many states."""
+        """Continue from the fits of an earlier window. `is_same_kind`: they could have as many states."""
         targets = targets_of(self.trace, self.queue)
         before = min((fitted.loss for fitted in known), default=np.inf)
         for fitted in known:
@@ -116,15 +116,15 @@ class Fitting:
                     self._freed(reached, targets, _AGAIN_STEPS)
 
     def _still_good(self, before: float) -> bool:
-        return min((c.loss for c in self.candidates), default=np.inf) <= max(_GOOD_LOSS, _WORSE * before)
+        return min((c.loss for c in self.candidates), default=np.inf) <= max(_GOOD_LOSS, _LOSS_GROWTH_ALLOWED * before)
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing more has to be searched."""
+        """Whether nothing more needs to be searched."""
         return self.is_warm and bool(self.candidates)
 
     def search(self, rng: np.random.Generator) -> None:
-        """Search compositions, smallest first, until enough are good; then chains, if the queue needs them."""
+        """Search compositions, smallest first, until enough are good. Then search chains, if the queue needs them."""
         targets = targets_of(self.trace, self.queue)
         hard = False
         shapes = search.shapes_for(targets, self.max_states)
@@ -141,13 +141,13 @@ class Fitting:
                     self._pairs.append((candidate.loss, pair))
             if self._has_enough():
                 return
-            # Where two components come nowhere near the queue, more bring it no closer; chains may.
+            # If two components come nowhere near the queue, more bring it no closer. Chains may.
             hard = bool(self._pairs) and not self._is_close()
         if self._pairs and not self._is_close():
             self._search_cycles(targets)
 
     def _search_cycles(self, targets: Targets) -> None:
-        """Search chains of bursts and lulls, the largest first; of rivals, the better goes on and has smaller ones."""
+        """Search chains of bursts and lulls, the largest first. Of rivals, the better goes on, with smaller ones."""
         pair = min(self._pairs, key=lambda pair: pair[0])[1][1]
         family: str | None = None
         for rivals in cycle_search.starts(targets, self.max_states, pair):
@@ -157,8 +157,8 @@ class Fitting:
                     reached += self._add(cycle_search.cycle(start, targets, self.is_late))
             if not reached or any(_is_settled(candidate) for candidate in reached):
                 continue
-            # Free rates mend moments and autocorrelation, but hardly how regular a chain is, which the queue tells.
-            regular = [candidate for candidate in reached if _worst(candidate) <= _HOPEFUL * QUEUE_BAR]
+            # Free rates improve moments and autocorrelation, but hardly a chain's regularity, which the queue shows.
+            regular = [candidate for candidate in reached if _worst(candidate) <= _SEARCHABLE_QUEUE_ERROR * QUEUE_BAR]
             contenders = regular or [min(reached, key=lambda candidate: candidate.loss)]
             steps = _STEPS if family is None else _SMALLER_STEPS
             freed = [free for one in contenders for free in self._freed(one, targets, steps)]
@@ -171,14 +171,14 @@ class Fitting:
         return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family))
 
     def fall_back(self) -> None:
-        """Try independent times where nothing that was found predicts the queue even within a factor of 2."""
+        """Try independent times if nothing found so far predicts the queue within a factor of 2."""
         found = len(self.candidates)
         self._closed(simple_fits.renewal_fits(self.trace, self.max_states), keep_notes=not found)
         self.notes.append(
             f"no process of up to {self.max_states} states was found whose queue is right within a factor of 2: "
-            "do not plan by it; a longer budget, more states or another window may do"
+            "do not plan with it; a longer budget, more states or another window may help"
             if found
-            else f"no correlated process of up to {self.max_states} states was found: times taken as independent"
+            else f"no correlated process of up to {self.max_states} states was found: times treated as independent"
         )
 
     def _is_close(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lags at which dependence is looked at: all of the first, then evenly on a logarithmic scale."""
+"""The lags at which dependence is measured: all of the first, then evenly spaced on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def lag_grid(furthest: int) -> IntArray:
-    """Give 1 to 8, then four lags an octave, each a power of two away from the one before, up to `furthest`.
+    """Return 1 to 8, then four lags per octave, each a power of two away from the one before, up to `furthest`.
 
-    Steps that are powers of two let a chain be followed along the grid with one product per lag.
+    With steps that are powers of two, a chain can be followed along the grid with one product per lag.
 
     Examples
     --------
@@ -30,9 +30,9 @@ def lag_grid(furthest: int) -> IntArray:
 
 
 def dispersion_weights(lags: IntArray, count: int) -> FloatArray:
-    """Give w so that the sum over k < count of (1 - k / count) c_k is w . c(lags), c being linear between them.
+    """Return w such that the sum over k < count of (1 - k / count) c_k is w . c(lags), with c linear between lags.
 
-    Lags beyond the grid are taken to have c = 0.
+    Beyond the grid, c is 0.
     """
     every = np.arange(1, count)
     weight = 1.0 - every / count

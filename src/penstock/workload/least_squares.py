@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 Evaluate = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Gives residuals (starts, terms) and their derivatives (starts, terms, parameters)."""
+"""Returns residuals (starts, terms) and their derivatives (starts, terms, parameters)."""
 
 IsLate = Callable[[], bool]
 
@@ -33,7 +33,7 @@ def least_squares(
     stiff: int = 0,
     retract: Callable[[FloatArray], FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Give the parameters reached from each row of `start`, and their sums of squares.
+    """Return the parameters reached from each row of `start`, and their sums of squares.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ def least_squares(
     low, high
         Bounds of the parameters; steps are cut there.
     is_late
-        Asked before each iteration; when true, what has been reached is given.
+        Called before each iteration. If true, the result so far is returned.
     tolerance
         A start is done when a step lowers its sum of squares by less than this part.
     stiff
-        So many leading terms are nearly constraints. They do not count in the damping, which would otherwise forbid
+        This many leading terms are nearly constraints. They do not count in the damping, which would otherwise prevent
         long steps along them.
     retract
-        Brings a trial point back to where the stiff terms vanish, at little cost, before it is judged. Without, a long
-        step along a curved constraint is refused for leaving it.
+        Moves a trial point back to where the stiff terms vanish, at little cost, before it is judged. Without it, a
+        long step along a curved constraint is refused for leaving it.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def least_squares(
     loss = _loss(residuals)
     weight = np.full(len(theta), damping)
     eye = np.eye(theta.shape[1])
-    rows = np.flatnonzero(np.isfinite(loss))  # those still on their way
+    rows = np.flatnonzero(np.isfinite(loss))  # those that have not converged
     for _ in range(iterations):
         if not rows.size or is_late():
             break
@@ -108,7 +108,7 @@ def onto_constraints(
     Parameters
     ----------
     constraints
-        Gives values (starts, constraints) and derivatives (starts, constraints, parameters).
+        Returns values (starts, constraints) and derivatives (starts, constraints, parameters).
     """
     values, slopes = constraints(theta)
     first = np.abs(values).sum(axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a window of inter-arrival times (IATs) says: moments, dependence and dispersion, each with a standard error.
+"""Describes a window of inter-arrival times (IATs): moments, dependence and dispersion, each with a standard error.
 
 Everything is computed on times divided by their mean, so microseconds and hours are treated alike. Standard errors
 are by batch means (`standard_errors`), not by formulas for independent or Gaussian data: real traces are neither.
@@ -31,14 +31,14 @@ _PAIRS = ((1, 1), (1, 4), (4, 4), (4, 16), (16, 16), (16, 64), (64, 64), (64, 25
 
 @dataclass(frozen=True, eq=False)
 class TraceDescription:
-    """A window of inter-arrival times in numbers. Times are in the unit of the window.
+    """The statistics of a window of inter-arrival times. Times are in the unit of the window.
 
     ``acf[k - 1]`` is the autocorrelation at lag k; its errors are given on the coarser grid `lags`, with the
     autocorrelations there repeated. `bicovariances` are E[(X_0 - m)(X_i - m)(X_(i+j) - m)] / m^3 for each pair (i, j)
     of `pairs`. `idi` is Var(X_1 + ... + X_k) / (k m^2) for each k of `idi_counts`, and `idc` the variance over the
-    mean of the counts in intervals of each length of `idc_widths`. `tail_share` is the part of the second moment that
-    the largest thousandth of the values makes. `coarse_step` is the step of the clock when it is too long to tell
-    arrivals apart, else ``None``. A constant series has no skewness, acf or bicovariance: ``None`` and empty.
+    mean of the counts in intervals of each length of `idc_widths`. `tail_share` is the part of the second moment from
+    the largest thousandth of the values. `coarse_step` is the step of the clock if it is too long to separate
+    arrivals, else ``None``. A constant series has no skewness, acf or bicovariance: ``None`` and empty.
     """
 
     n: int
@@ -82,7 +82,7 @@ class TraceDescription:
 
 
 def check_iats(iats: npt.ArrayLike, field: str = "iats", *, needed: int = LEAST, task: str = "describe") -> FloatArray:
-    """Give the inter-arrival times as an array, or say which of them is not one, or how many a task needs."""
+    """Return the inter-arrival times as an array. Raise if a value is not one, or if a task needs more of them."""
     values = np.asarray(iats, dtype=np.float64)
     if values.ndim != 1:
         raise ConfigurationError(f"{field}: a single series is needed, this has {values.ndim} dimensions", field=field)
@@ -103,7 +103,7 @@ def check_iats(iats: npt.ArrayLike, field: str = "iats", *, needed: int = LEAST,
     mean = float(values.mean()) if values.any() else 1.0
     if not _SMALLEST_MEAN < mean < 1.0 / _SMALLEST_MEAN:
         raise ConfigurationError(
-            f"{field}: a mean of {mean:g} leaves no room for its third power; choose another unit of time", field=field
+            f"{field}: a mean of {mean:g} is out of range for its third power; choose another unit of time", field=field
         )
     if not values.any():
         raise ConfigurationError(f"{field}: every time is 0, so there is no rate; use a finer clock", field=field)
@@ -118,7 +118,7 @@ def describe_iats(iats: npt.ArrayLike, *, max_lag: int = 1000) -> TraceDescripti
     iats
         Times between successive arrivals, in any unit; at least `LEAST`.
     max_lag
-        Furthest lag of the autocorrelation; at most a quarter of the window is used.
+        Largest lag of the autocorrelation. At most a quarter of the window is used.
 
     Raises
     ------
@@ -182,9 +182,9 @@ def describe_iats(iats: npt.ArrayLike, *, max_lag: int = 1000) -> TraceDescripti
 
 
 def spread_ties(iats: npt.ArrayLike, step: float) -> FloatArray:
-    """Give the times between arrivals with those that share a tick of `step` spread evenly over it.
+    """Return the times between arrivals, with those that share a tick of `step` spread evenly over it.
 
-    For traces whose clock is coarser than the arrivals: what happened within a tick is lost, and evenly is the
+    For traces whose clock is coarser than the arrivals. What happened within a tick is lost; spreading evenly is the
     assumption that adds no burst of its own.
 
     Examples
@@ -219,7 +219,7 @@ def _notes(x: FloatArray, zero_share: float, step: float | None, mean: float) ->
     if step is not None:
         notes.append(
             f"coarse clock: every time is a multiple of {step:.6g}, {step / mean:.3g} mean inter-arrival times; "
-            "arrivals within a tick cannot be told apart (penstock.workload.spread_ties spreads them)"
+            "arrivals within a tick cannot be separated (penstock.workload.spread_ties spreads them)"
         )
     if zero_share > 0.05:
         notes.append(f"{100 * zero_share:.3g} % of the times are 0: arrivals share a time stamp")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kronecker compositions of small MAPs: descriptors in closed form, with their derivatives, for many at once.
 
-A component is a MAP of two phases without hidden transitions: after each arrival the phase is kept with weight
-gamma, else drawn anew, with probability p for the second; times are exponential with means x0 and x1 = r x0, mean 1
-overall. At most one further component has hidden transitions (that is what composition allows): `base`, a sum of
-exponential times without memory, less variable than one.
+A component is a MAP of two phases without hidden transitions. After each arrival the phase is kept with weight gamma,
+else drawn anew, with probability p for the second. Times are exponential with means x0 and x1 = r x0, mean 1 overall.
+At most one further component can have hidden transitions, as composition requires: `base`, a sum of exponential times
+without memory, less variable than one.
 
 =========  ==============================================================================================
 Symbol     Meaning
@@ -15,7 +15,7 @@ c_k        V gamma^k, so that E[X_0 X_k] = product of (1 + c_k) over the compone
 b2, b3     m_2 / 2! and m_3 / 3! of the base; 1 without
 =========  ==============================================================================================
 
-Every theta is a valid process: nothing has to be repaired afterwards, and what is scored is what is composed.
+Every theta is a valid process: nothing needs repair afterwards, and the scored process is the composed one.
 Casale, Zhang and Smirni, "KPC-Toolbox: best recipes for automatic trace fitting using MAPs", 2010, Sec. 3.
 """
 
@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A composition: so many two-phase components, and a base of so many phases (0: none)."""
+    """A composition: the number of two-phase components, and of phases of the base (0: none)."""
 
     components: int
     base: int = 0
@@ -51,7 +51,7 @@ class Shape:
 
 
 def bounds(shape: Shape, n: int) -> tuple[FloatArray, FloatArray]:
-    """Give the bounds of theta for a window of n: no component remembers longer than a twentieth of the window."""
+    """Return the bounds of theta for a window of n: no component remembers longer than a twentieth of the window."""
     j = shape.components
     slowest = np.log(max(n / 20.0, 10.0))
     low = np.concatenate([np.full(j, -9.0), np.full(j, -9.0), np.full(j, -4.0)])
@@ -62,7 +62,7 @@ def bounds(shape: Shape, n: int) -> tuple[FloatArray, FloatArray]:
 
 
 def starts(shape: Shape, targets: Targets, count: int, rng: np.random.Generator) -> FloatArray:
-    """Give `count` starting points: decays spread over the scales the window shows, bursts of moderate size."""
+    """Return `count` starting points: decays spread over the window's scales, bursts of moderate size."""
     j = shape.components
     slowest = np.log(max(targets.n / 40.0, 10.0))
     theta = np.empty((count, shape.parameters))
@@ -76,7 +76,7 @@ def starts(shape: Shape, targets: Targets, count: int, rng: np.random.Generator)
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """Components of a stack of starts, shapes (starts, components), with derivatives to logit p and log r."""
+    """Components of a stack of starts, shapes (starts, components), with derivatives by logit p and log r."""
 
     p: FloatArray
     x0: FloatArray
@@ -129,11 +129,11 @@ def _parts(theta: FloatArray, shape: Shape) -> _Parts:
 
 
 def invariants(theta: FloatArray, shape: Shape) -> FloatArray:
-    """Give numbers that are alike for parameters of the same process, however its components and phases are ordered."""
+    """Return numbers that are equal for parameters of the same process, in any order of components and phases."""
     parts = _parts(theta, shape)
     spread = np.log(parts.e2)
     third = np.sign(parts.e3 - 3.0 * parts.e2 + 2.0) * np.log(parts.e3)
-    # A component that hardly varies has no decay to speak of.
+    # A component that hardly varies has no meaningful decay.
     decay = parts.gamma * np.minimum(1.0, 10.0 * spread)
     order = np.argsort(decay, axis=1)
     sorted_ = [np.take_along_axis(values, order, axis=1) for values in (decay, spread, third)]
@@ -141,7 +141,7 @@ def invariants(theta: FloatArray, shape: Shape) -> FloatArray:
 
 
 def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatArray, FloatArray]:
-    """Give the weighted residuals of each start against the targets (queues not included), and their derivatives."""
+    """Return the weighted residuals of each start against the targets (without queues), and their derivatives."""
     parts = _parts(theta, shape)
     lags = targets.lags.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -180,7 +180,7 @@ def evaluate(theta: FloatArray, shape: Shape, targets: Targets) -> tuple[FloatAr
 
 
 def on_moments(theta: FloatArray, shape: Shape, targets: Targets, rounds: int = 2) -> FloatArray:
-    """Give the nearest parameters whose second and third moment are the targets', `rounds` steps towards them."""
+    """Return the nearest parameters that match the targets' second and third moment, after `rounds` steps."""
 
     def constraints(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -193,7 +193,7 @@ def on_moments(theta: FloatArray, shape: Shape, targets: Targets, rounds: int = 
 
 
 def _moments(parts: _Parts, shape: Shape) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """Give m2 and m3, and the derivatives of their logarithms (starts, parameters)."""
+    """Return m2 and m3, and the derivatives of their logarithms (starts, parameters)."""
     count, j = parts.p.shape
     m2, m3 = 2.0 * parts.b2 * parts.e2.prod(axis=1), 6.0 * parts.b3 * parts.e3.prod(axis=1)
     dlog2, dlog3 = np.zeros((count, shape.parameters)), np.zeros((count, shape.parameters))
@@ -208,7 +208,7 @@ def _moments(parts: _Parts, shape: Shape) -> tuple[tuple[FloatArray, FloatArray]
 def _joint(
     c: FloatArray, powers: FloatArray, lags: FloatArray, parts: _Parts, shape: Shape
 ) -> tuple[FloatArray, FloatArray]:
-    """Give E[X_0 X_k] - 1 (starts, lags) and its derivatives."""
+    """Return E[X_0 X_k] - 1 (starts, lags) and its derivatives."""
     j = shape.components
     factors = 1.0 + c
     product = factors.prod(axis=1)
@@ -223,7 +223,7 @@ def _joint(
 
 
 def _triples(parts: _Parts, shape: Shape, targets: Targets) -> tuple[FloatArray, FloatArray]:
-    """Give E[(X_0 - 1)(X_i - 1)(X_(i+j) - 1)] at the targets' pairs, and its derivatives.
+    """Return E[(X_0 - 1)(X_i - 1)(X_(i+j) - 1)] at the targets' pairs, and its derivatives.
 
     A component's E[X_0 X_i X_(i+j)] is 1 + V (g^i + g^j + g^(i+j)) + K g^(i+j), as d^2 = V + (K / V) d on two points.
     """
@@ -254,7 +254,7 @@ def _triples(parts: _Parts, shape: Shape, targets: Targets) -> tuple[FloatArray,
 
 
 def matrices(theta: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
-    """Give D0 and D1 of each start's composition, of mean 1."""
+    """Return D0 and D1 of each start's composition, of mean 1."""
     parts = _parts(theta, shape)
     count = len(theta)
     means, chain = np.ones((count, 1)), np.ones((count, 1, 1))

@@ -15,16 +15,16 @@ from penstock.workload.targets import Targets
 
 FloatArray = npt.NDArray[np.float64]
 Matrices = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Gives D0 and D1, of mean 1, for each row of parameters."""
+"""Returns D0 and D1, of mean 1, for each row of parameters."""
 
 _DIFFERENCE = 1e-6
 
 
 def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tuple[FloatArray, FloatArray]:
-    """Give the weighted log ratios of predicted to replayed response times per start, and their derivatives.
+    """Return the weighted log ratios of predicted to replayed response times per start, and their derivatives.
 
-    The queue's derivatives to D0 and D1 are exact (`queue_gradient`); those of D0 and D1 to the parameters are
-    differences, which cost no queue.
+    The queue's derivatives by D0 and D1 are exact (`queue_gradient`). Those of D0 and D1 by the parameters are
+    differences, which need no queue.
     """
     count, parameters = theta.shape
     loads = targets.queue.utilisations
@@ -41,7 +41,7 @@ def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tupl
             np.tile(unit.T / loads[:, None, None], (count, 1, 1)),
         )
     except np.linalg.LinAlgError:
-        # A start of the stack is numerically singular; it is alone to blame, and infinitely bad.
+        # A start of the stack is numerically singular. It alone counts as infinitely bad.
         if count == 1:
             return np.full((1, loads.size), np.inf), np.zeros((1, loads.size, parameters))
         each = [queue_terms(theta[i : i + 1], matrices, targets) for i in range(count)]
@@ -59,7 +59,7 @@ def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tupl
 
 
 def with_queue(descriptors: Evaluate, matrices: Matrices, targets: Targets) -> Evaluate:
-    """Give residuals and derivatives of descriptors followed by those of the queue."""
+    """Return residuals and derivatives of descriptors followed by those of the queue."""
 
     def evaluate(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         residuals, slopes = descriptors(theta)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A window of inter-arrival times replayed through a single-server queue, and what a model of it predicts there.
+"""Replays a window of inter-arrival times through a single-server queue, and computes a model's prediction for it.
 
-A fit is for predicting queues, so that is what it is judged by: the window itself is sent through a queue with
-Erlang service at a few utilisations (Lindley's recursion), and the model's MAP/PH/1 queue has to come out alike.
+A fit is for predicting queues, so it is judged by one: the window itself passes through a queue with Erlang service at
+a few utilisations (Lindley's recursion), and the model's MAP/PH/1 queue must agree.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from penstock.markov.qbd import queue_means
 FloatArray = npt.NDArray[np.float64]
 
 UTILISATIONS = (0.5, 0.8)
-"""Utilisations at which windows are replayed: where bursts begin to matter, and where they rule."""
+"""Utilisations of the replay: where bursts begin to matter, and where they dominate."""
 
-_SERVED = 400_000
-"""Service times drawn in all: shorter windows are replayed more often, so that chance evens out alike."""
+_SERVICE_TIMES_DRAWN = 400_000
+"""Service times drawn in total: shorter windows are replayed more often, so that chance averages out alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class ReplayedQueue:
 
 @lru_cache(maxsize=1)
 def service() -> PH:
-    """Give the service time of mean 1 that replays and models share: Erlang of two phases."""
+    """Return the service time of mean 1 that replays and models share: Erlang of two phases."""
     return PH.erlang(2, mean=1.0)
 
 
@@ -50,14 +50,14 @@ def replay(
     *,
     times: int | None = None,
 ) -> ReplayedQueue:
-    """Replay a window, each time with fresh service times, and average.
+    """Replay a window, each time with new service times, and average.
 
     Parameters
     ----------
     iats
-        The window; its unit does not matter.
+        The window, in any unit.
     times
-        How often; by default 2 to 8 times, more often the shorter the window.
+        How often. Default: 2 to 8 times, more often for shorter windows.
 
     Examples
     --------
@@ -68,14 +68,14 @@ def replay(
     """
     x = iats / iats.mean()
     n = x.size
-    rounds = times if times is not None else int(np.clip(_SERVED // n, 2, 8))
+    rounds = times if times is not None else int(np.clip(_SERVICE_TIMES_DRAWN // n, 2, 8))
     means = np.empty((rounds, len(utilisations)))
     path = np.empty(n)
     for row in range(rounds):
         need = rng.standard_exponential(n) + rng.standard_exponential(n)
         need *= 0.5
         for column, utilisation in enumerate(utilisations):
-            # W_n = max(0, W_(n-1) + S_(n-1) - A_n) is the walk less its least value so far.
+            # W_n = max(0, W_(n-1) + S_(n-1) - A_n) is the walk minus its least value so far.
             path[0] = 0.0
             np.multiply(need[:-1], utilisation, out=path[1:])
             path[1:] -= x[1:]
@@ -87,7 +87,7 @@ def replay(
 
 
 def predicted_responses(process: MAP, utilisations: npt.ArrayLike = UTILISATIONS) -> FloatArray:
-    """Give the mean response times of the process's own MAP/PH/1 queue, in units of its mean inter-arrival time.
+    """Return the mean response times of the process's MAP/PH/1 queue, in units of its mean inter-arrival time.
 
     Examples
     --------

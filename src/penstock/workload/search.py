@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for a correlated window among compositions (`product_form`) of ever more states.
+"""Searches compositions (`product_form`) of increasing size for a correlated window.
 
-Least squares on moments, autocorrelation, dispersion and bicovariance from several starts; the best few then with the
-replayed queue as further terms. Where the queue of none comes close, `cycle_search` goes on.
+Least squares on moments, autocorrelation, dispersion and bicovariance runs from several starts. The best few continue
+with the replayed queue as further terms. If none comes close to the queue, `cycle_search` goes on.
 
-Order selection is by the loss with its price per state, never by the fit of the autocorrelation alone: with as many
-decays as lags any autocorrelation is met, noise included.
+The loss with its price per state selects the order, never the fit of the autocorrelation alone: with as many decays as
+lags any autocorrelation is met, noise included.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
-    """Give the compositions worth trying for a window, smallest first.
+    """Return the compositions worth trying for a window, smallest first.
 
     A composition without a base has SCV of at least 1, m3 of at least 1.5 m2^2, and autocorrelations below
     (SCV - 1) / (2 SCV); a base of k phases widens all three.
@@ -39,7 +39,7 @@ def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
     k = max(2, least)
     while k <= max_states // 2 and not _reaches(c2, strongest, k):
         k += 1
-    # Below SCV 1 the base is what sets the third moment: more phases of it are worth more than more components.
+    # Below SCV 1 the base sets the third moment: more of its phases are worth more than more components.
     wider = range(k, max_states // 2 + 1) if c2 <= 1.0 else (k,)
     shapes += [Shape(j, b) for b in wider for j in range(1, 5)]
     fitting = [shape for shape in shapes if shape.order <= max_states]
@@ -54,7 +54,7 @@ def _reaches(c2: float, strongest: float, k: int) -> bool:
 def compose(
     shape: Shape, targets: Targets, rng: np.random.Generator, is_late: IsLate, most: int = 4
 ) -> Iterator[Found]:
-    """Search the compositions of one shape; the `most` promising go on to the queue."""
+    """Search the compositions of one shape. The `most` promising continue with the queue."""
     low, high = product_form.bounds(shape, targets.n)
     count = 3 if shape.components == 1 else 8
     start = product_form.starts(shape, targets, count, rng)
@@ -72,7 +72,7 @@ def compose(
 
 
 def _different(loss: FloatArray, marks: FloatArray, most: int) -> list[int]:
-    """Give the best rows, no two of them alike."""
+    """Return the best rows, no two of them alike."""
     keep: list[int] = []
     for i in np.argsort(loss):
         if np.isfinite(loss[i]) and all(float(np.max(np.abs(marks[i] - marks[k]))) > 0.05 for k in keep):
@@ -83,7 +83,7 @@ def _different(loss: FloatArray, marks: FloatArray, most: int) -> list[int]:
 
 
 def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 12) -> Iterator[Found]:
-    """Search on from compositions of one shape, the queue included."""
+    """Search on from compositions of one shape, including the queue."""
     low, high = product_form.bounds(shape, targets.n)
 
     def matrices(rows: FloatArray) -> tuple[FloatArray, FloatArray]:

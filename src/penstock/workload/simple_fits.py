@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that need no search: Poisson, independent times, constant times, and short times following long ones.
+"""Fits windows that need no search: Poisson, independent times, constant times, and short times following long ones.
 
-Each is fitted in closed form. Whether a window is of such a kind is asked of its standard errors; whether the fit
-is any good is asked of the queue, as for every other fit.
+Each fit is in closed form. The window's standard errors decide whether it is of such a kind. The queue decides whether
+the fit is good, as for every other fit.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from penstock.errors import InvalidProcessError
 from penstock.markov import MAP, PH, fit_mean_scv, fit_three_moments, map2_feasible, nearest_map2
 from penstock.workload.moments import TraceDescription
 
-_SIGMAS = 4.0
-_BEYOND = 1.3
-"""How far beyond perfect alternation (1) the correlation asked for may lie for perfect alternation to be given."""
+_STANDARD_ERRORS = 4.0
+_MOST_EXCESS_CORRELATION = 1.3
+"""How far the wanted correlation may exceed perfect alternation (1) for perfect alternation to be used."""
 
 
 def is_correlated(trace: TraceDescription) -> bool:
-    """Say whether the times depend on each other beyond what chance explains."""
+    """Return whether the times depend on each other by more than chance."""
     if not trace.lags.size:
         return False
     z = trace.acf_at_lags / np.maximum(trace.acf_errors, 1e-3 / math.sqrt(trace.n))
     near = z[trace.lags <= 100]
-    # Dispersion that grows with the number of intervals is dependence too weak to show at any one lag. Of k intervals
-    # the window has n / k independent sums, whose variance is off by sqrt(2 k / n) at the least.
+    # Dispersion that grows with the number of intervals shows dependence too weak for any single lag. For k intervals
+    # the window has n / k independent sums, whose variance is off by at least sqrt(2 k / n).
     doubt = np.maximum(trace.idi_errors, trace.idi * np.sqrt(3.0 * trace.idi_counts / trace.n))
     growth = (trace.idi - trace.scv) / np.sqrt(doubt**2 + trace.scv_error**2)
     return bool(
-        np.any(np.abs(near[:4]) > _SIGMAS) or np.mean(near**2) > 3.0 or np.max(np.abs(growth), initial=0.0) > _SIGMAS
+        np.any(np.abs(near[:4]) > _STANDARD_ERRORS)
+        or np.mean(near**2) > 3.0
+        or np.max(np.abs(growth), initial=0.0) > _STANDARD_ERRORS
     )
 
 
 def is_exponential(trace: TraceDescription) -> bool:
-    """Say whether the times look exponential, as those of a Poisson process do."""
+    """Return whether the times look exponential, as those of a Poisson process do."""
     if trace.skewness is None or trace.skewness_error is None:
         return False
     floor = 3.0 / math.sqrt(trace.n)
@@ -48,26 +50,26 @@ def is_exponential(trace: TraceDescription) -> bool:
 
 
 def is_negative(trace: TraceDescription) -> bool:
-    """Say whether short times follow long ones, and long runs of times are the more regular for it."""
+    """Return whether short times follow long ones, which makes long runs of times more regular."""
     if not trace.lags.size:
         return False
     first = float(trace.acf_at_lags[0] / max(trace.acf_errors[0], 1e-12))
     longer = trace.idi[(trace.idi_counts >= 8) & (trace.idi_counts <= 200)]
-    return bool(first < -_SIGMAS and np.all(longer < 1.05 * trace.scv))
+    return bool(first < -_STANDARD_ERRORS and np.all(longer < 1.05 * trace.scv))
 
 
 def renewal_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MAP, tuple[str, ...]]]:
-    """Give processes of independent times of mean 1 for the window, each with its name and what had to be moved."""
+    """Return processes of independent times of mean 1 for the window, each with its name and what had to be moved."""
     c2, m2, m3 = trace.scv, trace.m2 / trace.mean**2, trace.m3 / trace.mean**3
     if trace.is_constant or c2 < 1.0 / max_states:
         least = 1.0 / max_states
-        note = f"SCV {c2:.3g} is below what {max_states} states can have: the least, {least:.3g}, was taken"
+        note = f"SCV {c2:.3g} is below the minimum of {max_states} states: {least:.3g} is used instead"
         return [("erlang", MAP.renewal(PH.erlang(max_states, mean=1.0)), (note,))]
     found = []
     try:
         three = fit_three_moments(1.0, m2, m3, max_phases=max(2, max_states))
     except InvalidProcessError as error:
-        found_notes: tuple[str, ...] = (f"three moments could not be met: {error}",)
+        found_notes: tuple[str, ...] = (f"three moments could not be matched: {error}",)
     else:
         found.append((f"renewal, {three.family}", MAP.renewal(three.distribution), three.moved))
         found_notes = ()
@@ -77,10 +79,10 @@ def renewal_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MA
 
 
 def negative_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, MAP, tuple[str, ...]]]:
-    """Give processes of mean 1 in which long and short times alternate.
+    """Return processes of mean 1 in which long and short times alternate.
 
-    First the MAP of two phases nearest to the moments and the first autocorrelation; where that falls short, phases
-    that take turns, times a sum of k exponential times: the larger k, the stronger the correlation can be.
+    First the MAP of two phases nearest to the moments and the first autocorrelation. If that falls short, alternating
+    phases whose times are sums of k exponential times: the larger k, the stronger the correlation can be.
     """
     m2, m3 = trace.m2 / trace.mean**2, trace.m3 / trace.mean**3
     rho, c2 = float(trace.acf[0]), trace.scv
@@ -104,14 +106,14 @@ def negative_fits(trace: TraceDescription, max_states: int) -> list[tuple[str, M
 
 
 def _alternating(c2: float, m3: float, rho: float, k: int) -> MAP | None:
-    """Give 2 k phases of mean 1 with this SCV and first autocorrelation, or a little short of it.
+    """Return 2 k phases of mean 1 with this SCV and first autocorrelation, or a little short of it.
 
-    The third moment is as near as can be. ``None`` when k stages are far from enough.
+    The third moment is as close as possible. ``None`` if k stages are far from enough.
     """
     spread = (1.0 + c2) / (1.0 + 1.0 / k) - 1.0  # variance of the phases' mean times
     if spread <= 0:
         return None
-    if rho * c2 / spread < -_BEYOND:
+    if rho * c2 / spread < -_MOST_EXCESS_CORRELATION:
         return None
     gamma = max(rho * c2 / spread, -1.0)
     third = (1.0 + 1.0 / k) * (1.0 + 2.0 / k)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments and autocorrelation of a window that slides: what comes in is added, what goes out is taken away.
+"""Moments and autocorrelation of a sliding window: adds what enters and subtracts what leaves.
 
-Sums are kept of powers and of products at each lag, of values less a reference near their mean, so that nothing
-cancels; they are computed anew once the whole window has been replaced, so that rounding does not pile up. New
-arrivals cost their number times the lags, not the window's length times anything.
+It keeps sums of powers and of products at each lag, of values minus a reference near their mean, so that nothing
+cancels. The sums are recomputed once the whole window has been replaced, so that rounding does not accumulate. New
+arrivals cost their number times the lags, independent of the window's length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SlidingSummary:
-    """Moments and autocorrelation of the window as it is; a constant window has no skewness and an empty acf."""
+    """Moments and autocorrelation of the present window. A constant window has no skewness and an empty acf."""
 
     n: int
     mean: float
@@ -33,14 +33,14 @@ class SlidingSummary:
 
 
 class SlidingMoments:
-    """A window of the newest inter-arrival times, described at any moment without looking through it.
+    """A window of the newest inter-arrival times, described at any moment without a pass over it.
 
     Parameters
     ----------
     capacity
-        Most times the window holds; older ones are taken away.
+        Most times in the window. Older ones are removed.
     lags
-        Furthest lag of the autocorrelation.
+        Largest lag of the autocorrelation.
 
     Examples
     --------
@@ -69,11 +69,11 @@ class SlidingMoments:
         return self._stop - self._start
 
     def values(self) -> FloatArray:
-        """Give a copy of the window, oldest first."""
+        """Return a copy of the window, oldest first."""
         return self._window().copy()
 
     def add(self, iats: npt.ArrayLike) -> None:
-        """Add new times, oldest first; what exceeds the capacity is taken away at the other end."""
+        """Add new times, oldest first. What exceeds the capacity is removed at the other end."""
         new = np.asarray(iats, dtype=np.float64).ravel()
         wrong = np.flatnonzero(~(np.isfinite(new) & (new >= 0)))
         if wrong.size:
@@ -101,7 +101,7 @@ class SlidingMoments:
             self._recompute()
 
     def remove(self, count: int) -> None:
-        """Take away the `count` oldest times."""
+        """Remove the `count` oldest times."""
         if not 0 <= count <= self.n:
             raise ConfigurationError(f"count: {count} must lie between 0 and {self.n}", field="count")
         piece = self._window()[: count + self._lags][::-1] - self._reference
@@ -131,7 +131,7 @@ class SlidingMoments:
             return SlidingSummary(n, mean, mean**2, mean**3, 0.0, None, np.zeros(0))
         window = self._window()
         lags = np.arange(1, min(self._lags, n - 1) + 1)
-        # sum of (x_t - m)(x_(t+k) - m): the ends that have no partner are taken out of the sums.
+        # sum of (x_t - m)(x_(t+k) - m): the ends without a partner are subtracted from the sums.
         head = np.cumsum(window[: lags.size] - r)
         tail = np.cumsum(window[::-1][: lags.size] - r)
         total = s1 * n
@@ -143,7 +143,7 @@ class SlidingMoments:
         return self._buffer[self._start : self._stop]
 
     def _account(self, series: FloatArray, start: int, stop: int, sign: float) -> None:
-        """Add or take away the powers of series[start:stop], and their products with what lies before them."""
+        """Add or subtract the powers of series[start:stop], and their products with what lies before them."""
         new = series[start:stop]
         self._powers += sign * np.array([new.sum(), (new**2).sum(), (new**3).sum()])
         for lag in range(1, min(self._lags, series.size - 1) + 1):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bursts and lulls that take turns, each a row of stages: for windows whose cycles are more regular than chance.
+"""Alternating bursts and lulls, each a row of stages, for windows whose cycles are more regular than chance.
 
 In a composition of two-phase processes the slowest phase lasts a geometric number of arrivals, so that bursts often
-follow each other without a lull to recover in. Windows of real traffic may hold a few long cycles only, and then the
+follow each other without a lull to recover in. Windows of real traffic may contain only a few long cycles, and then the
 response time grows far less with the utilisation than such a model says. Here a burst passes through several stages
 and so does a lull, which makes both more regular (as the Erlang distribution is the least variable one of so many
-phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull holds two states, for long and short times; the
-long ones may be sums of several exponential times, where the window's third moment is too small for one.
+phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull has two states, for long and short times. If the
+window's third moment is too small, the long ones can be sums of several exponential times.
 
 ========  ==============================================================================================
 Symbol    Meaning
@@ -42,7 +42,7 @@ _PULL = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """How many stages a burst has (one state each), and a lull (two states each); and the phases of a long time."""
+    """How many stages a burst has (one state each) and a lull has (two states each), and the phases of a long time."""
 
     burst: int
     lull: int
@@ -59,7 +59,7 @@ class Stages:
         return self.burst + (1 + self.parts) * self.lull
 
     def phases(self) -> IntArray:
-        """Give the number of phases of each state: bursts, then short and long times of each stage of the lull."""
+        """Return the number of phases of each state: bursts, then short and long times of each stage of the lull."""
         return np.array([1] * self.burst + [1, self.parts] * self.lull, dtype=np.int64)
 
 
@@ -80,7 +80,7 @@ class Cycle:
     memory: float
 
     def parameters(self) -> FloatArray:
-        """Give the logarithms and log odds that least squares works on."""
+        """Return the logarithms and log odds that least squares works on."""
         return np.array(
             [
                 _log_odds(self.lull_share), np.log(self.ratio), np.log(self.length),
@@ -90,7 +90,7 @@ class Cycle:
 
 
 def cycle_bounds(stages: Stages, n: int) -> tuple[FloatArray, FloatArray]:
-    """Give the bounds of a cycle's parameters for a window of n: no cycle is longer than the window."""
+    """Return the bounds of a cycle's parameters for a window of n: no cycle is longer than the window."""
     least = np.log(4.0 * stages.order)
     low = np.array([-6.0, -9.0, least, -7.0, -9.0, -4.0])
     high = np.array([6.0, 9.0, max(np.log(n), least + 1.0), 7.0, 9.0, 7.0])
@@ -98,7 +98,7 @@ def cycle_bounds(stages: Stages, n: int) -> tuple[FloatArray, FloatArray]:
 
 
 def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, FloatArray]:
-    """Give mu and P for each row of a cycle's parameters; the mean is 1."""
+    """Return mu and P for each row of a cycle's parameters. The mean is 1."""
     share, slow, memory = (1.0 / (1.0 + np.exp(-theta[:, i])) for i in (0, 3, 5))
     ratio, length, slow_ratio = np.exp(theta[:, 1]), np.exp(theta[:, 2]), np.exp(theta[:, 4])
     count, n, kb, kl = len(theta), stages.states, stages.burst, stages.lull
@@ -128,7 +128,7 @@ def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, Flo
 
 @dataclass(frozen=True, eq=False)
 class FreeChain:
-    """A chain whose every mean time and transition is a parameter of its own; what is not there stays away.
+    """A chain in which every mean time and transition is a parameter. Absent transitions stay absent.
 
     Parameters are log mu, then the log of each transition's odds against the likeliest of its row.
     """
@@ -139,7 +139,7 @@ class FreeChain:
 
     @classmethod
     def like(cls, p: FloatArray, phases: IntArray) -> FreeChain:
-        """Give the chain with the transitions of `p`."""
+        """Return the chain with the transitions of `p`."""
         return cls(p > 0, np.argmax(p, axis=1), phases)
 
     def _others(self) -> BoolArray:
@@ -148,13 +148,13 @@ class FreeChain:
         return others
 
     def parameters(self, mu: FloatArray, p: FloatArray) -> FloatArray:
-        """Give the parameters of a chain of this kind."""
+        """Return the parameters of a chain of this kind."""
         others = self._others()
         odds = p / p[np.arange(len(p)), self.anchors][:, None]
         return np.concatenate([np.log(mu), np.log(np.maximum(odds[others], 1e-12))])
 
     def chains(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give mu and P for each row of parameters; the mean is 1."""
+        """Return mu and P for each row of parameters. The mean is 1."""
         n = len(self.mask)
         odds = np.zeros((len(theta), n, n))
         odds[:, self._others()] = np.exp(theta[:, n:])
@@ -163,7 +163,7 @@ class FreeChain:
         return unit_mean(np.exp(theta[:, :n]), p), p
 
     def on_moments(self, theta: FloatArray, targets: Targets) -> FloatArray:
-        """Give parameters with other mean times whose second and third moment are the targets'."""
+        """Return parameters with other mean times that match the targets' second and third moment."""
         n = len(self.mask)
         _, p = self.chains(theta)
         pi = stationary_rows(p - np.eye(n))
@@ -188,13 +188,13 @@ class FreeChain:
         return moved
 
     def bounds(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give bounds around a starting point."""
+        """Return bounds around a starting point."""
         return theta - 6.0, theta + 6.0
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain as it was found: mean times, transitions, and phases of each state."""
+    """A chain as found: mean times, transitions, and phases of each state."""
 
     mu: FloatArray
     p: FloatArray
@@ -202,7 +202,7 @@ class Chain:
 
 
 def moment_factors(phases: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Give E[X^2] / E[X]^2 and E[X^3] / E[X]^3 for sums of so many equal exponential times.
+    """Return E[X^2] / E[X]^2 and E[X^3] / E[X]^3 for sums of this many equal exponential times.
 
     Examples
     --------
@@ -214,10 +214,10 @@ def moment_factors(phases: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def parts_needed(m2: float, m3: float, slack: float = 0.03) -> int:
-    """Give how many phases long times need for a third moment this small, the mean being 1.
+    """Return how many phases long times need for a third moment this small, with mean 1.
 
     Of states with r phases each, m3 / m2^2 is at least (r + 2) / (r + 1) (by Cauchy and Schwarz); `slack` of it may be
-    missing, which moments within a hundredth of the window's make up for.
+    missing: moments within a hundredth of the window's make up for it.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def parts_needed(m2: float, m3: float, slack: float = 0.03) -> int:
 
 
 def rates_of(mu: FloatArray, p: FloatArray, phases: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Give D0 and D1 of a stack of chains."""
+    """Return D0 and D1 of a stack of chains."""
     if np.all(phases == 1):
         return -np.eye(mu.shape[1]) / mu[:, :, None], p / mu[:, :, None]
     last = np.cumsum(phases) - 1
@@ -250,18 +250,18 @@ def rates_of(mu: FloatArray, p: FloatArray, phases: IntArray) -> tuple[FloatArra
 def evaluate_chain(
     theta: FloatArray, chains: Chains, phases: IntArray, targets: Targets, pull: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Give the weighted residuals of one chain against the targets (queues not included), and their derivatives.
+    """Return the weighted residuals of one chain against the targets (without queues), and their derivatives.
 
     Parameters
     ----------
     theta
         One row.
     chains
-        Gives mu and P for rows of parameters.
+        Returns mu and P for rows of parameters.
     phases
-        Of each state.
+        The number of phases of each state.
     pull
-        Where the parameters are held, softly; ``None``: nowhere.
+        Where the parameters are held, softly. ``None``: nowhere.
     """
     size = theta.shape[1]
     shifted = theta + _DIFFERENCE * np.concatenate([np.zeros((1, size)), np.eye(size)])
@@ -296,7 +296,7 @@ def _descriptors(mu: FloatArray, p: FloatArray, phases: IntArray, targets: Targe
 
 
 def _covariances(mu: FloatArray, p: FloatArray, pi: FloatArray, targets: Targets) -> FloatArray:
-    """Give E[X_0 X_k] - 1 along the grid of lags, whose steps are powers of two."""
+    """Return E[X_0 X_k] - 1 along the grid of lags, whose steps are powers of two."""
     off = mu - 1.0
     left = (pi * off)[:, None, :]
     column = off[:, :, None]
@@ -312,7 +312,7 @@ def _covariances(mu: FloatArray, p: FloatArray, pi: FloatArray, targets: Targets
 
 
 def unit_mean(mu: FloatArray, p: FloatArray) -> FloatArray:
-    """Give the mean times scaled so that the mean over the stationary vector of P is 1."""
+    """Return the mean times scaled so that the mean over the stationary vector of P is 1."""
     pi = stationary_rows(p - np.eye(mu.shape[1]))
     unit: FloatArray = mu / (pi * mu).sum(axis=1, keepdims=True)
     return unit

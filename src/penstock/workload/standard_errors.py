@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Standard errors of averages over dependent observations, by batch means.
 
-The observations are cut into batches of equal length; how much the batches' means differ says how far the overall
-mean may be off. Under long memory, batches that are short against it differ too little. So several lengths are
-tried and the largest answer counts, and what correlation is left between neighbouring batches is put on top: an
-error too large makes a fit modest, one too small makes it believe in noise.
+The observations are split into batches of equal length. The spread of the batches' means shows how far the overall
+mean may be off. Under long memory, batches that are short against it differ too little. So several lengths are tried,
+the largest answer counts, and the correlation left between neighbouring batches is added. An error too large makes a
+fit modest; one too small makes it believe in noise.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 BATCHES = 32
-"""Number of batches that series are cut into; coarser cuts merge 2 and 4 of them."""
+"""Number of batches into which a series is split. Coarser splits merge 2 and 4 of them."""
 
 
 def batch_means(series: FloatArray, batches: int = BATCHES) -> FloatArray:
-    """Give the means of `batches` equal pieces along the last axis; what is left over goes unused.
+    """Return the means of `batches` equal pieces along the last axis. The remainder is not used.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def batch_means(series: FloatArray, batches: int = BATCHES) -> FloatArray:
 
 
 def standard_error(means: FloatArray) -> FloatArray:
-    """Give the standard error of the overall mean from batch means along the last axis.
+    """Return the standard error of the overall mean from batch means along the last axis.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fit aims at: the window's descriptors, and how much each of them counts.
+"""What a fit aims at: the window's descriptors, and the weight of each.
 
-Times are in units of the mean. A lag counts by how many of the first hundred it stands for and by how well the
-window tells its autocorrelation: beyond a hundred, a lag whose standard error is large counts for little, so that
-noise there breeds no slow modes.
+Times are in units of the mean. A lag's weight is how many of the first hundred it stands for, and how precisely the
+window shows its autocorrelation. Beyond a hundred, a lag with a large standard error has little weight, so that noise
+there creates no slow modes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 STIFF = 2
-"""Leading terms of every fit are the second and third moment, held nearly as constraints."""
+"""The leading terms of every fit are the second and third moment, held nearly as constraints."""
 
 M2_TOLERANCE = 0.002
 M3_TOLERANCE = 0.0027
@@ -29,7 +29,7 @@ ACF_TOLERANCE = 0.012
 QUEUE_TOLERANCE = 0.05
 _DISPERSION_TOLERANCE = 0.2
 _LARGEST_SHIFT = 0.01
-_ROOM = 0.002
+_MOMENT_MARGIN = 0.002
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +57,11 @@ class Targets:
         return self.m2 - 1.0
 
     def with_third_moment_above(self, least: float) -> Targets:
-        """Give targets whose m3 / m2^2 is above `least`, the second and third moment moved alike, by 1 % at the most.
+        """Return targets whose m3 / m2^2 is above `least`, with second and third moment moved alike, by at most 1 %.
 
-        A search for moments that its family cannot have would give up everything else for them.
+        A search for moments that its family cannot have would sacrifice everything else for them.
         """
-        gap = np.log(least * (1.0 + _ROOM) * self.m2**2 / self.m3) / 3.0  # m2 counts twice
+        gap = np.log(least * (1.0 + _MOMENT_MARGIN) * self.m2**2 / self.m3) / 3.0  # m2 counts twice
         if gap <= 0:
             return self
         shift = float(np.exp(min(gap, _LARGEST_SHIFT)))
@@ -69,7 +69,7 @@ class Targets:
 
 
 def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
-    """Give what a fit of this window aims at."""
+    """Return the targets of a fit of this window."""
     lags = trace.lags
     width = np.gradient(lags.astype(np.float64)) if lags.size > 1 else np.ones(1)
     near = lags <= 100

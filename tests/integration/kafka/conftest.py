@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One real Kafka broker for the tests in this folder: started when first asked for, gone at the end."""
+"""Real Kafka brokers for the tests in this folder: started when first asked for, gone at the end."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def kafka_warden() -> Iterator[Warden]:
 def kafka_broker(kafka_warden: Warden, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker without login."""
     with KafkaBroker(kafka_warden, tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def login_broker(kafka_warden: Warden, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker that asks for a login; its own connection is Ada's, whose password has a quote in it."""
+    users = {"ada": 'se"cret', "bob": "cGFzc3dvcmQ-unseen"}
+    with KafkaBroker(kafka_warden, tmp_path_factory.mktemp("login"), users=users) as broker:
         yield broker
 
 

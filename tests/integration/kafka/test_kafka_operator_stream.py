@@ -14,19 +14,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.failures import explain_failure
 from penstock.adaptors.kafka.json_records import from_json_value
 from penstock.adaptors.kafka.operator_stream import read_topic, write_topic
 from penstock.adaptors.kafka.operator_topics import delete_topics, ensure_topics, records_in
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.query_failures import explain_failure
 from penstock.adaptors.kafka.topic_lineage import TopicLineage
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.adaptors.kafka.topics import Topics
-from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.records import BatchProgress
@@ -34,6 +33,8 @@ from penstock.records import BatchProgress
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 SECONDS = 120.0  # ends a failing test only
+OUTAGE_SECONDS = 8.0
+"""How long the broker stays away: not a wait for something, but what the query has to bridge."""
 NUMBERS = StructType([StructField("id", LongType(), nullable=False), StructField("part", LongType())])
 
 EVERY_TYPE = """select timestamp'2024-10-27 02:30:00.123456' at, timestamp'1890-03-01 12:00:00.000001' long_ago,
@@ -48,11 +49,9 @@ EVERY_TYPE = """select timestamp'2024-10-27 02:30:00.123456' at, timestamp'1890-
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
-    """A small local session with the connector, in a time zone that is not UTC."""
-    with local_session(
-        tmp_path_factory, "test-operator-stream", {**kafka_connector, "spark.sql.session.timeZone": "America/St_Johns"}
-    ) as session:
+def spark(spark_driver: SparkDriver, kafka_connector: dict[str, str]) -> Iterator[SparkSession]:
+    """A local session with the connector, in a time zone that is not UTC."""
+    with spark_driver.local({"spark.sql.session.timeZone": "America/St_Johns"}) as session:
         yield session
 
 
@@ -104,6 +103,7 @@ def test_every_type_comes_back_as_it_was(
     assert row["at"].microsecond == 123456
 
 
+@pytest.mark.core
 def test_copies_are_dropped_and_late_records_are_not(
     kafka_broker: KafkaBroker, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -282,6 +282,7 @@ def part_by_batch(
     return {batch: parts.pop() for batch, parts in found.items() if len(parts) == 1}
 
 
+@pytest.mark.core
 def test_an_outage_is_bridged(
     kafka_broker: KafkaBroker, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -294,7 +295,7 @@ def test_an_outage_is_bridged(
     try:
         wait_for_records(connection, below, 100, query)
         with kafka_broker.outage():
-            time.sleep(8.0)
+            time.sleep(OUTAGE_SECONDS)
         send(connection, above, [json.dumps({"id": n, "part": 0}) for n in range(100, 200)])
         wait_for_records(connection, below, 200, query)
     finally:
@@ -325,28 +326,29 @@ def test_a_topic_made_anew_under_a_checkpoint_is_explained(
     send(connection, topic, ['{"id": 1, "part": 1}'])
     with pytest.raises(PySparkException) as caught:
         keep(read, tmp_path)
-    assert "removed and made anew" in (explain_failure(str(caught.value)) or str(caught.value))
+    assert "deleted and created again" in (explain_failure(str(caught.value)) or str(caught.value))
 
 
-def test_a_login_is_passed_on_and_not_shown(kafka_warden: Warden, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_login_is_passed_on_and_not_shown(login_broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """Reading and writing log in; the password is in no plan and no checkpoint."""
     secret = "cGFzc3dvcmQ-unseen"
-    with KafkaBroker(kafka_warden, tmp_path / "broker", users={"ada": secret}) as broker:
-        ensure_topics(broker.connection, ["private"], 1)
-        stream = numbers(spark, tmp_path / "in", [range(10)])
-        writing = run_to_end(write_topic(stream, broker.connection, "private"), tmp_path / "checkpoint" / "writer")
-        read = read_topic(spark, broker.connection, "private", schema=NUMBERS)
-        assert len(keep(read, tmp_path)) == 10
-        plans = [writing._jsq.explainInternal(True), read._jdf.queryExecution().toString()]
-        # A query that fails tells its plan with its message.
-        failing = write_topic(stream.selectExpr("bigint(raise_error('told')) as id"), broker.connection, "private")
-        with pytest.raises(PySparkException, match="told") as caught:
-            run_to_end(failing, tmp_path / "checkpoint" / "failing")
-        plans.append(str(caught.value))
-        assert not [place for plan in plans if (place := plan.find(secret)) >= 0]
-        files = [file for file in (tmp_path / "checkpoint").rglob("*") if file.is_file()]
-        assert files
-        assert [file for file in files if secret.encode() in file.read_bytes()] == []
+    login = {**login_broker.connection.options, "sasl.username": "bob", "sasl.password": secret}
+    connection = KafkaConnection(login_broker.bootstrap_servers, login)
+    ensure_topics(connection, ["private"], 1)
+    stream = numbers(spark, tmp_path / "in", [range(10)])
+    writing = run_to_end(write_topic(stream, connection, "private"), tmp_path / "checkpoint" / "writer")
+    read = read_topic(spark, connection, "private", schema=NUMBERS)
+    assert len(keep(read, tmp_path)) == 10
+    plans = [writing._jsq.explainInternal(True), read._jdf.queryExecution().toString()]
+    # The message of a query that fails holds its plan.
+    failing = write_topic(stream.selectExpr("bigint(raise_error('told')) as id"), connection, "private")
+    with pytest.raises(PySparkException, match="told") as caught:
+        run_to_end(failing, tmp_path / "checkpoint" / "failing")
+    plans.append(str(caught.value))
+    assert not [place for plan in plans if (place := plan.find(secret)) >= 0]
+    files = [file for file in (tmp_path / "checkpoint").rglob("*") if file.is_file()]
+    assert files
+    assert [file for file in files if secret.encode() in file.read_bytes()] == []
 
 
 def test_topics_between_operators_are_made_once_and_removed(kafka_broker: KafkaBroker) -> None:
@@ -358,7 +360,7 @@ def test_topics_between_operators_are_made_once_and_removed(kafka_broker: KafkaB
     assert found.made == ("new-one",)
     assert [(topic.name, topic.partitions) for topic in found.topics] == [("there-before", 3), ("new-one", 2)]
     assert ensure_topics(connection, ["new-one"], 2).made == ()
-    with pytest.raises(ConfigurationError, match="'compacted' is there and compacted"):
+    with pytest.raises(ConfigurationError, match="'compacted' exists and is compacted"):
         ensure_topics(connection, ["compacted", "never-made"], 1)
     assert "never-made" not in topics.names()
     send(connection, "new-one", ["a", "b"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
@@ -23,10 +23,10 @@ from penstock.adaptors.kafka.record_latency import RecordLatency
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import produce
+from penstock.adaptors.replay.payloads import LogPayload
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.payloads import LogPayload
 from penstock.adaptors.spark.progress import to_batch_progress
-from penstock.adaptors.spark.real_time import check_real_time, explain_refusal
+from penstock.adaptors.spark.real_time_mode import check_real_time, explain_refusal
 from penstock.apps.log_analysis import match_lines
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS
 from penstock.arrivals import parse_shape
@@ -48,37 +48,19 @@ SECONDS = 180.0
 
 @pytest.fixture(scope="module")
 def spark(
-    standalone_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory, kafka_connector: dict[str, str]
+    spark_driver: SparkDriver, standalone_cluster: EmbeddedCluster, kafka_connector: dict[str, str]
 ) -> Iterator[SparkSession]:
     """A session with as many executors of one core as the topics have partitions."""
-    from pyspark.sql import SparkSession
-
-    patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    for name, value in standalone_cluster.spark_environment().items():
-        patch.setenv(name, value)
-    own = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "600m",
+    settings = {
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.cores.max": str(PARTITIONS),
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark") / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
+        **kafka_connector,
     }
-    builder = SparkSession.builder.master(standalone_cluster.master_url).appName("test-real-time")
-    for name, value in {**own, **kafka_connector}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    status = session.sparkContext._jsc.sc()
-    eventually(lambda: status.getExecutorMemoryStatus().size() > PARTITIONS)  # the driver counts, too
-    yield session
-    session.stop()
-    patch.undo()
+    with spark_driver.on_cluster(standalone_cluster, settings) as session:
+        status = session.sparkContext._jsc.sc()
+        eventually(lambda: status.getExecutorMemoryStatus().size() > PARTITIONS)  # the driver counts, too
+        yield session
 
 
 def eventually(is_so: Callable[[], bool]) -> None:

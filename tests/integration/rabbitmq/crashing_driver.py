@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.adaptors.rabbitmq.source import register
+from penstock.adaptors.rabbitmq.source import RabbitMQSource
 
 
 def start_copying(spark: SparkSession, url: str, queue: str, folder: Path, *, hangs_in: int | None) -> StreamingQuery:
@@ -47,7 +47,7 @@ def main(url: str, queue: str, folder: str) -> None:
         .config("spark.driver.memory", "600m")
         .getOrCreate()
     )
-    register(spark)
+    spark.dataSource.register(RabbitMQSource)
     start_copying(spark, url, queue, Path(folder), hangs_in=1).awaitTermination()
 
 

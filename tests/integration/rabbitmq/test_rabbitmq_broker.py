@@ -24,13 +24,13 @@ from penstock.adaptors.produce.pacing import Produced, produce
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout, declare
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
-from penstock.adaptors.rabbitmq.server import RabbitMQServer
-from penstock.adaptors.rabbitmq.tap import QueueTap
-from penstock.adaptors.spark.payloads import LogPayload, NoPayload
+from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+from penstock.adaptors.replay.payloads import LogPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
 from penstock.cli.main import main
 from penstock.errors import AdaptorError
 from penstock.monitor.iat_windows import IatWindows
+from penstock.testing.rabbitmq_server import RabbitMQServer
 
 pytestmark = pytest.mark.rabbitmq
 
@@ -114,7 +114,7 @@ def test_wrong_password_missing_queue_and_missing_exchange(
     for action, words in (
         (wrong.check, "refuses user 'penstock': wrong user or password"),
         (lambda: RabbitMQSink(wrong, "x", "", "p"), "refuses user 'penstock'"),
-        (RabbitMQConnection(rabbitmq.url + "nowhere").check, "not into this virtual host"),
+        (RabbitMQConnection(rabbitmq.url + "nowhere").check, "into this virtual host"),
         (lambda: connection.check_queue("nowhere"), "has no queue 'nowhere'"),
         (lambda: QueueTap(connection, "nowhere").start(), "has no queue 'nowhere'"),
         (lambda: RabbitMQSink(connection, "nowhere", "", "p"), "has no exchange 'nowhere'"),

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from tests.integration.local_spark import local_session
+from tests.integration.spark_driver import SparkDriver
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
@@ -28,18 +28,18 @@ from tests.integration.rabbitmq import crashing_driver
 from tests.integration.rabbitmq.crashing_driver import start_copying
 
 from penstock.adaptors.produce.pacing import Produced, produce
-from penstock.adaptors.rabbitmq.arrival_file import SpoolArrivals
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
-from penstock.adaptors.rabbitmq.server import RabbitMQServer
-from penstock.adaptors.rabbitmq.source import register
-from penstock.adaptors.spark.payloads import LogPayload
+from penstock.adaptors.rabbitmq.source import RabbitMQSource
+from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
+from penstock.adaptors.replay.payloads import LogPayload
 from penstock.arrivals import Trace
 from penstock.records import SourceProgress
+from penstock.testing.rabbitmq_server import RabbitMQServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq]
+pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq, pytest.mark.core]
 
 
 def _send(connection: RabbitMQConnection, fanout: Fanout, count: int, producer: str = "tester") -> Produced:
@@ -60,11 +60,10 @@ def _wait(is_so: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small session with the source registered."""
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
-    with local_session(tmp_path_factory, "test-rabbitmq-source", settings) as session:
-        register(session)
+def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
+    """A session with the source registered."""
+    with spark_driver.local({"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}) as session:
+        session.dataSource.register(RabbitMQSource)
         yield session
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.server import OperatorAgent
 from penstock.adaptors.spark import border_stop
-from penstock.adaptors.spark.agent import OperatorAgent
 from penstock.adaptors.spark.border_stop import BorderStop, stop_at_border
-from penstock.adaptors.spark.remote import RemoteOperator
 from penstock.errors import ActuationRejectedError
 from penstock.records import BatchProgress, Telemetry
 from penstock.testing.fakes import FakeActuator, FakeMetricSource

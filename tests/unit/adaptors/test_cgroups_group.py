@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import LAYOUTS, FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.clock import VirtualClock
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
+from penstock.testing.fake_kernel import LAYOUTS, FakeKernel
 
 
 @pytest.fixture(params=list(LAYOUTS))

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from penstock.adaptors.cgroups import guard
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.guard import Watch
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
+from penstock.testing.fake_kernel import FakeKernel
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, Mount, find_hierarchy
+from penstock.testing.fake_kernel import FakeKernel
 
 
 def find(kernel: FakeKernel) -> Hierarchy:
@@ -91,7 +91,7 @@ def test_v2_container_whose_root_holds_processes_is_told_how_to_move_them(tmp_pa
     """A container's root that holds its processes cannot hand cpu down; the line says how to mend that."""
     kernel = FakeKernel(tmp_path, "v2")
     (kernel.root / "cgroup.type").write_text("domain\n")
-    with pytest.raises(CgroupsUnavailableError, match=r"holds processes itself.*\+cpu > ") as caught:
+    with pytest.raises(CgroupsUnavailableError, match=r"holds processes, so it cannot enable.*\+cpu > ") as caught:
         find(kernel)
     assert "\n" not in caught.value.reason
 
@@ -100,7 +100,7 @@ def test_v2_without_the_cpu_controller_says_so(tmp_path: Path) -> None:
     """A v2 hierarchy without the cpu controller is named as what is missing."""
     kernel = FakeKernel(tmp_path, "v2")
     (kernel.root / "cgroup.controllers").write_text("memory pids\n")
-    with pytest.raises(CgroupsUnavailableError, match="cpu controller is not handed"):
+    with pytest.raises(CgroupsUnavailableError, match="cpu controller is not enabled"):
         find(kernel)
 
 
@@ -110,18 +110,18 @@ def test_no_rights_is_one_line_with_the_command(tmp_path: Path, layout: str) -> 
     kernel = FakeKernel(tmp_path, layout)
     point = str(kernel.root / kernel.mounts[0])
     kernel.forbidden.add(point)
-    with pytest.raises(CgroupsUnavailableError, match=r"no right to make groups in .*sudo -E") as caught:
+    with pytest.raises(CgroupsUnavailableError, match=r"no permission to create groups in .*sudo -E") as caught:
         find(kernel)
     assert point in caught.value.reason
     assert "\n" not in caught.value.reason
 
 
 def test_rights_lost_between_looking_and_making_are_told(tmp_path: Path) -> None:
-    """A folder that cannot be made after all gives the same kind of error as missing rights."""
+    """A folder that cannot be created after all gives the same kind of error as missing rights."""
     kernel = FakeKernel(tmp_path, "v1")
     hierarchy = find(kernel)
     kernel.forbidden.add(hierarchy.bases[0])
-    with pytest.raises(CgroupsUnavailableError, match="cannot be made"):
+    with pytest.raises(CgroupsUnavailableError, match="cannot be created"):
         hierarchy.make(hierarchy.group("x"))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.adaptors.cgroups.members import ExecutorFinder, MembershipWatcher, executor_of, find_executors
 from penstock.clock import VirtualClock
+from penstock.testing.fake_kernel import FakeKernel
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
@@ -133,7 +133,7 @@ def test_watcher_survives_an_unreadable_process_table(group: CpuGroup, tmp_path:
     watcher = MembershipWatcher(group, ExecutorFinder("app-1", str(tmp_path / "absent")), clock=VirtualClock())
     watcher.look()
     assert watcher.fault is not None
-    assert "cannot be looked for" in watcher.fault
+    assert "cannot look for executors" in watcher.fault
 
 
 class CountingClock(VirtualClock):

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adaptors.cgroups.fake import FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.adaptors.cgroups.lease import Lease
 from penstock.adaptors.cgroups.shares import CpuShares, quota_cores
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
 from penstock.records import Allocation
+from penstock.testing.fake_kernel import FakeKernel
 
 TOP = Allocation(4, 1.0)
 EXECUTOR = "java org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 0 --app-id app-1"
@@ -118,7 +118,7 @@ def test_guard_that_does_not_come_up_leaves_nothing(
 ) -> None:
     """A guard that ends before it is ready counts as none."""
     monkeypatch.setattr("sys.executable", shutil.which("false"))
-    with pytest.raises(ActuationError, match="did not come up"):
+    with pytest.raises(ActuationError, match="did not start"):
         shares.apply(Allocation(1, 0.4))
     assert sorted(kernel.root.rglob("penstock*")) == []
 

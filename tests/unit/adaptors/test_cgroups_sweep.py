@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.fake import LAYOUTS, FakeKernel
 from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.hierarchy import Hierarchy, find_hierarchy
 from penstock.adaptors.cgroups.owner import Owner
 from penstock.adaptors.cgroups.sweep import sweep_stale
+from penstock.testing.fake_kernel import LAYOUTS, FakeKernel
 
 
 @pytest.fixture(params=list(LAYOUTS))

@@ -136,7 +136,7 @@ def test_an_unreadable_answer_is_a_retryable_error(body: bytes) -> None:
     """Anything but a list of executors is an error, never an empty list."""
     with Page(body) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        with pytest.raises(MetricSourceError, match="executors cannot be seen") as caught:
+        with pytest.raises(MetricSourceError, match="executors cannot be listed") as caught:
             ExecutorsByRest(f"http://127.0.0.1:{server.server_port}", "app-1")()
         server.shutdown()
     assert caught.value.retryable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
 from penstock.errors import ConfigurationError
 
 
@@ -27,7 +27,7 @@ def test_published_traces_and_counts_can_be_replayed(tmp_path: Path) -> None:
 def test_processes_are_shapes_of_the_replay_source() -> None:
     """`synt:` is a shape; a format belongs to files, and an unknown one is refused with those known."""
     assert open_arrivals(ReplayOptions.parse({"shape": "synt:rate=100,duration=10s"})).duration_seconds == 10.0
-    with pytest.raises(ConfigurationError, match="format: describes a trace file"):
+    with pytest.raises(ConfigurationError, match="format: applies only to a trace file"):
         ReplayOptions.parse({"shape": "constant:rate=5,duration=2s", "format": "plain"})
     with pytest.raises(ConfigurationError, match="format: unknown 'x'; known: auto, plain"):
         ReplayOptions.parse({"trace": "t.txt", "format": "x"})

@@ -67,5 +67,5 @@ def test_what_was_not_counted_is_none() -> None:
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     """A file that holds something else is named."""
     (tmp_path / "counts.json").write_text(text)
-    with pytest.raises(ConfigurationError, match=r"counts\.json does not hold counts"):
+    with pytest.raises(ConfigurationError, match=r"counts\.json does not contain counts"):
         read_counts(tmp_path)

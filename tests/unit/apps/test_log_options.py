@@ -36,7 +36,7 @@ def test_good_options_pass(operator: str, options: dict[str, str]) -> None:
 @pytest.mark.parametrize("operator", ["counter", "matcher", "log_analysis"])
 def test_a_result_needs_a_folder(operator: str) -> None:
     """An operator that writes counts names the missing folder."""
-    with pytest.raises(ConfigurationError, match="output: missing"):
+    with pytest.raises(ConfigurationError, match="output: is missing"):
         check_options(operator, {})
 
 
@@ -50,7 +50,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert "options of log_analysis: 4 mistakes" in message
     for part in (
         "colour: unknown option; known: format",
-        "output: missing",
+        "output: is missing",
         "format 'x'",
         "'bad' does not compile",
     ):

@@ -80,7 +80,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# only a comment\n"])
 def test_a_file_without_patterns_is_refused(tmp_path: Path, text: str) -> None:
     """A file in which there is nothing to look for is a mistake."""
-    with pytest.raises(ConfigurationError, match="there is no pattern in it; write at least one line"):
+    with pytest.raises(ConfigurationError, match="the file has no pattern; write at least one line"):
         load_patterns(_write(tmp_path, text))
 
 

@@ -27,7 +27,7 @@ def test_answers_counts_and_times() -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([], "holds no arrival"),
+        ([], "has no arrivals"),
         ([1.0, 3.0, 2.0, 4.0, 3.5], r"index 2: 2.0, index 4: 3.5: smaller than the one before; sort"),
         ([-1.0, 0.0], "index 0: -1.0: negative"),
         ([0.0, float("nan"), 1.0], "index 1: nan: not a finite number"),

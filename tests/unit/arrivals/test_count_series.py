@@ -56,7 +56,7 @@ def test_random_places_are_uniform() -> None:
         ([1, -2], r"index 1: -2: not a whole number of at least 0"),
         ([1.0, float("nan")], r"index 1: nan: not a whole number"),
         ([0.5], r"index 0: 0.5: not a whole number .*kind=iats"),
-        ([], "holds no count"),
+        ([], "has no counts"),
         ([0, 0], "every count is 0"),
     ],
 )

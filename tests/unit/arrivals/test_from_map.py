@@ -81,7 +81,7 @@ def test_stretches_that_no_process_has_are_told() -> None:
         synt(10.0, 60.0, stretches=(Stretch(1, 1, 1.0), Stretch(1, 1, 4.0, 1.5)))
     with pytest.raises(ConfigurationError, match="rate: 0"):
         synt(0.0, 60.0)
-    with pytest.raises(ConfigurationError, match="stretches: none"):
+    with pytest.raises(ConfigurationError, match="stretches: is empty"):
         synt(1.0, 60.0, stretches=())
 
 
@@ -98,8 +98,8 @@ def test_a_map_file_is_an_object_with_d0_and_d1(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "is not JSON"),
-        ("[1]", "holds no D0 and D1"),
-        ('{"D0": [[-1]]}', "holds no D0 and D1"),
+        ("[1]", "has no D0 and D1"),
+        ('{"D0": [[-1]]}', "has no D0 and D1"),
         ('{"D0": [[-1, 2], [0, -1]], "D1": [[1]]}', "D0 has 2 phases and D1 1"),
         ('{"D0": [[-1]], "D1": [[2]]}', "row 0 of D0 \\+ D1"),
         ('{"D0": [[-1]], "D1": [[-1]]}', "D1"),

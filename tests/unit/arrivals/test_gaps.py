@@ -62,8 +62,8 @@ def test_gaps_of_iats_and_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("", "arrivals", "holds no two arrivals"),
-        ("5\n", "arrivals", "holds no two arrivals"),
+        ("", "arrivals", "has fewer than two arrivals"),
+        ("5\n", "arrivals", "has fewer than two arrivals"),
         ("1\n3\n2\n", "arrivals", "line 3: 2.0: smaller than the one before"),
         ("-1\n3\n", "arrivals", "line 1: -1.0: negative; times count"),
         ("1\n-3\n", "iats", "line 2: -3.0: negative; a time between arrivals is never below 0"),
@@ -84,5 +84,5 @@ def test_skipping_everything_is_told(tmp_path: Path) -> None:
     """A window beyond the end says how many there are."""
     path = tmp_path / "x.txt"
     path.write_text("1\n2\n")
-    with pytest.raises(ConfigurationError, match="holds 1 inter-arrival times, none after the first 4; skip fewer"):
+    with pytest.raises(ConfigurationError, match="has 1 inter-arrival times, none after the first 4; skip fewer"):
         read_window(path, Reading(), skip=4)

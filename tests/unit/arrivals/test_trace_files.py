@@ -64,9 +64,9 @@ def test_csv_columns_by_number_and_without_header(tmp_path: Path) -> None:
         ("t.csv", "a,b\n1,2\n1\n", "b", "not a number in line 3: ''"),
         ("t.csv", "a,b\n1,2\n\n3,1\n", "b", "line 4: 1.0: smaller than the one before"),
         ("t.txt", "5\n# gap\n\n4\n", None, "line 4: 4.0: smaller than the one before"),
-        ("t.csv", "", None, "holds no arrival"),
+        ("t.csv", "", None, "has no arrivals"),
         ("t.npy", "nonsense", None, r"t\.npy cannot be read"),
-        ("t.npy.gz", "", None, "only text and csv may be packed"),
+        ("t.npy.gz", "", None, "only text and csv may be compressed"),
         ("t.gz", "not packed", None, r"t\.gz cannot be read"),
         ("t.parquet", "nonsense", None, r"t\.parquet cannot be read"),
     ],
@@ -91,7 +91,7 @@ def test_arrays_of_other_kinds_are_refused(tmp_path: Path) -> None:
         "two.npy": "one dimension",
         "text.npy": "one dimension",
         "null.parquet": "row 1 of column 'at' is null",
-        "text.parquet": "holds string, not numbers",
+        "text.parquet": "contains string, not numbers",
     }
     for name, message in cases.items():
         with pytest.raises(ConfigurationError, match=message):

@@ -77,7 +77,7 @@ def test_counts_of_periods_are_read_with_their_gaps(tmp_path: Path) -> None:
     assert isinstance(series, CountSeries)
     assert series.counts.tolist() == [2, 11, 0, 1]
     assert series.period_seconds == 60.0
-    assert series.notes == ("1 of 4 periods are left out of the file: taken as without arrivals",)
+    assert series.notes == ("1 of 4 periods are missing from the file: counted as periods without arrivals",)
 
 
 def test_what_the_reader_says_goes_before_recognition(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_the_reader_says_goes_before_recognition(tmp_path: Path) -> None:
             r"line 4: this period does not start a whole number of periods \(60 s\)",
         ),
         ("worldcup98", "period,count\n1998-04-30 21:30:00,-2\n1998-04-30 21:31:00,2\n", "not a whole number of at"),
-        ("google-2011", "", "holds no arrival"),
+        ("google-2011", "", "has no arrivals"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_told_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -20,9 +20,9 @@ NO_SHARES = Check("cpu shares", False, "not root", "sudo penstock demo", Severit
 @pytest.mark.parametrize(
     ("checks", "code", "words"),
     [
-        ([GOOD], 0, ["All that is needed is there"]),
-        ([GOOD, NO_SHARES], 0, ["limited", "mend it: sudo penstock demo", "All that is needed is there"]),
-        ([GOOD, NO_JAVA], 1, ["missing", "mend it: sudo apt-get install openjdk-17", "1 of 2 checks"]),
+        ([GOOD], 0, ["Everything required is present"]),
+        ([GOOD, NO_SHARES], 0, ["limited", "fix it: sudo penstock demo", "Everything required is present"]),
+        ([GOOD, NO_JAVA], 1, ["missing", "fix it: sudo apt-get install openjdk-17", "1 of 2 checks"]),
     ],
 )
 def test_only_what_is_needed_fails(

@@ -68,8 +68,8 @@ def test_outcomes_in_words(invoke: Callable[..., Any], here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nowhere",), "RUN: nowhere is not there"),
-        ((".",), "holds no knowledge.sqlite"),
+        (("nowhere",), "RUN: nowhere does not exist"),
+        ((".",), "has no knowledge.sqlite"),
         (("note.txt",), "not an SQLite file"),
         ((), "there is no run under runs/"),
         (("--last", "0"), "--last"),

@@ -104,7 +104,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", ["--as", "iats"], "holds no two arrivals"),
+        ("", ["--as", "iats"], "has fewer than two arrivals"),
         ("1\n-2\n3\n", ["--as", "iats"], "line 2: -2.0: negative; a time between arrivals is never below 0"),
         ("-1\n2\n", [], "line 1: -1.0: negative"),
         ("1\nnan\n", ["--as", "iats"], "line 2: nan: not a finite number; remove or replace it"),
@@ -112,7 +112,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
         ("3\n2\n", [], "line 2: 2.0: smaller than the one before; sort the trace, or give --as iats"),
         ("0\n" * 300, ["--as", "iats"], "every time is 0, so there is no rate; use a finer clock"),
         ("1\n2\n" * 50, ["--as", "iats"], "100 inter-arrival times are too few to fit a process; 256 are needed"),
-        ("1\n2\n" * 50, ["--as", "iats", "--skip", "100"], "holds 100 inter-arrival times, none after the first 100"),
+        ("1\n2\n" * 50, ["--as", "iats", "--skip", "100"], "has 100 inter-arrival times, none after the first 100"),
         ("1.5\n", ["--as", "counts"], "line 1: 1.5: not a whole number of at least 0"),
         ("1\n", ["--unit", "weeks"], "'weeks' is not one of"),
         ("1\n", ["--format", "nosuch"], "'nosuch' is not one of"),
@@ -120,9 +120,9 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
         ("1\n", ["--period", "5m"], "--period: "),
         ("1\n", ["--as", "counts", "--period", "soon"], "--period: cannot read 'soon'"),
         ("1\n", ["--best", "0"], "0 is not in the range"),
-        ("1\n", ["--plot", "none/x.png"], "--plot: none is no folder; make it first"),
-        ("1\n", ["--plot", "x.pdf"], "--plot: x.pdf is no name of a picture; pictures are drawn as .png"),
-        ("1\n", ["--map", "none/x.json"], "--map: none is no folder; make it first"),
+        ("1\n", ["--plot", "none/x.png"], "--plot: none is not a folder; create it first"),
+        ("1\n", ["--plot", "x.pdf"], "--plot: x.pdf is not a picture's name; end it with .png"),
+        ("1\n", ["--map", "none/x.json"], "--map: none is not a folder; create it first"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_and_ends_with_code_2(
@@ -176,6 +176,6 @@ def test_a_best_process_without_the_least_loss_says_why(tmp_path: Path, invoke: 
         path.write_text("".join(f"{t:.9f}\n" for t in rng.exponential(1.0, count).tolist()))
         result = invoke("fit", str(path), "--as", "iats", "--best", "3", "--max-states", "4", "--json")
         losses = [one["loss"] for one in json.loads(result.stdout)["maps"]]
-        told.append("The best has not the least loss" in result.stderr)
+        told.append("The best does not have the least loss" in result.stderr)
         assert told[-1] == (losses[0] > min(losses))
     assert told == [False, True]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli.errors import PlainErrorsGroup, as_failure, debug_option
+from penstock.cli.failures import PlainErrorsGroup, as_failure, debug_option
 from penstock.errors import AdaptorError, ConfigurationError
 
 COMMANDS = ("demo", "run", "explain", "report", "doctor")

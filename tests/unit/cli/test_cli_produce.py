@@ -18,7 +18,7 @@ from penstock.adaptors.produce.lateness import LatenessSummary
 from penstock.adaptors.produce.pacing import Produced
 from penstock.adaptors.produce.sink import Delivery
 from penstock.cli.main import main
-from penstock.cli.produce import as_dict, tell
+from penstock.cli.produce import as_dict, report
 
 SHAPE = ["--shape", "constant:rate=10,duration=1s"]
 
@@ -34,7 +34,7 @@ def _produced(*, confirmed: int, late: float = 0.001, is_stopped: bool = False) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["redis://x", *SHAPE], "unknown kind of address"),
+        (["redis://x", *SHAPE], "unknown address"),
         (["kafka://127.0.0.1:9092", *SHAPE], "write kafka://HOST:PORT/TOPIC"),
         (["kafka://127.0.0.1:9092/t", "--exchange", "x", *SHAPE], "are for RabbitMQ"),
         (["amqp://127.0.0.1/", *SHAPE], "--exchange: give the exchange"),
@@ -70,11 +70,11 @@ def test_the_result_in_words() -> None:
     """The words say what was sent and confirmed, how late, and what went wrong."""
     text = io.StringIO()
     console = Console(file=text, width=200)
-    tell(console, _produced(confirmed=8, late=0.02, is_stopped=True))
+    report(console, _produced(confirmed=8, late=0.02, is_stopped=True))
     for part in ("stopped: 10 of 12", "8 confirmed", "p99 20.00 ms", "shapes what", "2 records were not", "NO_ROUTE"):
         assert part in text.getvalue()
     text.truncate(0)
-    tell(console, _produced(confirmed=10))
+    report(console, _produced(confirmed=10))
     assert "not confirmed" not in text.getvalue()
     assert "shapes what" not in text.getvalue()
 

@@ -43,7 +43,7 @@ def test_a_run_that_goes_on_gets_what_there_is(invoke: Callable[..., Any], here:
     finally:
         store.close()
     assert result.exit_code == 0, result.output
-    assert "still going, or cut off" in result.stdout
+    assert "in progress, or interrupted" in result.stdout
     assert "not known over the whole run" in result.stdout
     assert "still going, or was cut off" in (here / "report.html").read_text()
 
@@ -60,4 +60,4 @@ def test_a_missing_target_folder_is_named(invoke: Callable[..., Any], run_here: 
     """--folder must be there."""
     result = invoke("report", "--folder", "nowhere")
     assert result.exit_code == 2
-    assert "--folder: nowhere is no folder" in result.stderr
+    assert "--folder: nowhere is not a folder" in result.stderr

@@ -82,7 +82,7 @@ def test_a_curve_of_one_trace_alone(invoke: Callable[..., Any], experiments: Pat
         (("a-curve",), "Ask the archive"),
         (("other",), "no experiment is called 'other'; there are a-curve, a-table"),
         (("a-table", "--trace", "LM"), "a-table has no LM; it has short"),
-        (("a-table", "--plot", "nowhere/at/all.png"), "is no folder"),
+        (("a-table", "--plot", "nowhere/at/all.png"), "is not a folder"),
     ],
 )
 def test_wrong_input_is_told(

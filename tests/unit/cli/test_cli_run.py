@@ -170,7 +170,7 @@ def test_a_signal_stops_in_good_order(
     assert result.exit_code == 130
     assert json.loads(result.stdout)["records_done"] == 1000
     told = capfd.readouterr().err
-    assert told.index("stopping in good order") < told.index("already stopping")
+    assert told.index("stopping in order") < told.index("already stopping")
     assert signal.getsignal(number) is before
 
 
@@ -181,7 +181,7 @@ def test_a_folder_with_a_run_is_not_used_again(
     result = invoke("run", str(settings_file), "--folder", str(run_here))
     assert result.exit_code == 2
     assert "--folder" in result.stderr
-    assert "holds a run already" in result.stderr
+    assert "already contains a run" in result.stderr
 
 
 def test_a_file_is_no_folder(invoke: Callable[..., Any], settings_file: Path, pipeline: Any) -> None:

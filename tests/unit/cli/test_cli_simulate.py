@@ -107,7 +107,7 @@ def test_kinds_and_units_give_the_same_run(
             PIPELINE,
             "--interval: '0' is not above 0; give a time such as 1s",
         ),
-        (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is no name of a picture"),
+        (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is not a picture's name"),
         (
             ["--objective", "p95=1"],
             PIPELINE + "streams: [arrivals -> parser]\n",
@@ -119,7 +119,7 @@ def test_kinds_and_units_give_the_same_run(
             "circle",
         ),
         (["--objective", "p95=1"], PIPELINE.replace("&levels [0.4, ", "&levels [0.9, "), "must rise"),
-        (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "no folder"),
+        (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "is not a folder"),
         (
             ["--objective", "p95=1", "--unit", "us", "--as", "arrivals", "--trace", "missing.txt"],
             PIPELINE,

@@ -103,10 +103,10 @@ def test_sample_draws_from_a_map_file(tmp_path: Path, invoke: Callable[..., Any]
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ('{"D0": [[-1]], "D1": [[2]]}', "is no arrival process"),
-        ('{"D0": [[-1, 0], [0, -1]], "D1": [[1, 0], [0, 1]]}', "is no arrival process"),
+        ('{"D0": [[-1]], "D1": [[2]]}', "is not an arrival process"),
+        ('{"D0": [[-1, 0], [0, -1]], "D1": [[1, 0], [0, 1]]}', "is not an arrival process"),
         ('{"D0": [[-1, -1], [0, -1]], "D1": [[2, 0], [1, 0]]}', "D0"),
-        ("[]", "holds no D0 and D1"),
+        ("[]", "has no D0 and D1"),
     ],
 )
 def test_a_pair_that_is_no_map_ends_with_code_2(
@@ -126,14 +126,14 @@ def test_a_pair_that_is_no_map_ends_with_code_2(
     [
         (["cut", "{file}", "out.txt"], "--from: give either times"),
         (["cut", "{file}", "out.txt", "--from", "1s", "--count", "3"], "--from: give either times"),
-        (["cut", "{file}", "out.txt", "--unit", "ms", "--from", "1000s"], "no record is left"),
+        (["cut", "{file}", "out.txt", "--unit", "ms", "--from", "1000s"], "the range has none"),
         (["cut", "{file}", "out.txt", "--from", "soon"], "--from: cannot read 'soon'"),
         (["cut", "{file}", "out.txt", "--from", "2m", "--until", "90s"], "--until: 90s is not after --from 2m"),
         (["cut", "{file}", "out.txt", "--until", "0s"], "--until: 0s is not after the beginning"),
-        (["cut", "{file}", "out.json", "--from", "1s"], "OUTPUT: out.json says no format a trace is written in"),
+        (["cut", "{file}", "out.json", "--from", "1s"], "OUTPUT: out.json has no suffix of a trace format"),
         (["convert", "{file}", "out"], "end its name with one of .txt, .csv, .npy, .parquet"),
-        (["sample", "none.json", "out.json.gz", "--count", "5"], "OUTPUT: out.json.gz says no format"),
-        (["convert", "{file}", "out.npy.gz"], "only text and csv may be packed"),
+        (["sample", "none.json", "out.json.gz", "--count", "5"], "OUTPUT: out.json.gz has no suffix of a trace format"),
+        (["convert", "{file}", "out.npy.gz"], "only text and csv may be compressed"),
         (["convert", "{file}", "out.txt", "--to-period", "1s"], "only counts have periods"),
         (["convert", "none.txt", "out.txt"], "none.txt is not there"),
         (["info", "none.txt"], "none.txt"),
@@ -156,7 +156,7 @@ def test_a_trace_is_not_written_over_itself(stamps: Path, invoke: Callable[..., 
     before = stamps.read_bytes()
     result = invoke("trace", command[0], str(stamps), str(stamps), *command[1:], "--unit", "ms")
     assert result.exit_code == 2
-    assert "is the trace itself" in result.stderr
+    assert "is the input trace" in result.stderr
     assert stamps.read_bytes() == before
 
 

@@ -70,7 +70,7 @@ def test_missing_data_are_told_in_words() -> None:
     text = _screen(_played(156)[0])
     assert "CPU used  not measured" in text
     assert "incomplete; missing: utilisation: the CPU counters could not be" in text
-    assert "no decision is made on this" in text
+    assert "no decision is based on this" in text
     assert "0%" not in text.replace("100%", "").replace("70%", "").replace("40%", "")
 
 
@@ -102,7 +102,7 @@ def test_notes_and_stopping_are_shown() -> None:
     view.stopping(again=False)
     text = _screen(view)
     assert "log-analysis: did not answer again (and 1 before)" in text
-    assert "stopping in good order" in text
+    assert "stopping in order" in text
     view.stopping(again=True)
     assert "already stopping" in _screen(view)
 

@@ -141,8 +141,8 @@ def test_that_none_will_do_is_an_answer(maps: str, invoke: Callable[..., Any], s
         (("--fixed", "1", "--per-record", "1ms", "--service", "exp:1"), "--service: does not go with --fixed"),
         (("--fixed", "0", "--per-record", "1ms"), "--fixed: '0' must be above 0"),
         (("--fixed", "1", "--per-record", "1ms", "--fixed-cpu", "2"), "--fixed-cpu: is a part of --fixed"),
-        (("--service", "exp:1", "--executors", "0-2"), "--executors: '0-2' is no range"),
-        (("--service", "exp:1", "--executors", "4-2"), "--executors: '4-2' is no range"),
+        (("--service", "exp:1", "--executors", "0-2"), "--executors: '0-2' is not a range"),
+        (("--service", "exp:1", "--executors", "4-2"), "--executors: '4-2' is not a range"),
         (("--service", "exp:1", "--executors", "a"), "--executors: cannot read 'a'"),
         (("--service", "exp:1", "--cpu-shares", "0.5,1.5"), "--cpu-shares: 1.5 is outside (0, 1]"),
         (("--service", "exp:1", "--cpu-shares", "0"), "--cpu-shares: 0 is outside (0, 1]"),
@@ -154,10 +154,10 @@ def test_that_none_will_do_is_an_answer(maps: str, invoke: Callable[..., Any], s
         (("--service", "exp:1", "--percentiles", "1.0"), "--percentiles: 1.0 is outside (0, 1)"),
         (("--service", "exp:1", "--speed", "0"), "--speed: 0 must be positive"),
         (("--fixed", "1", "--per-record", "1ms", "--model", "gi/g/1"), "gi/g/1 has no form for micro-batches"),
-        (("--service", "exp:1", "--plot", "no/where.png"), "--plot: no is no folder"),
+        (("--service", "exp:1", "--plot", "no/where.png"), "--plot: no is not a folder"),
         (
             ("--service", "exp:1", "--plot", "x.svg"),
-            "--plot: x.svg is no name of a picture; pictures are drawn as .png",
+            "--plot: x.svg is not a picture's name; end it with .png",
         ),
     ],
 )

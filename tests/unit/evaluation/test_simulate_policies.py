@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies on simulated pipelines: what a result says, and the seam for policies that plan a whole pipeline."""
+"""Policies on simulated pipelines: what a policy gets to see, what a result says, and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from penstock.errors import ConfigurationError, NotReadyError
+from penstock.errors import ConfigurationError
 from penstock.evaluation.path_objectives import least_latency
-from penstock.evaluation.simulated_policies import simulated_policy, simulated_policy_names
-from penstock.evaluation.simulation import PipelineView, simulate
+from penstock.evaluation.policy_choice import parse_policy
+from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import path_result, summary_of
-from penstock.plan import FixedPolicy, ThresholdPolicy
-from penstock.ports import FloatArray
-from penstock.records import Allocation, Decision, Limits, Objective
+from penstock.policies.fixed import FixedPolicy
+from penstock.policies.threshold import ThresholdPolicy
+from penstock.ports import AnalysisPlace, FloatArray, Look
+from penstock.records import Allocation, Decision, Limits, Objective, PlanRequest
 from penstock.simulator import Deterministic, MicroBatch, Operator, PathRecords, Pipeline, Stream, erlang, exponential
 
 LIMITS = Limits(1, 1, (0.4, 0.55, 0.7, 0.85, 1.0))
@@ -35,28 +35,29 @@ def _times(seconds: float = 300.0, rate: float = 60.0) -> FloatArray:
     return np.cumsum(np.random.default_rng(1).standard_exponential(int(seconds * rate)) / rate)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Halves:
-    """Wants a share for all from some time on; remembers what it saw."""
+    """Wants a share for all from some time on; remembers what it was asked and shown."""
 
     share: float = 0.55
     every_seconds: float = 30.0
     name: str = "halves"
-    seen: list[PipelineView] = field(default_factory=list)
-    as_decision: bool = False
     ready_at: float = 0.0
+    asked: list[PlanRequest] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    closed: int = 0
 
-    def plan_all(self, view: PipelineView) -> Mapping[str, Allocation | Decision]:
-        self.seen.append(view)
-        if view.at < self.ready_at:
-            raise NotReadyError("too few arrivals yet")
-        wanted = Allocation(1, self.share)
-        if not self.as_decision:
-            return dict.fromkeys(view.current, wanted)
-        return {
-            name: Decision(name, view.at, self.name, current, wanted, "because")
-            for name, current in view.current.items()
-        }
+    def watch(self, look: Look) -> tuple[str, ...]:
+        self.looks.append(look)
+        return ()
+
+    def plan(self, request: PlanRequest) -> Decision:
+        self.asked.append(request)
+        wanted = Allocation(1, self.share) if request.at >= self.ready_at else request.current
+        return Decision(request.operator, request.at, self.name, request.current, wanted, "because")
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def test_static_costs_all_and_a_policy_less() -> None:
@@ -86,25 +87,52 @@ def test_the_loop_itself_changes_nothing() -> None:
     assert other.paths[0].latency != one.paths[0].latency
 
 
-@pytest.mark.parametrize("as_decision", [False, True])
-def test_a_policy_may_plan_the_whole_pipeline(as_decision: bool) -> None:
-    """It is asked once for each instant, sees arrivals up to then and all operators, and is obeyed by each."""
-    policy = _Halves(as_decision=as_decision)
+def test_one_policy_decides_for_the_whole_pipeline() -> None:
+    """It is asked about every operator as often as it wants, shown every look, obeyed by each, and closed in the end."""
+    policy = _Halves()
     times = _times()
     result = simulate(times, _pipeline(), policy, P95, seed=2)
-    instants = [view.at for view in policy.seen]
-    assert instants == [30.0 * i for i in range(len(instants))]
-    for view in policy.seen:
-        assert np.array_equal(view.arrivals, (times - times[0])[: len(view.arrivals)])
-        assert len(view.arrivals) == np.searchsorted(times - times[0], view.at, side="right")
-        assert set(view.current) == set(view.limits) == {"parser", "counter", "matcher"}
-        assert set(view.objectives) == {("parser", "counter"), ("parser", "matcher")}
+    names = ["parser", "counter", "matcher"]
+    assert [(r.at, r.operator) for r in policy.asked] == [
+        (30.0 * i, name) for i in range(len(policy.asked) // 3) for name in names
+    ]
+    assert {r.objective for r in policy.asked} == {P95}
+    assert [(look.telemetry.at, look.operator) for look in policy.looks[:6]] == [
+        (at, name) for at in (0.0, 1.0) for name in names
+    ]
+    assert policy.closed == 1
     # At 0 nothing is known yet, so the loop holds; at 30 s all three go to 55 %.
-    assert {(c.operator, c.at, c.target.cpu_share) for c in result.changes} == {
-        (name, 30.0, 0.55) for name in ("parser", "counter", "matcher")
-    }
+    assert {(c.operator, c.at, c.target.cpu_share) for c in result.changes} == {(name, 30.0, 0.55) for name in names}
     expected = (30.0 + 0.55 * (result.seconds - 30.0)) / result.seconds
     assert result.cpu_share_mean == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_policy_sees_every_arrival_once_and_none_before_it_comes() -> None:
+    """The looks at the first operator hand on the trace in order, never ahead of the simulated clock."""
+    policy, times = _Halves(), _times(60.0)
+    simulate(times, _pipeline(), policy, P95, seed=2)
+    shown: list[float] = []
+    for look in policy.looks:
+        if look.operator == "parser":
+            assert look.is_exact
+            for run in look.arrivals:
+                assert run is not None
+                assert run.size == 0 or run[-1] <= look.telemetry.at
+                shown += run.tolist()
+    since_first = times - times[0]
+    assert shown == since_first[: len(shown)].tolist()
+    assert len(shown) > 0.9 * len(times)
+
+
+def test_a_request_carries_what_was_seen_before() -> None:
+    """A policy may look back: the history has the operator's own observations, oldest first, the present one last."""
+    policy = _Halves()
+    simulate(_times(), _pipeline(), policy, P95, seed=2)
+    request = next(r for r in policy.asked if r.at == 60.0 and r.operator == "matcher")
+    assert [seen.at for seen in request.history] == [float(at) for at in range(61)]
+    assert {seen.operator for seen in request.history} == {"matcher"}
+    assert request.history[-1] == request.observation
+    assert [d.at for d in request.recent] == [30.0]
 
 
 def test_a_policy_that_is_not_ready_holds() -> None:
@@ -138,14 +166,42 @@ def test_percentiles_are_ranks() -> None:
     assert summary_of(np.empty(0)) is None
 
 
-def test_a_path_without_an_objective_is_refused() -> None:
-    """Every path needs a bound; the error names the paths without one and those that do not exist."""
-    with pytest.raises(ConfigurationError, match="parser -> matcher has none"):
-        simulate(_times(), _pipeline(), None, {("parser", "counter"): P95})
-    with pytest.raises(ConfigurationError, match="'a -> b' is no path"):
+def test_an_objective_for_what_is_not_a_path_is_refused() -> None:
+    """The error names what is not a path, and the paths there are."""
+    with pytest.raises(ConfigurationError, match=r"'a -> b' is not a path; the paths are parser -> counter, parser -"):
         simulate(_times(), _pipeline(), None, {("a", "b"): P95})
-    with pytest.raises(ConfigurationError, match="has none"):
-        simulate(_times(), _pipeline(), None, Objective())
+
+
+def test_a_path_without_a_bound_has_to_keep_up() -> None:
+    """A path of which nothing is said is judged by whether it falls behind, one with a bound by its latency."""
+    given = {("parser", "counter"): P95}
+    result = simulate(_times(), _pipeline(), ThresholdPolicy(), given, seed=1)
+    bounded, free = result.paths
+    assert (bounded.objective, free.objective) == (P95, Objective())
+    assert (bounded.is_met, free.is_met, result.is_met) == (True, True, True)
+    assert result.slowest is bounded
+    with pytest.raises(ConfigurationError, match="the path parser -> matcher has none"):
+        simulate(_times(), _pipeline(), parse_policy("mead"), given, seed=1)
+
+
+def test_a_pipeline_that_cannot_keep_up_is_found_behind() -> None:
+    """Under a load beyond its share the backlog grows and every window counts; with a policy it catches up."""
+    times = np.arange(0.0, 400.0, 0.02)
+    busy = Pipeline.of_one(Operator("a", Deterministic(0.015), limits=Limits(1, 1, (0.5, 1.0))))
+    start = {"a": Allocation(1, 0.5)}
+    behind = simulate(times, busy, None, Objective(), start=start)
+    (path,) = behind.paths
+    assert not behind.is_met
+    # 50 a second come and 33 are done: a sixth of a window's arrivals more wait in each 10 s, so from 30 s on more
+    # wait than came in a window, until the last has come at 400 s.
+    assert behind.violation_time_share == pytest.approx((400.0 - 30.0) / behind.seconds, abs=0.05)
+    assert path.windows[:3].tolist() == pytest.approx([500 / 3, 1000 / 3, 500.0], rel=0.02)
+    kept = simulate(times, busy, ThresholdPolicy(), Objective(), start=start)
+    assert kept.is_met
+    assert kept.violation_time_share == 0.0
+    assert [c.verb for c in kept.changes] == ["scale up"]
+    document = behind.to_json()["paths"]["a"]
+    assert (document["objective"], document["met"]) == ({"statistic": None, "seconds": None}, False)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "p50", "p95", "p99"])
@@ -173,16 +229,46 @@ def test_micro_batches_run_under_a_policy_too() -> None:
 
 
 def test_policies_by_name_with_options() -> None:
-    """A text names a policy and its options; what is not known is told with what is."""
-    assert simulated_policy("static") is None
-    assert simulated_policy("threshold:upper=0.8, every_seconds=5s") == ThresholdPolicy(upper=0.8, every_seconds=5.0)
-    fixed = simulated_policy("fixed:executors=1,cpu_share=0.55")
-    assert isinstance(fixed, FixedPolicy)
-    assert fixed.allocation == Allocation(1, 0.55)
-    for wrong in ("nothing", "static:x=1", "threshold:upper", "threshold:uper=1"):
-        with pytest.raises(ConfigurationError):
-            simulated_policy(wrong)
-    assert {"static", "fixed", "threshold"} <= set(simulated_policy_names())
+    """A text names a policy and its options; what is not known is reported with what is."""
+    assert parse_policy("static") is None
+    context = simulated_context(_pipeline(), dict.fromkeys(_pipeline().paths, P95), AnalysisPlace("here"))
+    threshold, fixed = (
+        parse_policy(text) for text in ("threshold:upper=0.8, every_seconds=5s", "fixed:executors=1,cpu_share=0.55")
+    )
+    assert threshold is not None
+    assert threshold.build(context) == ThresholdPolicy(upper=0.8, every_seconds=5.0)
+    assert not threshold.reads_objective
+    assert fixed is not None
+    built = fixed.build(context)
+    assert isinstance(built, FixedPolicy)
+    assert built.allocation == Allocation(1, 0.55)
+    mead = parse_policy("mead:rescue=false,costs=[0.4]")
+    assert mead is not None
+    assert (mead.options, mead.reads_objective) == ({"rescue": False, "costs": [0.4]}, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nothing", "known: static, mead, mead-published"),
+        ("static:x=1", "static takes no options"),
+        ("threshold:upper", "cannot read 'upper'"),
+        ("threshold:uper=1", "uper: threshold has no such option; it has upper, lower, every_seconds"),
+        ("mead:speed=3", "speed: mead has no such option"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_reported(text: str, words: str) -> None:
+    """The message has what is wrong and what would be right."""
+    with pytest.raises(ConfigurationError, match=words):
+        parse_policy(text)
+
+
+def test_a_wrong_value_of_an_option_is_reported_before_anything_is_run() -> None:
+    """The policy is built for the pipeline before the first record."""
+    with pytest.raises(ConfigurationError, match="sub_windows"):
+        simulate(_times(), _pipeline(), parse_policy("mead:sub_windows=99"), P95)
+    with pytest.raises(ConfigurationError, match="costs: 1 costs for 5 CPU shares"):
+        simulate(_times(), _pipeline(), parse_policy("mead:costs=[0.4]"), P95)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +276,8 @@ def test_policies_by_name_with_options() -> None:
     [
         {"interval_seconds": 0.0},
         {"window_seconds": float("nan")},
+        {"analysis_seconds": -1.0},
+        {"analysis_seconds": float("inf")},
         {"seed": -1},
         {"times": []},
         {"times": [0.0, 1e9]},  # microseconds taken for seconds

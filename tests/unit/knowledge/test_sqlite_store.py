@@ -79,7 +79,7 @@ def test_a_second_connection_reads_while_the_first_writes(file: Path) -> None:
     for at in range(5):
         writer.add_decision(a_decision(at=float(at)))
         assert [d.at for d in reader.decisions()][-1] == at
-    with pytest.raises(AdaptorError, match="cannot be written to") as caught:
+    with pytest.raises(AdaptorError, match="not writable") as caught:
         reader.add_decision(a_decision())
     assert not caught.value.retryable
     assert str(file) in str(caught.value)
@@ -104,7 +104,7 @@ def test_reading_without_the_right_to_write(file: Path, monkeypatch: pytest.Monk
 
 def test_reading_what_is_not_there_makes_nothing(file: Path) -> None:
     """Opening a missing file to read is an error that names it, and no file appears."""
-    with pytest.raises(ConfigurationError, match="no such knowledge file"):
+    with pytest.raises(ConfigurationError, match="knowledge file does not exist"):
         SqliteStore.open_readonly(file)
     assert not file.exists()
 
@@ -112,7 +112,7 @@ def test_reading_what_is_not_there_makes_nothing(file: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     """The folder is not made behind the user's back: the error names file and folder."""
     file = tmp_path / "nowhere" / "knowledge.sqlite"
-    with pytest.raises(ConfigurationError, match="make it first") as caught:
+    with pytest.raises(ConfigurationError, match="create it first") as caught:
         SqliteStore(file)
     assert str(file) in str(caught.value)
     assert not file.parent.exists()

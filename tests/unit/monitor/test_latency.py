@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.latency import HistogramPart, LatencyHistogram, LatencyTracker
-from penstock.ports import FloatArray
+from penstock.ports import ArrivalTimes, FloatArray
 from penstock.records import BatchProgress, SourceProgress
 
 
@@ -35,9 +36,23 @@ def a_batch(batch_id: int, start: int, end: int, started_at: float, ended_at: fl
     return BatchProgress("a", "q", "r", batch_id, started_at, ended_at, end - start, {}, (source,))
 
 
+class BatchLatency(LatencyTracker):
+    """A tracker that counts whole batches, their arrivals resolved as the monitor does it."""
+
+    def __init__(self, arrival_times: ArrivalTimes | None, window_seconds: float) -> None:
+        super().__init__(window_seconds)
+        self.resolver = ArrivalResolver(arrival_times)
+
+    def add(self, batch: BatchProgress) -> None:
+        """Count a batch's records, as far as their arrivals are known."""
+        found = self.resolver.resolve(batch)
+        if found.times is not None:
+            self.count(batch.ended_at, found.times, is_exact=found.is_exact)
+
+
 def test_latency_runs_from_arrival_to_the_batch_end() -> None:
     """Ten records of one batch: the mean is exact, percentiles are within a bin."""
-    tracker = LatencyTracker(FakeArrivals(), 30.0)
+    tracker = BatchLatency(FakeArrivals(), 30.0)
     tracker.add(a_batch(0, 0, 10, 1.0, 2.0))  # arrivals 0.0 .. 0.9, end 2.0: latencies 2.0 .. 1.1
     summary = tracker.window(2.0)
     assert summary is not None
@@ -51,7 +66,7 @@ def test_latency_runs_from_arrival_to_the_batch_end() -> None:
 
 def test_a_slow_batch_makes_the_waiting_records_late() -> None:
     """No coordinated omission: records that were due during a stall count their whole wait."""
-    tracker = LatencyTracker(FakeArrivals(), 1000.0)
+    tracker = BatchLatency(FakeArrivals(), 1000.0)
     tracker.add(a_batch(0, 0, 10, 1.0, 61.0))  # one batch took a minute
     tracker.add(a_batch(1, 10, 610, 61.0, 62.0))  # what came meanwhile: arrivals 1.0 .. 60.9
     summary = tracker.whole()
@@ -62,7 +77,7 @@ def test_a_slow_batch_makes_the_waiting_records_late() -> None:
 
 def test_the_window_forgets_and_the_whole_does_not() -> None:
     """After the window has passed its records are gone from it; the run's summary keeps them."""
-    tracker = LatencyTracker(FakeArrivals(), 10.0)
+    tracker = BatchLatency(FakeArrivals(), 10.0)
     tracker.add(a_batch(0, 0, 10, 1.0, 2.0))
     assert tracker.window(100.0) is None
     whole = tracker.whole()
@@ -72,7 +87,7 @@ def test_the_window_forgets_and_the_whole_does_not() -> None:
 
 def test_without_arrival_times_latency_is_interpolated_and_says_so() -> None:
     """Records of a batch are spread over the time since the batch before."""
-    tracker = LatencyTracker(None, 100.0)
+    tracker = BatchLatency(None, 100.0)
     tracker.add(a_batch(0, 0, 10, 0.0, 1.0))
     assert tracker.whole() is None  # nothing is known of when the first batch's records came
     tracker.add(a_batch(1, 10, 20, 1.0, 3.0))
@@ -109,9 +124,31 @@ def test_latency_from_sampled_arrivals_is_not_called_exact() -> None:
     class SampledFakeArrivals(FakeArrivals):
         is_exact = False
 
-    tracker = LatencyTracker(SampledFakeArrivals(), 10.0)
+    tracker = BatchLatency(SampledFakeArrivals(), 10.0)
     tracker.add(a_batch(0, 0, 10, 1.0, 2.0))
-    told = tracker.whole()
-    assert told is not None
-    assert told.mean_seconds == pytest.approx(1.55)
-    assert not told.is_exact
+    summary = tracker.whole()
+    assert summary is not None
+    assert summary.mean_seconds == pytest.approx(1.55)
+    assert not summary.is_exact
+
+
+def test_one_interpolated_batch_makes_the_whole_run_inexact() -> None:
+    """A summary says that it is not exact once any of its arrivals was interpolated, and never takes that back."""
+    tracker = LatencyTracker(10.0)
+    tracker.count(2.0, np.array([1.0]), is_exact=True)
+    summary = tracker.whole()
+    assert summary is not None
+    assert summary.is_exact
+    tracker.count(3.0, np.array([2.0]), is_exact=False)
+    tracker.count(30.0, np.array([29.0]), is_exact=True)
+    for summary in (tracker.whole(), tracker.window(30.0)):
+        assert summary is not None
+        assert not summary.is_exact
+
+
+def test_a_batch_without_records_counts_nothing() -> None:
+    """Empty arrivals leave the summaries as they were: there are none."""
+    tracker = LatencyTracker(10.0)
+    tracker.count(2.0, np.empty(0))
+    assert tracker.whole() is None
+    assert tracker.window(2.0) is None

@@ -3,10 +3,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.unit.monitor.test_latency import FakeArrivals, a_batch
 
 from penstock.monitor import Monitor
+from penstock.monitor.path import PathMonitor
+from penstock.ports import FloatArray
 from penstock.records import (
     BatchProgress,
     ClusterState,
@@ -26,7 +29,7 @@ def looks(monitor: Monitor, seconds: int, *, used_per_second: float = 0.5) -> No
     for t in range(1, seconds + 1):
         batch = a_batch(t, (t - 1) * 10, t * 10, t - 0.5, float(t))
         cpu = CpuReading(float(t), used_per_second * t, 0.0, 1.0, 1)
-        monitor.ingest(Telemetry("a", float(t), (batch,), ONE, cpu))
+        monitor.look(Telemetry("a", float(t), (batch,), ONE, cpu), float(t), NOWHERE)
 
 
 def test_a_settled_query_is_observed_whole() -> None:
@@ -50,8 +53,7 @@ def test_a_settled_query_is_observed_whole() -> None:
 def test_before_the_first_batch_nothing_is_zero() -> None:
     """A query that has done nothing yet is warming up, with None where nothing is known."""
     monitor = Monitor("a", None)
-    monitor.ingest(Telemetry("a", 1.0, (), ONE))
-    seen = monitor.observe(1.0, NOWHERE)
+    seen = monitor.look(Telemetry("a", 1.0, (), ONE), 1.0, NOWHERE).observation
     assert seen.quality is Quality.WARMING_UP
     assert seen.arrival_rate_rows_per_second is None
     assert seen.backlog_records is None
@@ -74,25 +76,24 @@ def test_a_stopped_query_is_stopped() -> None:
     """A query that ended is not decided upon."""
     monitor = Monitor("a", FakeArrivals())
     looks(monitor, 30)
-    monitor.ingest(Telemetry("a", 31.0, (), ONE, is_running=False))
-    assert monitor.observe(31.0, NOWHERE).quality is Quality.STOPPED
+    look = monitor.look(Telemetry("a", 31.0, (), ONE, is_running=False), 31.0, NOWHERE)
+    assert look.observation.quality is Quality.STOPPED
 
 
 def test_missing_counters_make_it_incomplete() -> None:
     """Without executors and CPU there is no utilisation, and the quality says so."""
     monitor = Monitor("a", FakeArrivals(), warm_up_seconds=1.0)
-    monitor.ingest(Telemetry("a", 5.0, (a_batch(0, 0, 10, 0.5, 1.0),), faults=("executors: refused",)))
-    seen = monitor.observe(5.0, NOWHERE)
+    telemetry = Telemetry("a", 5.0, (a_batch(0, 0, 10, 0.5, 1.0),), faults=("executors: refused",))
+    seen = monitor.look(telemetry, 5.0, NOWHERE).observation
     assert seen.quality is Quality.INCOMPLETE
     assert "executors: refused" in seen.missing
 
 
 def test_a_gap_in_the_batches_is_named_once() -> None:
-    """Batch numbers that were not reported are told, and the count of done records stays right."""
+    """Batch numbers that were not reported are named, and the count of done records stays right."""
     monitor = Monitor("a", FakeArrivals(), warm_up_seconds=1.0)
     looks(monitor, 10)
-    monitor.ingest(Telemetry("a", 12.0, (a_batch(14, 130, 140, 13.0, 14.0),), ONE))
-    seen = monitor.observe(14.0, NOWHERE)
+    seen = monitor.look(Telemetry("a", 12.0, (a_batch(14, 130, 140, 13.0, 14.0),), ONE), 14.0, NOWHERE).observation
     assert any("batches 11 to 13" in note for note in seen.missing)
     assert seen.records_done == 140
     assert not any("gap" in note for note in monitor.observe(14.5, NOWHERE).missing)
@@ -103,7 +104,8 @@ def test_a_long_batch_does_not_hide_the_overload() -> None:
     monitor = Monitor("a", FakeArrivals(), window_seconds=10.0, warm_up_seconds=1.0)
     looks(monitor, 20)
     for t in range(21, 60):
-        monitor.ingest(Telemetry("a", float(t), (), ONE, CpuReading(float(t), 10.0 + (t - 20), 0.0, 1.0, 1)))
+        cpu = CpuReading(float(t), 10.0 + (t - 20), 0.0, 1.0, 1)
+        monitor.look(Telemetry("a", float(t), (), ONE, cpu), float(t), NOWHERE)
     seen = monitor.observe(59.0, NOWHERE)
     assert seen.quality is Quality.GOOD
     assert seen.utilisation == pytest.approx(1.0)
@@ -114,16 +116,110 @@ def test_a_long_batch_does_not_hide_the_overload() -> None:
 
 
 def test_without_offsets_rows_are_counted() -> None:
-    """A source that tells nothing of arrivals still has its rows counted."""
+    """A source that says nothing about arrivals still has its rows counted."""
     monitor = Monitor("a", None, window_seconds=10.0, warm_up_seconds=1.0)
     source = SourceProgress("rate", None, None, None, 10)
     batch = BatchProgress("a", "q", "r", 0, 0.5, 1.0, 10, {}, (source,))
     for t in range(1, 21):
         later = replace(batch, batch_id=t, started_at=t - 0.5, ended_at=float(t))
-        monitor.ingest(Telemetry("a", float(t), (later,), ONE))
+        monitor.look(Telemetry("a", float(t), (later,), ONE), float(t), NOWHERE)
     seen = monitor.observe(20.0, NOWHERE)
     assert seen.records_done == 200
     assert seen.backlog_records is None
     assert seen.arrival_rate_rows_per_second == pytest.approx(10.0)
     assert seen.latency is not None
     assert not seen.latency.is_exact
+
+
+class LateArrivals(FakeArrivals):
+    """Ten records a second, of which the first comes at 100 s."""
+
+    def arrived_by(self, at: float) -> int | None:
+        """None came before."""
+        return max(0, int((at - 100.0) * 10) + 1) if at >= 100.0 else 0
+
+
+def test_there_is_no_arrival_rate_while_the_stream_began_within_the_window() -> None:
+    """Over a window that is older than the stream the rate would seem to rise, so it is not given yet."""
+    monitor = Monitor("a", LateArrivals(), window_seconds=10.0)
+    rates = {at: monitor.observe(at, NOWHERE).arrival_rate_rows_per_second for at in (90.0, 99.0, 100.0, 105.0, 109.0)}
+    assert rates == {90.0: 0.0, 99.0: 0.0, 100.0: None, 105.0: None, 109.0: None}
+    assert monitor.observe(110.0, NOWHERE).arrival_rate_rows_per_second == pytest.approx(10.0)
+    assert monitor.observe(150.0, NOWHERE).arrival_rate_rows_per_second == pytest.approx(10.0)
+
+
+def test_a_look_hands_on_the_arrivals_of_its_batches() -> None:
+    """A policy gets the arrival times that the monitor has resolved, batch by batch, and what it was made of."""
+    monitor = Monitor("a", FakeArrivals())
+    telemetry = Telemetry("a", 2.0, (a_batch(0, 0, 10, 0.5, 1.0), a_batch(1, 10, 15, 1.0, 2.0)), ONE)
+    look = monitor.look(telemetry, 2.0, NOWHERE)
+    assert look.operator == "a"
+    assert look.telemetry is telemetry
+    assert look.observation == monitor.observe(2.0, NOWHERE)
+    assert look.is_exact
+    runs = [times.tolist() for times in look.arrivals if times is not None]
+    assert runs == [pytest.approx(np.arange(10) / 10.0), pytest.approx(np.arange(10, 15) / 10.0)]
+
+
+def test_arrivals_that_are_not_known_are_a_gap_in_the_look() -> None:
+    """Without arrival times the first batch leaves a gap, the next one is interpolated, and the look says so."""
+    monitor = Monitor("a", None)
+    first = monitor.look(Telemetry("a", 1.0, (a_batch(0, 0, 10, 0.0, 1.0),), ONE), 1.0, NOWHERE)
+    assert first.arrivals == (None,)
+    assert not first.is_exact
+    second = monitor.look(Telemetry("a", 3.0, (a_batch(1, 10, 14, 1.0, 3.0),), ONE), 3.0, NOWHERE)
+    (times,) = second.arrivals
+    assert times is not None
+    assert times.tolist() == pytest.approx([0.125, 0.375, 0.625, 0.875])
+    assert not second.is_exact
+
+
+class LiveArrivals(FakeArrivals):
+    """The same records, known as they come."""
+
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Those after `start` and up to `end`."""
+        times = np.arange(0, 10_000) / 10.0
+        return times[(times > start) & (times <= end)]
+
+
+def test_arrivals_known_as_they_come_are_handed_on_before_any_batch() -> None:
+    """They are given a second late, each once, and a batch that carries them adds nothing."""
+    monitor = Monitor("a", LiveArrivals())
+    seen: list[float] = []
+    for at in (5.0, 6.0, 7.0):
+        batches = (a_batch(0, 0, 10, 5.0, 6.0),) if at == 6.0 else ()
+        for times in monitor.look(Telemetry("a", at, batches, ONE), at, NOWHERE).arrivals:
+            assert times is not None
+            seen += times.tolist()
+    assert seen == pytest.approx(np.arange(41, 61) / 10.0)  # from the first look's 4 s on, to 6 s
+
+
+def test_the_path_gets_each_batch_with_its_arrivals_resolved_once() -> None:
+    """The observation has the latency since the first arrival at the pipeline beside that at the operator."""
+
+    class CountedArrivals(FakeArrivals):
+        asked = 0
+
+        def of(self, source: SourceProgress) -> FloatArray | None:
+            CountedArrivals.asked += 1
+            return super().of(source)
+
+    path = PathMonitor()
+    monitor = Monitor("a", CountedArrivals(), path=path)
+    seen = monitor.look(Telemetry("a", 2.0, (a_batch(0, 0, 10, 1.0, 2.0),), ONE), 2.0, NOWHERE).observation
+    assert seen.path_latency is not None
+    assert seen.path_latency.mean_seconds == pytest.approx(1.55)
+    assert seen.path_latency == seen.latency
+    assert CountedArrivals.asked == 1
+    assert Monitor("a", FakeArrivals()).observe(2.0, NOWHERE).path_latency is None
+
+
+def test_interpolated_arrivals_do_not_reach_the_path() -> None:
+    """A path's latency is never made of times that were only interpolated: such a batch counts as unknown."""
+    path = PathMonitor()
+    monitor = Monitor("a", None, path=path)
+    for n in range(3):
+        monitor.look(Telemetry("a", n + 1.0, (a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0),), ONE), n + 1.0, NOWHERE)
+    assert path.latency_of_run() is None
+    assert path.unknown_batches == 3

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.monitor.test_latency import FakeArrivals, a_batch
 
 from penstock.monitor.path import PathMonitor
-from penstock.records import SourceProgress
+from penstock.records import BatchProgress, SourceProgress
 
 
 class FakeLineage:
@@ -20,13 +20,18 @@ class FakeLineage:
         return [2 * n, 2 * n + 1]
 
 
+def add(first: PathMonitor, batch: BatchProgress) -> None:
+    """A batch of the first operator, with its arrivals."""
+    first.add(batch, FakeArrivals().of(batch.sources[0]))
+
+
 def test_latency_of_a_path_runs_from_the_first_arrival() -> None:
     """Records that arrived at 0.0 .. 1.9 and left the second operator at 5.0."""
-    first = PathMonitor(FakeArrivals())
+    first = PathMonitor()
     second = PathMonitor(above=first, lineage=FakeLineage())
-    first.add(a_batch(0, 0, 10, 1.0, 2.0))
-    first.add(a_batch(1, 10, 20, 2.0, 3.0))
-    second.add(a_batch(0, 0, 20, 3.0, 5.0))
+    add(first, a_batch(0, 0, 10, 1.0, 2.0))
+    add(first, a_batch(1, 10, 20, 2.0, 3.0))
+    second.add(a_batch(0, 0, 20, 3.0, 5.0), None)
     summary = second.latency_of_run()
     assert summary is not None
     assert summary.records == 20
@@ -38,8 +43,8 @@ def test_latency_of_a_path_runs_from_the_first_arrival() -> None:
 
 def test_records_that_still_wait_count_with_their_wait() -> None:
     """Nine done at once and one that has waited a minute: the mean knows of it."""
-    first = PathMonitor(FakeArrivals())
-    first.add(a_batch(0, 0, 9, 0.8, 1.0))
+    first = PathMonitor()
+    add(first, a_batch(0, 0, 9, 0.8, 1.0))
     summary = first.latency_with_waiting(np.array([0.9]), 60.9)
     assert summary is not None
     assert summary.records == 10
@@ -49,21 +54,41 @@ def test_records_that_still_wait_count_with_their_wait() -> None:
 
 def test_a_forgotten_batch_is_counted_as_unknown() -> None:
     """What is no longer remembered gives no latency, and no zero."""
-    first = PathMonitor(FakeArrivals(), batches_kept=1)
+    first = PathMonitor(batches_kept=1)
     second = PathMonitor(above=first, lineage=FakeLineage())
     for n in range(4):
-        first.add(a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0))
-    second.add(a_batch(0, 0, 20, 4.0, 5.0))
+        add(first, a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0))
+    second.add(a_batch(0, 0, 20, 4.0, 5.0), None)
     assert second.latency_of_run() is None
     assert second.unknown_batches == 1
 
 
+class FakeOutput:
+    """Latency measured where records come out: none came."""
+
+    def window(self, now: float) -> None:
+        """None in the window."""
+
+    def whole(self) -> None:
+        """None at all."""
+
+
 def test_a_monitor_needs_one_kind_of_source() -> None:
-    """Arrivals and an operator above exclude each other."""
-    with pytest.raises(ValueError, match="either"):
-        PathMonitor()
-    with pytest.raises(ValueError, match="either"):
-        PathMonitor(FakeArrivals(), above=PathMonitor(FakeArrivals()), lineage=FakeLineage())
+    """An operator above comes with its lineage, and neither goes with latency measured at the output."""
+    with pytest.raises(ValueError, match="`above` and `lineage`, or `measured`"):
+        PathMonitor(above=PathMonitor())
+    with pytest.raises(ValueError, match="`above` and `lineage`, or `measured`"):
+        PathMonitor(lineage=FakeLineage())
+    with pytest.raises(ValueError, match="`above` and `lineage`, or `measured`"):
+        PathMonitor(above=PathMonitor(), lineage=FakeLineage(), measured=FakeOutput())
+
+
+def test_a_batch_without_arrivals_is_counted_as_unknown() -> None:
+    """A batch of the first operator whose arrivals are not known gives no latency, and no zero."""
+    first = PathMonitor()
+    first.add(a_batch(0, 0, 10, 1.0, 2.0), None)
+    assert first.latency_of_run() is None
+    assert first.unknown_batches == 1
 
 
 class SentLineage:
@@ -79,10 +104,10 @@ class SentLineage:
 
 def test_a_record_belongs_to_the_first_batch_that_ends_after_it_was_sent() -> None:
     """Also one that a cut-off batch had sent, for that batch is run again; unknown while none has ended."""
-    monitor = PathMonitor(FakeArrivals())
+    monitor = PathMonitor()
     assert monitor.batches_between(0.5, 0.6) is None
-    monitor.add(a_batch(0, 0, 10, 1.0, 2.0))
-    monitor.add(a_batch(1, 10, 20, 7.0, 8.0))
+    add(monitor, a_batch(0, 0, 10, 1.0, 2.0))
+    add(monitor, a_batch(1, 10, 20, 7.0, 8.0))
     assert monitor.batches_between(1.5, 1.6) == [0]
     assert monitor.batches_between(1.5, 7.5) == [0, 1]
     assert monitor.batches_between(4.0, 4.5) == [1]
@@ -91,13 +116,13 @@ def test_a_record_belongs_to_the_first_batch_that_ends_after_it_was_sent() -> No
 
 def test_what_was_read_before_the_batch_above_was_done_counts_when_it_is() -> None:
     """A topic gives records before the batch that sends them is done; their latency is known a little later."""
-    first = PathMonitor(FakeArrivals())
+    first = PathMonitor()
     second = PathMonitor(above=first, lineage=SentLineage(first))
-    first.add(a_batch(0, 0, 10, 1.0, 2.0))
-    second.add(a_batch(0, 3, 4, 3.5, 5.0))  # sent from 3 to 4 by a batch above that ends at 6
+    add(first, a_batch(0, 0, 10, 1.0, 2.0))
+    second.add(a_batch(0, 3, 4, 3.5, 5.0), None)  # sent from 3 to 4 by a batch above that ends at 6
     assert second.latency_of_run() is None
     assert second.unknown_batches == 1
-    first.add(a_batch(1, 10, 20, 2.0, 6.0))
+    add(first, a_batch(1, 10, 20, 2.0, 6.0))
     summary = second.latency_of_run()
     assert summary is not None
     assert summary.records == 10

@@ -39,8 +39,7 @@ def watched(monitor: Monitor, first: int, last: int, batch_every: int = 1000) ->
         batch = a_batch(n, (t - batch_every) * 10, t * 10, float(t - batch_every), float(t))
         batches = (batch,) if t % batch_every == 0 else ()
         cpu = CpuReading(float(t), 0.5 * t, 0.0, 1.0, 1)
-        monitor.ingest(Telemetry("a", float(t), batches, ONE, cpu))
-        monitor.observe(float(t), NOWHERE)
+        monitor.look(Telemetry("a", float(t), batches, ONE, cpu), float(t), NOWHERE)
 
 
 def monitor_of(begins: float) -> Monitor:
@@ -50,7 +49,7 @@ def monitor_of(begins: float) -> Monitor:
 
 
 def test_it_is_good_before_any_batch_has_ended() -> None:
-    """The first record out begins the warm-up; what only a batch's end tells is said to be missing."""
+    """The first record out begins the warm-up; what only a batch's end shows is said to be missing."""
     monitor = monitor_of(20.0)
     watched(monitor, 1, 19)
     seen = monitor.observe(19.0, NOWHERE)
@@ -66,7 +65,7 @@ def test_it_is_good_before_any_batch_has_ended() -> None:
     assert seen.utilisation == pytest.approx(0.5)
     assert (seen.backlog_records, seen.records_done, seen.batch_seconds) == (None, None, None)
     assert seen.processed_rows_per_second is None
-    assert seen.missing == ("backlog: a real-time query tells what it has read at its checkpoints alone",)
+    assert seen.missing == ("backlog: a real-time query shows what it has read at its checkpoints only",)
 
 
 def test_a_batch_changes_neither_latency_nor_warm_up() -> None:
@@ -88,8 +87,7 @@ def test_all_that_came_being_done_is_no_backlog() -> None:
     monitor = monitor_of(20.0)
     watched(monitor, 1, 60, batch_every=60)
     done = a_batch(2, 600, 10_000, 60.0, 61.0)
-    monitor.ingest(Telemetry("a", 61.0, (done,), ONE))
-    assert monitor.observe(61.0, NOWHERE).backlog_records == 0
+    assert monitor.look(Telemetry("a", 61.0, (done,), ONE), 61.0, NOWHERE).observation.backlog_records == 0
 
 
 def test_after_an_absence_it_warms_up_again() -> None:
@@ -107,9 +105,7 @@ def test_the_end_of_a_path_is_measured_too() -> None:
     """Its batches are not looked at, and records that may be done long since are not taken for waiting."""
     output = Output(0.0)
     path = PathMonitor(measured=output)
-    path.add(a_batch(1, 0, 10, 0.0, 60.0))
+    path.add(a_batch(1, 0, 10, 0.0, 60.0), None)
     assert path.latency(1.0) == FAST
     assert path.latency_of_run() == FAST
     assert path.latency_with_waiting(np.arange(5.0), 90.0) == FAST
-    with pytest.raises(ValueError, match="give either"):
-        PathMonitor(FakeArrivals(), measured=output)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.adaptors.process.children import Warden
-from penstock.adaptors.spark.replay_options import replay_arrivals
+from penstock.adaptors.replay.options import replay_arrivals
 from penstock.errors import ActuationError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore

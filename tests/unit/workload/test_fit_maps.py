@@ -115,7 +115,7 @@ def test_absurd_fits_are_owned_up_to() -> None:
     """When a single state has to stand for a bursty window, a note warns against planning by it."""
     fit = fit_maps(MAP4.sample(20_000, np.random.default_rng(7)), max_states=1)
     assert fit.maps[0].worst_queue_factor > ABSURD
-    assert any("do not plan by it" in note for note in fit.notes)
+    assert any("do not plan with it" in note for note in fit.notes)
 
 
 def test_poisson_is_recognised() -> None:
@@ -218,7 +218,7 @@ def test_constant_times_fall_back_to_erlang_and_say_so() -> None:
     assert fit.kind == "constant"
     assert fit.maps[0].map.scv == pytest.approx(1.0 / 8.0)
     assert fit.maps[0].map.mean == pytest.approx(0.5)
-    assert any("below what 8 states can have" in note for note in fit.notes)
+    assert any("below the minimum of 8 states" in note for note in fit.notes)
 
 
 def test_heavy_tail_is_fitted_and_noted() -> None:

@@ -81,7 +81,7 @@ def test_bad_counts_are_refused() -> None:
         describe_counts(np.ones(5))
     with pytest.raises(ConfigurationError, match=r"counts\[3\]"):
         describe_counts([1.0] * 3 + [-1.0] + [1.0] * 100)
-    with pytest.raises(ConfigurationError, match="nothing arrived"):
+    with pytest.raises(ConfigurationError, match="give counts with arrivals"):
         describe_counts(np.zeros(100))
     with pytest.raises(ConfigurationError, match="width"):
         describe_counts(np.ones(100), width=0.0)

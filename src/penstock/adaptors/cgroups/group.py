@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One CPU group: a quota over an operator's executors on this host, and the kernel's counters of what they use."""
+"""One CPU group: a quota over an operator's executors on this host, and the kernel's counters of their use."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
 from penstock.records import CpuReading
 
-MIN_QUOTA_US = 1000  # the kernel refuses less
+MIN_QUOTA_US = 1000  # the kernel's minimum
 _JOIN_ROUNDS = 5
 _RELEASE_SECONDS = 5.0
 
 
 class CpuGroup:
-    """A group of processes that share one CPU quota; made by `create`, gone after `release`. Safe between threads.
+    """A group of processes that share one CPU quota. Created by `create`, gone after `release`. Thread-safe.
 
-    `on_origin` is told where each process came from before the process is moved, so that whoever guards the group
-    can always put it back.
+    `on_origin` receives where each process came from before the process is moved, so that the group's guard can always
+    put it back.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class CpuGroup:
     ) -> None:
         if not 0.001 <= period_seconds <= 1.0:
             raise ConfigurationError(
-                f"period_seconds: {period_seconds!r} is outside what the kernel takes; give 0.001 to 1 second",
+                f"period_seconds: {period_seconds!r} is outside the kernel's range; give 0.001 to 1 second",
                 field="period_seconds",
             )
         self.hierarchy = hierarchy
@@ -66,7 +66,7 @@ class CpuGroup:
         on_origin: Callable[[int, list[str]], None] | None = None,
         clock: Clock | None = None,
     ) -> CpuGroup:
-        """Make the group of an operator, empty and without a cap."""
+        """Create the group of an operator, empty and without a cap."""
         owner = Owner.this_process(hierarchy.proc)
         folders = hierarchy.group(owner.group_name(run, operator))
         group = cls(
@@ -88,17 +88,17 @@ class CpuGroup:
     # --- the quota ---------------------------------------------------------------------------------------------
 
     def set_quota(self, cores: float | None) -> None:
-        """Cap the whole group at so many cores; None lifts the cap.
+        """Cap the whole group at `cores`. None lifts the cap.
 
-        The kernel takes no quota under a millisecond per period, so less is raised to that.
+        The kernel's smallest quota is a millisecond per period. Less is raised to that.
         """
         if cores is not None and not (math.isfinite(cores) and cores > 0):
             raise ConfigurationError(
-                f"cores: {cores!r} is no CPU quota; give a number above 0, or None for no cap", field="cores"
+                f"cores: {cores!r} is not a CPU quota; give a number above 0, or None for no cap", field="cores"
             )
         with self._lock:
             if cores is not None and self._is_beyond_parents(cores):
-                cores = None  # the parents cap it lower already, and v1 refuses a child's quota above its parent's
+                cores = None  # a parent caps it lower already, and v1 refuses a child's quota above its parent's
             try:
                 self._write_quota(None if cores is None else max(MIN_QUOTA_US, round(cores * self._period_us)))
             except OSError as fault:
@@ -110,15 +110,15 @@ class CpuGroup:
                 ) from fault
 
     def quota(self) -> float | None:
-        """The cap on this group in cores, read from the kernel; None: no cap."""
+        """The cap on this group in cores, read from the kernel, or None for no cap."""
         return self._quota_of(self.folder)
 
     # --- the processes -----------------------------------------------------------------------------------------
 
     def add(self, pid: int) -> bool:
-        """Bring a process and the children it has already into the group; False when it is gone.
+        """Move a process and its present children into the group. False if it is gone.
 
-        Children forked later are in the group by themselves.
+        Children forked later are in the group automatically.
         """
         with self._lock:
             if self._is_released or not self._join(pid):
@@ -132,11 +132,11 @@ class CpuGroup:
             return True
 
     def pids(self) -> list[int]:
-        """The processes in the group now."""
+        """Return the processes in the group now."""
         return self.folders.pids_in(self.folder)
 
     def forget_dead(self) -> None:
-        """Drop what is remembered of processes that have ended."""
+        """Forget the origins of processes that have ended."""
         with self._lock:
             for pid in list(self.folders.origins):
                 if process_stat(self.hierarchy.proc, pid) is None:
@@ -145,7 +145,7 @@ class CpuGroup:
     # --- the counters ------------------------------------------------------------------------------------------
 
     def read(self) -> CpuReading:
-        """CPU time used and withheld since the group was made, the cap of the group, and that of its parents."""
+        """Return CPU time used and withheld since the group was created, its cap, and that of its parents."""
         with self._lock:
             try:
                 used, throttled = self._counters()
@@ -166,7 +166,7 @@ class CpuGroup:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Lift the cap, put every process back where it came from, remove the folders. May be called twice."""
+        """Lift the cap, move every process back to where it came from, remove the folders. May be called twice."""
         with self._lock:
             if self._is_released:
                 return
@@ -178,8 +178,8 @@ class CpuGroup:
                 ) from fault
             if not is_gone:
                 raise ActuationError(
-                    f"cgroups: {self.folder} has no cap any more, but processes {self.pids()} cannot be moved "
-                    "out; it is removed at the next start after they have ended",
+                    f"cgroups: {self.folder} is uncapped, but processes {self.pids()} cannot be moved "
+                    "out; the next start removes it after they have ended",
                     target=self.folder,
                     retryable=True,
                 )
@@ -196,7 +196,7 @@ class CpuGroup:
         self.folders.origins[pid] = origin
         if self.on_origin is not None:
             self.on_origin(pid, origin)
-        for folder in reversed(self.folders.folders):  # counted before it is capped: no CPU time goes missing
+        for folder in reversed(self.folders.folders):  # read before the cap: no CPU time goes missing
             try:
                 self._kernel.write(f"{folder}/cgroup.procs", str(pid))
             except ProcessLookupError:
@@ -227,7 +227,7 @@ class CpuGroup:
             self._kernel.write(f"{self.folder}/cpu.max", f"{quota} {self._period_us}")
 
     def _counters(self) -> tuple[float, float]:
-        """CPU seconds used and withheld, as the kernel counts them."""
+        """Return CPU seconds used and withheld, as the kernel counts them."""
         stat = dict(line.split()[:2] for line in self._kernel.read(f"{self.folder}/cpu.stat").splitlines())
         if self.folders.version == 1:
             usage = self._kernel.read(f"{self.folders.folders[-1]}/cpuacct.usage")
@@ -243,7 +243,7 @@ class CpuGroup:
         return None if quota in ("-1", "max") else int(quota) / int(period)
 
     def _parents_quota(self) -> float | None:
-        """The smallest cap of the cgroups above, as far as this mount shows them."""
+        """Return the smallest cap of the parent cgroups, as far as this mount shows them."""
         top = Path(self.hierarchy.mounts[0].point)
         caps = []
         for parent in Path(self.folder).parents:
@@ -261,21 +261,21 @@ class CpuGroup:
 
 
 class _Rising:
-    """A cumulative counter that never falls, also when someone resets the kernel's."""
+    """A cumulative counter that never falls, even when someone resets the kernel's."""
 
     def __init__(self) -> None:
         self._total = 0.0
         self._last = 0.0
 
     def at(self, raw: float) -> float:
-        """The total at the kernel's present count."""
+        """Return the total at the kernel's present count."""
         self._total += raw - self._last if raw >= self._last else raw
         self._last = raw
         return self._total
 
 
 def _descendants(proc: str, pid: int) -> set[int]:
-    """Children of a process, their children, and so on."""
+    """Return the children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
     for entry in Path(proc).iterdir():
         if entry.name.isdigit():

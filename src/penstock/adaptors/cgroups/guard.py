@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts a CPU group back as it was, and the small process that does so when the group's holder dies.
 
-The holder starts this file as a program of its own (`python -I -S guard.py <json>`), in a session of its own, with
-a pipe on standard input. Each line on the pipe renews the lease. No line for `lease_seconds` (a hung holder): the
-quota is opened, and nothing else is done, for the holder may come back. End of the pipe, or the holder's death:
-the quota is opened, every process goes back to where it came from, the folders are removed, the guard ends.
+The holder starts this file as a separate program (`python -I -S guard.py <json>`), in its own session, with a pipe on
+standard input. Each line on the pipe renews the lease. If no line comes for `lease_seconds` (a hung holder), the guard
+lifts the quota and does nothing else, because the holder may come back. At the end of the pipe, or when the holder
+dies, the guard lifts the quota, moves every process back to where it came from, removes the folders, and ends.
 
-It imports the standard library alone, and little of it: it runs beside every operator, and must work when
-everything else is broken. `group` and `sweep` use the same functions.
+It imports only the standard library, and little of it: it runs beside every operator, and must work when everything
+else is broken. `group` and `sweep` use the same functions.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ import sys
 import time
 
 FOLDER = "penstock"
-"""The folder that holds every group of Penstock; nothing outside it is ever changed or removed."""
+"""The folder that holds every group of Penstock. Nothing outside it is ever changed or removed."""
 
 TICK_SECONDS = 1.0
 LINGER_SECONDS = 60.0
-_GONE = (errno.ENOENT, errno.ENODEV)
+_GONE_ERRORS = (errno.ENOENT, errno.ENODEV)
 _FORK_ROUNDS = 20
 
 
 class Kernel:
-    """The five things that are done to the cgroup file system; tests put another in its place."""
+    """The five operations on the cgroup file system. Tests replace it."""
 
     def read(self, path: str) -> str:
-        """The text of a control file."""
+        """Return the text of a control file."""
         with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib would treble the start
             return file.read()
 
     def write(self, path: str, text: str) -> None:
-        """Write to a control file that is there; it is never created, so that a wrong path fails."""
+        """Write to an existing control file. It is never created, so that a wrong path fails."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(descriptor, text.encode("ascii"))
@@ -46,7 +46,7 @@ class Kernel:
             os.close(descriptor)
 
     def make(self, folder: str) -> None:
-        """Make a group; one that is there already is left as it is."""
+        """Create a group, or leave an existing one as it is."""
         try:
             os.mkdir(folder, 0o755)  # noqa: PTH102
         except FileExistsError:
@@ -63,7 +63,7 @@ class Kernel:
 
 
 class ProcessStat:
-    """What is needed of /proc/<pid>/stat."""
+    """The needed fields of /proc/<pid>/stat."""
 
     __slots__ = ("parent", "started", "state")
 
@@ -71,29 +71,29 @@ class ProcessStat:
         self.state = state
         self.parent = parent
         self.started = started
-        """Start time in clock ticks since boot: with the pid it names a process for ever."""
+        """Start time in clock ticks since boot. Together with the pid, it identifies a process for ever."""
 
 
 def process_stat(proc: str, pid: int | str) -> ProcessStat | None:
-    """State, parent and start time of a process; None when it is gone."""
+    """Return state, parent and start time of a process, or None if it is gone."""
     try:
         with open(f"{proc}/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command's name stands in parentheses and may hold spaces and parentheses itself.
+    # The command's name is in parentheses and may itself contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return ProcessStat(fields[0], int(fields[1]), int(fields[19]))
 
 
 def is_alive(proc: str, pid: int, started: int) -> bool:
-    """Whether the very process that had this pid and start time still runs; a zombie does not."""
+    """Whether the process with this pid and start time still runs. A zombie does not."""
     stat = process_stat(proc, pid)
     return stat is not None and stat.started == started and stat.state not in "ZX"
 
 
 class GroupFolders:
-    """The folders of one group (the one with the quota first), and how to open, empty and remove them.
+    """The folders of one group (the one with the quota first), with methods to uncap, empty and remove them.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class GroupFolders:
     folders
         One folder per hierarchy the group lives in.
     fallbacks
-        For each folder, where a process goes whose origin is not known or takes it no more; tried in order.
+        For each folder, where a process goes if its origin is unknown or no longer accepts it; tried in order.
     """
 
     def __init__(
@@ -117,27 +117,27 @@ class GroupFolders:
         """For each process that was moved in, the folders it came from, in the order of `folders`."""
 
     def open(self) -> None:
-        """Lift the cap; a group that is gone has none."""
+        """Lift the cap. A group that is gone has none."""
         name, value = ("cpu.cfs_quota_us", "-1") if self.version == 1 else ("cpu.max", "max")
         try:
             self.kernel.write(f"{self.folders[0]}/{name}", value)
         except OSError as fault:
-            if fault.errno not in _GONE:
+            if fault.errno not in _GONE_ERRORS:
                 raise
 
     def pids_in(self, folder: str) -> list[int]:
-        """The processes in a folder; none when it is gone."""
+        """Return the processes in a folder, or none if it is gone."""
         try:
             text = self.kernel.read(f"{folder}/cgroup.procs")
         except OSError as fault:
-            if fault.errno in _GONE:
+            if fault.errno in _GONE_ERRORS:
                 return []
             raise
-        # A process of another pid namespace is listed as 0; written back, 0 would mean the writer itself.
+        # A process of another pid namespace is listed as 0. Written back, 0 would mean the writer itself.
         return sorted({int(word) for word in text.split()} - {0})
 
     def give_back(self) -> int:
-        """Move every process to where it came from; the number of those that could not be moved."""
+        """Move every process back to where it came from. Return how many could not be moved."""
         left = 0
         for index, folder in enumerate(self.folders):
             # Several rounds: a process may fork between the reading of the list and its own move.
@@ -150,18 +150,18 @@ class GroupFolders:
         return left
 
     def remove(self) -> bool:
-        """Remove the folders, and the one around them when it is empty; whether they are gone."""
+        """Remove the folders, and the one around them if it is empty. Return whether they are gone."""
         gone = True
         for folder in self.folders:
             gone = self._remove(folder) and gone
         for folder in self.folders:
             around = os.path.dirname(folder)  # noqa: PTH120
             if os.path.basename(around) == FOLDER:  # noqa: PTH119
-                self._remove(around)  # other groups may live in it: then it stays
+                self._remove(around)  # other groups live in it: it stays
         return gone
 
     def restore(self, within_seconds: float) -> bool:
-        """Open, give back and remove; waits a bounded time for processes that cannot be moved to end."""
+        """Uncap the group, move its processes back, remove it. Wait a bounded time for processes that cannot move."""
         self.open()
         deadline = time.monotonic() + within_seconds
         pause = 0.01
@@ -181,14 +181,14 @@ class GroupFolders:
             try:
                 self.kernel.write(f"{target}/cgroup.procs", str(pid))
             except ProcessLookupError:
-                return True  # it ended: it is in the group no more
+                return True  # it ended: it has left the group
             except OSError:
-                continue  # the folder is gone, or may hold no processes any more: the next one may take it
+                continue  # the folder is gone, or can no longer hold processes: try the next one
             return True
         return False
 
     def _origin(self, pid: int) -> list[str] | None:
-        """Where a process came from, or the ancestor it was forked by."""
+        """Return where a process came from, or the ancestor that forked it."""
         for _ in range(64):
             if pid in self.origins:
                 return self.origins[pid]
@@ -202,7 +202,7 @@ class GroupFolders:
         try:
             self.kernel.remove(folder)
         except OSError as fault:
-            return fault.errno in _GONE
+            return fault.errno in _GONE_ERRORS
         return True
 
 
@@ -218,16 +218,16 @@ class Watch:
         self._rest = b""
 
     def take(self, chunk: bytes) -> None:
-        """Read what the holder wrote: an empty line is a beat, JSON tells a process's origin."""
+        """Read what the holder wrote: an empty line is a beat, JSON reports a process's origin."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             if line:
-                told = json.loads(line)
-                self.group.origins[int(told["pid"])] = told["origin"]
+                message = json.loads(line)
+                self.group.origins[int(message["pid"])] = message["origin"]
         self.is_expired = False
 
     def until_end(self, descriptor: int) -> None:
-        """Return when the holder has ended; opens the quota each time the lease runs out before."""
+        """Return when the holder has ended. Until then, lift the quota each time the lease runs out."""
         deadline = time.monotonic() + self.lease_seconds
         while True:
             rest = TICK_SECONDS if self.is_expired else min(TICK_SECONDS, deadline - time.monotonic())
@@ -239,18 +239,18 @@ class Watch:
                 self.take(chunk)
                 deadline = time.monotonic() + self.lease_seconds
             elif not is_alive(self.group.proc, self.holder_pid, self.holder_started):
-                return  # the pipe is still held by a child that the holder had forked
+                return  # a child that the holder forked still holds the pipe
             elif not self.is_expired and time.monotonic() >= deadline:
                 self.group.open()
                 self.is_expired = True
 
 
 def _say_ready() -> None:
-    """Let the holder know that from here on no signal but the last ends the guard: it caps nothing before."""
+    """Report that from here on only SIGKILL ends the guard. The holder caps nothing before."""
     try:  # noqa: SIM105 - contextlib is one more module to load
         os.write(1, b"\n")
     except BrokenPipeError:
-        pass  # the holder died while it waited: there is work to do at once
+        pass  # the holder died meanwhile: there is work to do at once
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.close(silence)
@@ -258,13 +258,19 @@ def _say_ready() -> None:
 
 def main(arguments: list[str]) -> int:
     """Guard the group that the first argument describes until its holder has ended."""
-    # It ends with its holder, by the pipe. Ctrl-C and a service manager's signal to every process of a service
-    # must not take it away just before it is needed.
+    # It ends with its holder, through the pipe. Ctrl-C, or a service manager's signal to every process of a
+    # service, must not end it just before it is needed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    told = json.loads(arguments[0])
-    group = GroupFolders(told["version"], told["folders"], told["fallbacks"], proc=told["proc"], kernel=Kernel())
-    watch = Watch(group, told["holder_pid"], told["holder_started"], told["lease_seconds"])
+    description = json.loads(arguments[0])
+    group = GroupFolders(
+        description["version"],
+        description["folders"],
+        description["fallbacks"],
+        proc=description["proc"],
+        kernel=Kernel(),
+    )
+    watch = Watch(group, description["holder_pid"], description["holder_started"], description["lease_seconds"])
     _say_ready()
     watch.until_end(0)
     return 0 if group.restore(LINGER_SECONDS) else 1

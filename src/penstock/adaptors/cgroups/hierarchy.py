@@ -2,13 +2,13 @@
 """Finds where on this machine CPU quotas can be set: cgroup v1 or v2, and under which parent.
 
 v1
-    The group goes into the caller's own cgroup (so a cap that an administrator put there still holds), in the
-    hierarchy of the ``cpu`` controller and, where ``cpuacct`` is mounted apart, in that one too.
+    The group goes into the caller's own cgroup, so that an administrator's cap there still holds. It goes into the
+    hierarchy of the ``cpu`` controller and, if ``cpuacct`` is mounted separately, into that one too.
 v2
-    A cgroup that hands controllers to its children may hold no processes itself (the root is free of that rule).
-    The caller's own cgroup holds the caller, so the group becomes its sister or aunt: it goes under the nearest
-    ancestor that hands ``cpu`` down already, else the nearest that can be made to. A controller that was handed
-    down for Penstock stays so: nobody can tell afterwards who else relies on it.
+    A cgroup that enables controllers for its children cannot hold processes itself (except the root). The caller's
+    own cgroup holds the caller, so the group becomes its sibling or higher: it goes under the nearest ancestor that
+    already enables ``cpu``, or else under the nearest that can. A controller that was enabled for Penstock stays
+    enabled, because nobody knows afterwards who else relies on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = "/sys/fs/cgroup"
 
 
 class CgroupsUnavailableError(ActuationError):
-    """CPU shares cannot be set here; `reason` is one line: what is missing and the command that mends it."""
+    """CPU shares cannot be set here. `reason` is one line: what is missing and the command that fixes it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, target="cgroups")
@@ -37,13 +37,13 @@ class Mount:
     """One mounted hierarchy."""
 
     controllers: frozenset[str]
-    """The v1 controllers in it; empty for v2, which has one hierarchy for all."""
+    """Its v1 controllers; empty for v2, which has one hierarchy for all."""
     point: str
     shows: str = "/"
-    """The cgroup that stands at the mount point: a container often sees a part of the tree only."""
+    """The cgroup at the mount point. A container often sees only part of the tree."""
 
     def folder_of(self, proc: str, pid: int | str) -> str | None:
-        """The folder of the cgroup a process is in; None when the process is gone or out of this mount's sight."""
+        """Return the folder of a process's cgroup, or None if the process is gone or outside this mount."""
         try:
             lines = Path(proc, str(pid), "cgroup").read_text(encoding="utf-8").splitlines()
         except (FileNotFoundError, ProcessLookupError):
@@ -60,20 +60,20 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Where CPU quotas can be set: made by `find_hierarchy`."""
+    """Where CPU quotas can be set. Created by `find_hierarchy`."""
 
     version: int
     mounts: tuple[Mount, ...]
-    """The one with the quota first; a second one where v1 counts CPU time apart."""
+    """The one with the quota first, then a second one if v1 counts CPU time separately."""
     bases: tuple[str, ...]
-    """For each mount, the folder in which the ``penstock`` folder is made."""
+    """For each mount, the folder in which to create the ``penstock`` folder."""
     homes: tuple[str, ...]
-    """For each mount, the caller's own cgroup: it can hold processes, whatever happens to others."""
+    """For each mount, the caller's own cgroup. It can always hold processes."""
     proc: str = "/proc"
     kernel: Kernel = field(default_factory=Kernel, compare=False)
 
     def group(self, name: str) -> GroupFolders:
-        """The folders of the group with this name, there or not."""
+        """Return the folders of the group with this name. They need not exist."""
         return GroupFolders(
             self.version,
             [f"{base}/{FOLDER}/{name}" for base in self.bases],
@@ -83,7 +83,7 @@ class Hierarchy:
         )
 
     def make(self, group: GroupFolders) -> None:
-        """Make the folders of a group."""
+        """Create the folders of a group."""
         for folder in group.folders:
             for _ in range(10):
                 try:
@@ -93,12 +93,12 @@ class Hierarchy:
                     continue  # another run has just removed the empty folder around it
             else:
                 raise CgroupsUnavailableError(
-                    f"cgroups: {folder} cannot be made: the folder around it vanishes; "
-                    f"look who else works there: ls {Path(folder).parent.parent}"
+                    f"cgroups: {folder} cannot be created: its parent folder vanishes; "
+                    f"see what else runs there: ls {Path(folder).parent.parent}"
                 )
 
     def origin_of(self, pid: int) -> list[str] | None:
-        """The folders of the cgroups a process is in; None when it is gone."""
+        """Return the folders of a process's cgroups, or None if it is gone."""
         folders = [mount.folder_of(self.proc, pid) for mount in self.mounts]
         if all(folder is None for folder in folders) and not Path(self.proc, str(pid)).exists():
             return None
@@ -117,14 +117,14 @@ class Hierarchy:
             raise
         except OSError as fault:
             raise CgroupsUnavailableError(
-                f"cgroups: {folder} cannot be made ({fault.strerror}); {_mend_rights(self.version)}"
+                f"cgroups: {folder} cannot be created ({fault.strerror}); {_mend_rights(self.version)}"
             ) from fault
 
 
 def find_hierarchy(
     root: str = ROOT, *, proc: str = "/proc", pid: int | str = "self", kernel: Kernel | None = None
 ) -> Hierarchy:
-    """Where CPU quotas can be set for processes of this machine.
+    """Find where CPU quotas can be set for processes of this machine.
 
     Parameters
     ----------
@@ -133,12 +133,12 @@ def find_hierarchy(
     proc
         Where the process file system is mounted.
     pid
-        The process on whose behalf groups are made: this one.
+        The process for which groups are created: by default this one.
 
     Raises
     ------
     CgroupsUnavailableError
-        With one line: what is missing, and the command that mends it.
+        In one line: what is missing, and the command that fixes it.
     """
     kernel = kernel or Kernel()
     if Path(root, "cgroup.controllers").is_file():
@@ -160,7 +160,7 @@ def _find_v1(mounts: dict[str, Mount], proc: str, pid: int | str, kernel: Kernel
     if not Path(cpu.point, "cpu.cfs_quota_us").exists():
         raise CgroupsUnavailableError(
             f"cgroups: {cpu.point} has no cpu.cfs_quota_us: this kernel was built without CPU quotas; "
-            "boot one that has them: grep CONFIG_CFS_BANDWIDTH /boot/config-$(uname -r) shows y"
+            "boot one with CONFIG_CFS_BANDWIDTH=y (check: grep CONFIG_CFS_BANDWIDTH /boot/config-$(uname -r))"
         )
     counting = mounts.get("cpuacct")
     if counting is None:
@@ -191,28 +191,28 @@ def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarc
                 return Hierarchy(2, (mount,), (folder,), (home,), proc, kernel)
     if "cpu" not in kernel.read(f"{mount.point}/cgroup.controllers").split():
         raise CgroupsUnavailableError(
-            f"cgroups: the cpu controller is not handed to {mount.point}; enable it in the cgroup above, or, "
-            "where v1 holds it, boot with: systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=cpu"
+            f"cgroups: the cpu controller is not enabled in {mount.point}; enable it in the parent cgroup, or, "
+            "if v1 uses it, boot with: systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=cpu"
         )
     if not reachable:
         _require_rights(candidates[0], 2, kernel)
     top = mount.point
     raise CgroupsUnavailableError(
-        f"cgroups: {top} holds processes itself, so it cannot hand the cpu controller down; move them: "
+        f"cgroups: {top} holds processes, so it cannot enable the cpu controller for its children; move them: "
         f"mkdir -p {top}/inside && for p in $(cat {top}/cgroup.procs); do echo $p > {top}/inside/cgroup.procs; "
         f"done && echo +cpu > {top}/cgroup.subtree_control"
     )
 
 
 def _may_hand_down(folder: str, kernel: Kernel) -> bool:
-    """Whether a v2 cgroup can hand controllers down: the true root (it has no type), and any without processes."""
+    """Whether a v2 cgroup can enable controllers for its children: the true root (no type) or one without processes."""
     if not Path(folder, "cgroup.type").exists():
         return True
     return not kernel.read(f"{folder}/cgroup.procs").split()
 
 
 def _ancestors(home: str, top: str) -> Iterator[str]:
-    """The folders above `home` up to the mount point, nearest first; the mount point itself when that is home."""
+    """Return the folders above `home` up to the mount point, nearest first, or the mount point if that is home."""
     if home == top:
         yield top
         return
@@ -223,17 +223,17 @@ def _ancestors(home: str, top: str) -> Iterator[str]:
 
 
 def _home(mount: Mount, proc: str, pid: int | str) -> str:
-    """The caller's own cgroup, or the mount point where its own is out of sight."""
+    """Return the caller's own cgroup, or the mount point if its own is not visible."""
     folder = mount.folder_of(proc, pid)
     return folder if folder is not None and Path(folder).is_dir() else mount.point
 
 
 def _v1_mounts(root: str, proc: str) -> dict[str, Mount]:
-    """The v1 hierarchies under `root` by controller; names such as ``cpu,cpuacct`` stand for two."""
+    """Return the v1 hierarchies under `root` by controller. A name such as ``cpu,cpuacct`` stands for two."""
     found: dict[str, Mount] = {}
     for folder in sorted(Path(root).iterdir()) if Path(root).is_dir() else []:
         controllers = frozenset(folder.name.split(",")) & {"cpu", "cpuacct"}
-        # Links such as cpu -> cpu,cpuacct lead to the mount that is found under its own name.
+        # Links such as cpu -> cpu,cpuacct lead to a mount that is also found under its own name.
         if controllers and folder.is_dir() and not folder.is_symlink():
             mount = _mount(str(folder), controllers, proc)
             found.update(dict.fromkeys(controllers, mount))
@@ -260,11 +260,11 @@ def _require_rights(folder: str, version: int, kernel: Kernel) -> None:
             f"cgroups: {folder} is mounted read-only; make it writable: sudo mount -o remount,rw {folder} "
             "(in a container: start it with --privileged)"
         )
-    raise CgroupsUnavailableError(f"cgroups: no right to make groups in {folder}; {_mend_rights(version)}")
+    raise CgroupsUnavailableError(f"cgroups: no permission to create groups in {folder}; {_mend_rights(version)}")
 
 
 def _mend_rights(version: int) -> str:
     as_root = "run as root: sudo -E env PATH=$PATH <your command>"
     if version == 1:
         return as_root
-    return f"run in a scope of your own: systemd-run --user --scope -p Delegate=yes <your command>, or {as_root}"
+    return f"run in your own scope: systemd-run --user --scope -p Delegate=yes <your command>, or {as_root}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The holder's side of the guard: starts the guard process, keeps the lease alive, re-applies what was opened."""
+"""The holder's side of the guard: starts the guard process, keeps the lease alive, restores a lifted quota."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _END_SECONDS = 5.0
 class Lease:
     """A guard process over a group, and the thread whose beats keep the lease.
 
-    Each beat also looks whether the quota is still the wanted one: a holder that hung and came back finds that the
-    guard has opened it, and sets it again. A guard that was lost is started anew.
+    Each beat also checks the quota. If the holder hung, the guard has lifted the quota, and the next beat sets it
+    again. A lost guard is started anew.
     """
 
     def __init__(self, group: CpuGroup, *, lease_seconds: float = LEASE_SECONDS) -> None:
         self._group = group
         self._lease_seconds = lease_seconds
         self._lock = threading.RLock()
-        # Apart, and always the innermost: the group, locked, tells origins while a beat, locked, asks the group.
+        # A separate lock, always the innermost: the locked group reports origins while a locked beat asks the group.
         self._pipe_lock = threading.RLock()
         self._stopped = threading.Event()
         self._guard: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._wanted: float | None = None
         self.reapplied = 0
-        """How often the quota was found opened and set again."""
+        """How often the quota was found lifted and set again."""
         self.fault: str | None = None
-        """Why the last beat failed; None when it went well."""
+        """Why the last beat failed, or None if it succeeded."""
 
     @property
     def guard_pid(self) -> int | None:
@@ -58,23 +58,23 @@ class Lease:
         self._thread.start()
 
     def set_quota(self, cores: float | None) -> None:
-        """Set the group's quota and keep it set; without a guard nothing is capped."""
+        """Set the group's quota and keep it set. Without a guard nothing is capped."""
         with self._lock:
             self.beat()
             if self.fault is not None and cores is not None:
                 raise ActuationError(f"{self.fault}; nothing is capped meanwhile", target="guard", retryable=True)
             if cores is None:
-                self._wanted = None  # also when the kernel refuses now: no later beat may cap it again
+                self._wanted = None  # also if the kernel refuses now: no later beat may set the old cap again
             self._group.set_quota(cores)
-            # What the kernel made of it (rounded, or none under a tighter parent) is what later beats look for.
+            # The kernel may round the quota, or set none under a tighter parent. Later beats expect that value.
             self._wanted = self._group.quota()
 
     def tell_origin(self, pid: int, origin: list[str]) -> None:
-        """Let the guard know where a process came from."""
+        """Report where a process came from to the guard."""
         self._send(json.dumps({"pid": pid, "origin": origin}))
 
     def beat(self) -> None:
-        """Renew the lease once, and set the quota again where the guard has opened it."""
+        """Renew the lease once, and set the quota again if the guard has lifted it."""
         with self._lock:
             if self._stopped.is_set():
                 return
@@ -92,7 +92,7 @@ class Lease:
                 self.fault = None
 
     def stop(self) -> None:
-        """End the beats and the guard; may be called twice."""
+        """End the beats and the guard. May be called twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=10.0)
@@ -106,7 +106,7 @@ class Lease:
             self.beat()
 
     def _open_unguarded(self) -> None:
-        """Lift the cap that nobody would lift if this process died; a later beat that succeeds sets it again."""
+        """Lift the cap, which nobody would lift if this process died. The next successful beat sets it again."""
         try:
             self._group.set_quota(None)
         except ActuationError as fault:
@@ -126,12 +126,12 @@ class Lease:
             raise BrokenPipeError("no guard is running")
         data = f"{line}\n".encode()
         if os.write(self._guard.stdin.fileno(), data) != len(data):
-            raise BlockingIOError("the guard reads no more")
+            raise BlockingIOError("the guard no longer reads")
 
     def _start_guard(self) -> None:
         self._kill_guard()
         group = self._group
-        told = json.dumps(
+        description = json.dumps(
             {
                 "version": group.folders.version,
                 "folders": group.folders.folders,
@@ -143,10 +143,10 @@ class Lease:
             }
         )
         try:
-            # -I and -S: no site-packages, no environment; the file runs by itself. A session of its own: Ctrl-C in
-            # the holder's terminal does not reach it.
+            # -I and -S: no site-packages, no environment; the file runs by itself. In its own session, Ctrl-C in the
+            # holder's terminal does not reach it.
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, told],
+                [sys.executable, "-I", "-S", guard.__file__, description],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -169,14 +169,14 @@ class Lease:
             if not ready or said.read(1) != b"\n":
                 self._kill_guard()
                 raise ActuationError(
-                    f"cgroups: the guard process did not come up within {_START_SECONDS:g} s; "
-                    f"see what it says: {sys.executable} -I -S {guard.__file__} '{{}}'",
+                    f"cgroups: the guard process did not start within {_START_SECONDS:g} s; "
+                    f"to see why, run: {sys.executable} -I -S {guard.__file__} '{{}}'",
                     target="guard",
                     retryable=True,
                 )
 
     def _kill_guard(self) -> None:
-        """Make sure that no former guard is left; killed, it changes nothing in the group."""
+        """Make sure that no former guard is left. A killed guard changes nothing in the group."""
         if self._guard is not None:
             self._guard.kill()
             self._end_guard()

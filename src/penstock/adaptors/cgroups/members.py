@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a Spark application's executors among this host's processes, and brings new ones into the group."""
+"""Finds a Spark application's executors among this host's processes, and moves new ones into the group."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from penstock.errors import AdaptorError
 
 _log = logging.getLogger(__name__)
 
-_BACKEND = "CoarseGrainedExecutorBackend"
-_LOOKS = 20
+_EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+_LOOKS_PER_PROCESS = 20
 
 
 class ExecutorFinder:
-    """Looks for the executors of one application, cheaply enough to be asked twice a second.
+    """Finds the executors of one application, cheaply enough to be called twice a second.
 
-    A process that was no executor at twenty looks (it may replace its program soon after it started) is not read
+    A process may replace its program soon after it starts. One that was not an executor at twenty looks is not read
     again while it lives.
     """
 
@@ -34,14 +34,14 @@ class ExecutorFinder:
         self._looks: dict[str, int] = {}
 
     def find(self) -> dict[str, int]:
-        """The pid of each executor on this host, by executor id."""
+        """Return the pid of each executor on this host, by executor id."""
         found: dict[str, int] = {}
         looks: dict[str, int] = {}
         for name in os.listdir(self._proc):  # noqa: PTH208 - ten thousand Path objects a second are not free
             if not name.isdigit():
                 continue
             looked = self._looks.get(name, 0)
-            if looked < _LOOKS:
+            if looked < _LOOKS_PER_PROCESS:
                 executor_id = executor_of(_command_line(self._proc, name), self.application_id)
                 if executor_id is not None:
                     found[executor_id] = int(name)
@@ -52,12 +52,12 @@ class ExecutorFinder:
 
 
 def find_executors(application_id: str, proc: str = "/proc") -> dict[str, int]:
-    """The pid of each executor of an application on this host, by executor id."""
+    """Return the pid of each executor of an application on this host, by executor id."""
     return ExecutorFinder(application_id, proc).find()
 
 
 def executor_of(arguments: Sequence[str], application_id: str) -> str | None:
-    """The executor id in a command line; None where it is no executor of this application.
+    """Return the executor id in a command line, or None if it is not an executor of this application.
 
     Examples
     --------
@@ -65,15 +65,15 @@ def executor_of(arguments: Sequence[str], application_id: str) -> str | None:
     >>> executor_of(line.split(), "app-1")
     '3'
     """
-    # A shell that was told to start an executor holds the same words, but all in one argument.
-    if not any(argument.endswith(_BACKEND) and " " not in argument for argument in arguments):
+    # A shell that starts an executor has the same words, but all in one argument.
+    if not any(argument.endswith(_EXECUTOR_CLASS) and " " not in argument for argument in arguments):
         return None
     options = dict(pairwise(arguments))
     return options.get("--executor-id") if options.get("--app-id") == application_id else None
 
 
 def _command_line(proc: str, pid: str) -> list[str]:
-    """The arguments of a process; none when it is gone, or another user's that may not be read."""
+    """Return the arguments of a process, or none if it is gone or belongs to another user."""
     try:
         data = Path(proc, pid, "cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -83,7 +83,7 @@ def _command_line(proc: str, pid: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class JoinedExecutor:
-    """An executor that was brought into the group."""
+    """An executor that was moved into the group."""
 
     executor_id: str
     pid: int
@@ -91,7 +91,7 @@ class JoinedExecutor:
 
 
 class MembershipWatcher:
-    """A thread that brings an application's new executors into its group, at the latest 2 s after their start."""
+    """A thread that moves an application's new executors into its group, at the latest 2 s after they start."""
 
     def __init__(
         self, group: CpuGroup, finder: ExecutorFinder, *, interval_seconds: float = 0.5, clock: Clock | None = None
@@ -104,33 +104,33 @@ class MembershipWatcher:
         self._thread: threading.Thread | None = None
         self._joined: dict[str, JoinedExecutor] = {}
         self.fault: str | None = None
-        """Why the last look failed; None when it went well."""
+        """Why the last look failed, or None if it succeeded."""
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:
-        """The executors that are in the group, by executor id."""
+        """The executors in the group, by executor id."""
         return dict(self._joined)
 
     def start(self) -> None:
-        """Look at once, then go on in a thread."""
+        """Look once now, then repeatedly in a background thread."""
         self.look()
         self._thread = threading.Thread(target=self._run, name="penstock-cgroup-members", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; may be called twice."""
+        """End the thread. May be called twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=10.0)
 
     def look(self) -> None:
-        """Bring in the executors that are there and not in the group; forget those that are gone."""
+        """Move new executors into the group, and forget those that are gone."""
         faults = []
         joined: dict[str, JoinedExecutor] = {}
         try:
             executors, inside = self._finder.find(), set(self._group.pids())
         except OSError as fault:
-            self._tell(f"cgroups: executors cannot be looked for: {fault}")
+            self._tell(f"cgroups: cannot look for executors: {fault}")
             return
         for executor_id, pid in executors.items():
             before = self._joined.get(executor_id)

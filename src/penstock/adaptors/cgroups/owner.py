@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of groups: they say whose the group is, so that a dead run's can be told from a live one's."""
+"""Names of groups. They identify the owner, to distinguish a dead run's group from a live one's."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from pathlib import Path
 from penstock.adaptors.cgroups.guard import is_alive, process_stat
 from penstock.errors import ActuationError
 
-_NAME = re.compile(r"^(?P<label>[A-Za-z0-9_.-]+)-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-(?P<namespace>[0-9]+)$")
-_LABEL_LENGTH = 100  # a file name holds 255 characters; the label comes twice (run and operator)
+_GROUP_NAME = re.compile(r"^(?P<label>[A-Za-z0-9_.-]+)-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-(?P<namespace>[0-9]+)$")
+_LABEL_LENGTH = 100  # a file name holds 255 characters; the label occurs twice (run and operator)
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that made a group. Pids come back; pid and start time together do not."""
+    """The process that created a group. Pids are reused; pid and start time together are not."""
 
     pid: int
     started: int
-    """Clock ticks since boot, as the kernel gives them."""
+    """Clock ticks since boot, as the kernel reports them."""
     namespace: int
     """The pid namespace: another container's pids mean nothing here."""
 
     @classmethod
     def this_process(cls, proc: str = "/proc") -> Owner:
-        """The process that asks."""
+        """Return the calling process."""
         pid = os.getpid()
         stat = process_stat(proc, pid)
         if stat is None:
             raise ActuationError(
-                f"{proc}/{pid}/stat cannot be read, so a group could not be told from a dead one's; mount /proc",
+                f"{proc}/{pid}/stat cannot be read, so live groups could not be recognised; mount /proc",
                 target=proc,
             )
         return cls(pid, stat.started, _pid_namespace(proc))
 
     @classmethod
     def of_name(cls, name: str) -> Owner | None:
-        """The owner written in a group's name; None where the name is not one of ours."""
-        match = _NAME.match(name)
+        """Return the owner in a group's name, or None if the name is not one of ours."""
+        match = _GROUP_NAME.match(name)
         return None if match is None else cls(int(match["pid"]), int(match["started"]), int(match["namespace"]))
 
     def group_name(self, run: str, operator: str) -> str:
-        """The name of this owner's group for an operator of a run.
+        """Return the name of this owner's group for an operator of a run.
 
         Examples
         --------
@@ -54,7 +54,7 @@ class Owner:
         return f"{_label(run)}-{_label(operator)}-{self.pid}-{self.started}-{self.namespace}"
 
     def is_dead(self, proc: str = "/proc") -> bool:
-        """Whether the owner certainly runs no more; one in another pid namespace cannot be judged."""
+        """Whether the owner has certainly ended. An owner in another pid namespace cannot be judged."""
         return self.namespace == _pid_namespace(proc) and not is_alive(proc, self.pid, self.started)
 
 
@@ -63,7 +63,7 @@ def _label(text: str) -> str:
 
 
 def _pid_namespace(proc: str) -> int:
-    """The inode of this process's pid namespace; 0 on a kernel without namespaces."""
+    """Return the inode of this process's pid namespace, or 0 on a kernel without namespaces."""
     try:
         return Path(proc, "self", "ns", "pid").stat().st_ino
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU shares of a Spark operator's executors on this host: the piece that the Spark adaptor uses."""
+"""CPU shares of a Spark operator's executors on this host, for the Spark adaptor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.records import Allocation, CpuReading
 
 
 def quota_cores(allocation: Allocation, uncapped: Allocation, cores_per_executor: float) -> float | None:
-    """The cap, in cores, that makes an allocation; None: no cap.
+    """Return the cap, in cores, for an allocation, or None for no cap.
 
-    Only as many executors as `uncapped` has, each with its whole share, run without a cap. Fewer with the whole
-    share are capped at their cores: otherwise they could use more than a larger allocation with a smaller share.
+    Only the allocation `uncapped`, with the whole share, runs without a cap. Fewer executors with the whole share are
+    capped at their cores: otherwise they could use more than a larger allocation with a smaller share.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def quota_cores(allocation: Allocation, uncapped: Allocation, cores_per_executor
 class CpuShares:
     """Holds an operator's executors to a CPU share.
 
-    Owns the group, the thread that brings new executors in, the guard process and its lease. Nothing is touched
-    before `start` (which `apply` calls); after `release` everything is as it was.
+    Owns the group, the thread that moves new executors in, the guard process and its lease. It changes nothing before
+    `start` (which `apply` calls). After `release` everything is as it was.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class CpuShares:
         self._is_released = False
 
     def start(self) -> None:
-        """Make the group without a cap, start its guard and bring the executors in. May be called twice."""
+        """Create the group without a cap, start its guard and move the executors in. May be called twice."""
         with self._lock:
             if self._is_released:
                 raise ActuationError(f"CPU shares of {self.operator} were released", target=self.operator)
@@ -110,7 +110,7 @@ class CpuShares:
                 raise
 
     def apply(self, allocation: Allocation) -> None:
-        """Cap the executors to an allocation; takes effect at once."""
+        """Cap the executors to an allocation. Takes effect at once."""
         with self._lock:
             self.start()
             assert self._lease is not None
@@ -127,7 +127,7 @@ class CpuShares:
                 self._lease.set_quota(None)
 
     def read(self) -> CpuReading:
-        """The kernel's counters of the executors; MetricSourceError where there is no group to read."""
+        """Return the kernel's counters of the executors. Raises MetricSourceError if there is no group to read."""
         with self._lock:
             if self._group is None or self._is_released:
                 raise MetricSourceError(f"CPU shares of {self.operator} were not started", target=self.operator)
@@ -135,7 +135,7 @@ class CpuShares:
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:
-        """The executors held, by executor id."""
+        """The executors in the group, by executor id."""
         return {} if self._watcher is None else self._watcher.joined
 
     @property
@@ -146,12 +146,12 @@ class CpuShares:
 
     @property
     def guard_pid(self) -> int | None:
-        """The guard's process id, while there is one."""
+        """The guard's process id, while it runs."""
         return None if self._lease is None else self._lease.guard_pid
 
     @property
     def folder(self) -> str | None:
-        """The folder with the quota, once there is one."""
+        """The folder with the quota, once it exists."""
         return None if self._group is None else self._group.folder
 
     def release(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and removes the groups that dead runs have left; those of live owners are never touched."""
+"""Finds and removes the groups that dead runs left. Groups of live owners are never touched."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 def sweep_stale(hierarchy: Hierarchy) -> tuple[str, ...]:
-    """Open and remove every group whose owner is dead; the folders that were removed.
+    """Uncap and remove every group whose owner is dead. Return the removed folders.
 
-    The whole of each hierarchy is looked through, for the dead run may have lived in another cgroup than this one.
-    The processes of a stale group go to the cgroup above, or, where that may hold none, to the caller's own.
+    The whole of each hierarchy is searched, because the dead run may have lived in another cgroup than this one.
+    The processes of a stale group go to the parent cgroup or, if that cannot hold any, to the caller's own.
     """
     removed = []
     for mount, home in zip(hierarchy.mounts, hierarchy.homes, strict=True):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header in which a record carries the first arrival of what it came from.
+"""The header in which a record carries the first arrival among its causes.
 
-Not in its value: whoever measures latency at the end needs neither the schema nor the payload.
+It is not in the value, so that measuring latency at the end needs neither the schema nor the payload.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 ARRIVAL_HEADER = "penstock-arrival-us"
-"""Microseconds since 1970 at which a record's cause came to the pipeline, as decimal digits."""
+"""When a record's cause entered the pipeline: microseconds since 1970, as decimal digits."""
 
 
 def arrival_headers() -> Column:
-    """The column `headers` of Spark's Kafka sink: the arrival, out of the column `arrival`; null where that is null."""
+    """Return the column `headers` of Spark's Kafka sink: the column `arrival` as a header, null where that is null."""
     from pyspark.sql import functions as sf
 
     micros = sf.unix_micros("arrival").cast("string").cast("binary")

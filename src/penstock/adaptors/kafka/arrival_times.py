@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the records of a Kafka-fed query arrived: by the timestamps of a tap and the offset ranges of the batches.
+"""When the records of a Kafka-fed query arrived: a tap's timestamps, looked up by the batches' offset ranges.
 
-A record's timestamp is the one its producer gave it, or, in topics stamped by the broker, when the broker took it;
-Kafka keeps milliseconds. Latency counts from there to the end of the batch that carried the record.
+A record's timestamp is its producer's or, in topics stamped by the broker, when the broker took it. Kafka keeps
+milliseconds. Latency counts from there to the end of the batch that carried the record.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.adaptors.kafka.offsets import Partition, parse_offsets
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.errors import MetricSourceError
 from penstock.ports import FloatArray
 from penstock.records import SourceProgress
@@ -27,7 +27,7 @@ class KafkaArrivals:
     Parameters
     ----------
     tap
-        Reads the source's topics; its life is the caller's.
+        Reads the source's topics. The caller starts and stops it.
     wait_seconds
         How long an answer may wait for the tap, which is a few milliseconds behind the broker.
     """
@@ -36,12 +36,12 @@ class KafkaArrivals:
         self._tap = tap
         self._wait_seconds = wait_seconds
         self.is_exact = True
-        """False once an answer had interpolated times in it, because the tap samples."""
+        """False once an answer contained interpolated times because the tap samples."""
 
     def of(self, source: SourceProgress) -> FloatArray | None:
-        """Arrival times of a batch's records, in order.
+        """Return the arrival times of a batch's records, in order.
 
-        None where the source is another, the records came before the tap or are forgotten, or the broker is away.
+        None if the source is not Kafka, the records came before the tap or are forgotten, or the broker is away.
         """
         end = self._offsets(source.end_offset)
         if end is None:
@@ -62,12 +62,12 @@ class KafkaArrivals:
         return np.sort(np.concatenate(parts)) if parts else np.empty(0)
 
     def arrived_by(self, at: float) -> int | None:
-        """How many records have arrived up to `at`; None where the broker does not answer or it is forgotten."""
+        """Return how many records have arrived up to `at`, or None if that is not known (any more)."""
         counts = [self._tap.count_by(partition, at, self._wait_seconds) for partition in self._tap.partitions]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def between(self, start: float, end: float) -> FloatArray | None:
-        """Arrival times after `start` and up to `end`, in order; None where the broker is away or they are gone."""
+        """Return the arrival times after `start` and up to `end`, in order, or None if they are not known."""
         parts = []
         for partition in self._tap.partitions:
             low, high = (self._tap.count_by(partition, at, self._wait_seconds) for at in (start, end))
@@ -82,7 +82,7 @@ class KafkaArrivals:
         return np.sort(np.concatenate(parts)) if parts else np.empty(0)
 
     def done_index(self, source: SourceProgress) -> int | None:
-        """How many records are done when this batch is; None where the offsets are not of the tap's topics."""
+        """Return how many records are done when this batch is, or None if the offsets are not of the tap's topics."""
         end = self._offsets(source.end_offset)
         return None if end is None else sum(end.values())
 
@@ -95,7 +95,7 @@ class KafkaArrivals:
     def _start(self, source: SourceProgress, end: dict[Partition, int]) -> dict[Partition, int] | None:
         if source.start_offset is not None:
             return self._offsets(source.start_offset)
-        # A query's first batch tells no start. It is the beginning of the topic if that many rows fit.
+        # A query's first batch reports no start. It is the beginning of the topic if that many rows fit.
         if source.rows == 0:
             return end
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Kafka broker on the loopback, started and stopped like the embedded cluster; gone when Penstock is."""
+"""A real Kafka broker on the loopback. It starts and stops like the embedded cluster and ends with Penstock."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _PORT_IS_TAKEN = ("BindException", "Address already in use", "Address in use")
 class KafkaBroker:
     """One broker in KRaft mode. `start` returns when it answers.
 
-    Use as a context manager, or call `start` and `stop`. Started again after a stop, it has the same port, topics
-    and records; `outage` does both, as a broker that goes away for a while.
+    Use as a context manager, or call `start` and `stop`. A broker started again after a stop has the same port,
+    topics and records. `outage` does both, to simulate a broker that goes away for a while.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class KafkaBroker:
     heap, host, users, settings
         See `BrokerHome`.
     tell
-        Is told of what is fetched at the first start on a machine.
+        Receives messages about what is fetched at the first start on a machine.
 
     Raises
     ------
@@ -79,37 +79,37 @@ class KafkaBroker:
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """The broker's folder."""
         return self._home.folder
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to, ``host:port``; known from the first start on, also while it is stopped."""
+        """The address for clients, ``host:port``. Known from the first start on, also while the broker is stopped."""
         if self._ports is None:
             raise ClusterError("the Kafka broker was never started; call start() first", target="Kafka")
         return _address(self._home.host, self._ports[0])
 
     @property
     def connection(self) -> KafkaConnection:
-        """How to reach it, logged in where it asks for that."""
+        """How to reach the broker, with a login if it requires one."""
         return KafkaConnection(self.bootstrap_servers, self._home.client_options())
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
         if self._process is None:
             raise ClusterError("the Kafka broker is not running; call start() first", target="Kafka")
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether the process exists."""
         return self._process is not None and self._process.returncode is None
 
     # --- its life ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start it, and wait until it answers. Does nothing where it runs already."""
+        """Start the broker and wait until it answers. Does nothing if it is running."""
         if self.is_running:
             return self
         for attempt in range(1, _ATTEMPTS + 1):
@@ -122,27 +122,27 @@ class KafkaBroker:
                 self.stop()
                 if attempt == _ATTEMPTS or not taken or self._fixed_port is not None or ports_before is not None:
                     raise
-                self._ports = None  # lost to somebody else between choice and use: worth another try
+                self._ports = None  # another process took the port between choice and use: try again
             except BaseException:
                 self.stop()
                 raise
         return self
 
     def check(self) -> None:
-        """Raise ClusterError, with its last words, if it has ended by itself."""
+        """Raise ClusterError, with the end of the log, if the broker has ended by itself."""
         self._warden.check()
         if self._process is not None:
             self._process.raise_if_ended()
 
     def stop(self, *, grace_seconds: float = 20.0) -> None:
-        """End it in good order; its data stays. May be called twice."""
+        """Shut the broker down in order and keep its data. May be called twice."""
         if self._process is not None:
             self._warden.stop(self._process, grace_seconds=grace_seconds)
             self._process = None
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Stop it for as long as the block lasts, its port kept for it, then start it again."""
+        """Stop the broker for the length of the block, keep its port reserved, then start it again."""
         if self._ports is None:
             raise ClusterError("the Kafka broker was never started; call start() first", target="Kafka")
         self.stop()
@@ -165,8 +165,8 @@ class KafkaBroker:
     def _bring_up(self) -> None:
         host = self._home.host
         wanted = self._ports or (self._fixed_port or 0, 0)
-        # The reservations keep others from the ports until the broker listens; Linux lets a second socket bind a
-        # port whose holder does not listen, when both allow reuse, as Java's do.
+        # The reservations keep others off the ports until the broker listens. On Linux, a second socket can bind a
+        # port whose holder does not listen when both allow reuse, as Java's do.
         with (
             reserve_again(host, wanted[0], "kafka.port") as first,
             reserve_again(host, wanted[1], "kafka.port") as other,

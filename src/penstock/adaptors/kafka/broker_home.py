@@ -19,7 +19,7 @@ from penstock.units import parse_bytes
 
 _FORMAT_TIMEOUT_SECONDS = 120.0
 _SMALLEST_HEAP_BYTES = 192 << 20
-_QUIET = {
+_QUIET_LOGGING = {
     "defaultLogLevel": "warn",
     "showDateTime": "true",
     "dateTimeFormat": "yyyy-MM-dd HH:mm:ss.SSS",
@@ -41,9 +41,9 @@ class BrokerHome:
     heap
         The most memory the JVM's heap takes.
     users
-        Passwords by name: clients must log in (SASL, PLAIN). None: they need not.
+        Passwords by user name: clients must log in (SASL, PLAIN). None: no login.
     settings
-        Further lines of server.properties, which go before Penstock's own.
+        Further lines of server.properties. They override Penstock's own.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class BrokerHome:
         check_loopback(host)
         heap_bytes = parse_bytes(heap, "kafka.heap")
         if heap_bytes < _SMALLEST_HEAP_BYTES:
-            raise ConfigurationError(f"kafka.heap: {heap!r} is too little for a broker; give 256m", field="kafka.heap")
+            raise ConfigurationError(f"kafka.heap: {heap!r} is too small; give at least 256m", field="kafka.heap")
         if users is not None and not users:
-            raise ConfigurationError("kafka.users: is empty; name at least one, or leave it out", field="kafka.users")
+            raise ConfigurationError("kafka.users: is empty; name a user, or leave it out", field="kafka.users")
         self.folder = folder.absolute()
         self.log = self.folder / "kafka.log"
         self.host = host
@@ -77,7 +77,7 @@ class BrokerHome:
         return self.folder / "server.properties"
 
     def prepare(self, port: int, controller_port: int) -> None:
-        """Write the settings, and format the data folder unless it is formatted already.
+        """Write the settings, and format the data folder if it is not formatted yet.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class BrokerHome:
         data = self.folder / "data"
         try:
             (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
-            # The settings may hold passwords.
+            # The settings may contain passwords.
             self._properties.touch(mode=0o600)
             self._properties.write_text(self._render(port, controller_port), encoding="utf-8")
         except OSError as fault:
@@ -95,7 +95,7 @@ class BrokerHome:
         if (data / "meta.properties").is_file():
             return
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # With "=": an id that begins with a dash would read as an option of the tool.
+        # With "=": the tool would read an id that begins with a dash as an option.
         arguments = ["format", f"--cluster-id={cluster}", f"--config={self._properties}"]
         command = [*self._java_command("kafka.tools.StorageTool", 128), *arguments]
         try:
@@ -111,11 +111,11 @@ class BrokerHome:
             raise ClusterError(f"Kafka: {data} cannot be formatted:\n{said}", target="Kafka")
 
     def command(self) -> list[str]:
-        """The command that runs the broker in the foreground."""
+        """Return the command that runs the broker in the foreground."""
         return [*self._java_command("kafka.Kafka", self._heap_mib), str(self._properties)]
 
     def client_options(self) -> dict[str, str]:
-        """How a client logs in, as the first of the users; empty where it need not."""
+        """Return the login of the first user as client options. Empty if no login is needed."""
         if self.users is None:
             return {}
         name, password = next(iter(self.users.items()))
@@ -131,7 +131,7 @@ class BrokerHome:
             "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xms64m", f"-Xmx{heap_mib}m",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
         ]  # fmt: skip
-        options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _QUIET.items()]
+        options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _QUIET_LOGGING.items()]
         return [str(self._java.program), *options, "-cp", f"{self._jars}/*", main_class]
 
     def _render(self, port: int, controller_port: int) -> str:
@@ -147,7 +147,7 @@ class BrokerHome:
             "inter.broker.listener.name": "CLIENT",
             "listener.security.protocol.map": f"CLIENT:{protocol},CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.folder / "data"),
-            # One node: there is nobody to replicate to, and nobody to wait for when a group forms.
+            # A single node has nobody to replicate to, and nobody to wait for when a group forms.
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
@@ -160,7 +160,7 @@ class BrokerHome:
             "auto.create.topics.enable": "false",
             "num.network.threads": "2",
             "num.io.threads": "2",
-            # A broker that was killed is let in again only when its former self has timed out (9 s by default).
+            # A killed broker is let in again only after its former session has timed out (9 s by default).
             "broker.heartbeat.interval.ms": "500",
             "broker.session.timeout.ms": "3000",
         }
@@ -184,5 +184,5 @@ def _jaas(text: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value of a Java properties file, where the backslash escapes."""
+    """Escape a value for a Java properties file, where the backslash escapes."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")

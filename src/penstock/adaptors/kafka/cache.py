@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder where what was fetched once is kept: PENSTOCK_CACHE, else the user's cache folder."""
+"""The folder for fetched files: PENSTOCK_CACHE, or else the user's cache folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "PENSTOCK_CACHE"
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where fetched jars are kept; it need not be there yet.
+    """The folder for fetched jars. It need not exist yet.
 
     Examples
     --------

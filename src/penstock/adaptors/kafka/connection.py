@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Kafka broker is reached: the user's options once, as confluent-kafka and as Spark's connector write them.
+"""How to reach a Kafka broker: the user's options, once, for both confluent-kafka and Spark's connector.
 
-Options bear the names that librdkafka gives them. Java's client, inside Spark, knows the same things by other names;
-`spark_options` translates: a username and password become a JAAS line, PEM files become PEM stores. What only one
-side knows goes through untouched under a prefix: ``librdkafka.NAME`` for the one, ``kafka.NAME`` for Spark alone.
+Options have librdkafka's names. Java's client, inside Spark, has other names for the same things, and `spark_options`
+translates: a username and password become a JAAS line, PEM files become PEM stores. Options that only one side knows
+pass through unchanged under a prefix: ``librdkafka.NAME`` for the one, ``kafka.NAME`` for Spark.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PASSWORD_MECHANISMS = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 MECHANISMS = (*_PASSWORD_MECHANISMS, "GSSAPI", "OAUTHBEARER")
-# Both clients know these by the same name and with the same meaning.
-_SAME = (
+# Both clients use the same name and meaning for these.
+_SHARED_OPTIONS = (
     "client.id", "connections.max.idle.ms", "metadata.max.age.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
     "sasl.kerberos.service.name", "sasl.mechanism", "security.protocol", "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
 )  # fmt: skip
-_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
-KNOWN_OPTIONS = tuple(sorted((*_SAME, *_FILES, "sasl.username", "sasl.password")))
+_FILE_OPTIONS = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+KNOWN_OPTIONS = tuple(sorted((*_SHARED_OPTIONS, *_FILE_OPTIONS, "sasl.username", "sasl.password")))
 _CLIENT_ONLY, _SPARK_ONLY = "librdkafka.", "kafka."
 
 
@@ -49,7 +49,7 @@ class KafkaConnection:
     Parameters
     ----------
     bootstrap_servers
-        ``host:port``, several with commas between.
+        ``host:port``; separate several with commas.
     options
         `KNOWN_OPTIONS`, and any other under the prefix ``librdkafka.`` or ``kafka.``.
 
@@ -68,15 +68,15 @@ class KafkaConnection:
             raise ConfigurationError.of_all("kafka", faults)
 
     def client_options(self) -> dict[str, str]:
-        """The options of a confluent-kafka client."""
+        """Return the options of a confluent-kafka client."""
         mine = {name: value for name, value in self.options.items() if not name.startswith(_SPARK_ONLY)}
         plain = {name.removeprefix(_CLIENT_ONLY): str(value) for name, value in mine.items()}
         return {"bootstrap.servers": self.bootstrap_servers, **plain}
 
     def spark_options(self) -> dict[str, str]:
-        """The options of ``format("kafka")``, for reading and for writing; the topic is the caller's to add."""
+        """Return the options of ``format("kafka")``, for reading and writing. The caller adds the topic."""
         options = {name: str(value) for name, value in self.options.items()}
-        java = {name: options[name] for name in _SAME if name in options}
+        java = {name: options[name] for name in _SHARED_OPTIONS if name in options}
         if "sasl.username" in options:
             module = _PASSWORD_MECHANISMS[options["sasl.mechanism"]]
             java["sasl.jaas.config"] = (
@@ -86,7 +86,7 @@ class KafkaConnection:
         if "ssl.ca.location" in options:
             java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": options["ssl.ca.location"]}
         if "ssl.certificate.location" in options:
-            # Java's PEM store wants both in one file; given as text they may stay in two.
+            # Java's PEM store wants both in one file. As text they may come from two.
             java |= {
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.certificate.chain": Path(options["ssl.certificate.location"]).read_text(),
@@ -102,7 +102,7 @@ class KafkaConnection:
         }
 
     def admin(self, faults: ClientFaults | None = None) -> AdminClient:
-        """A client for topics; what goes wrong below it is told to `faults`."""
+        """Return a client for topics. It reports what goes wrong beneath it to `faults`."""
         _check_installed()
         from confluent_kafka.admin import AdminClient
 
@@ -111,7 +111,7 @@ class KafkaConnection:
     def producer(
         self, extra: Mapping[str, str | int | float | bool] | None = None, faults: ClientFaults | None = None
     ) -> Producer:
-        """A client that writes records; `extra` are librdkafka's names and go before the user's."""
+        """Return a client that writes records. `extra` uses librdkafka's names; the user's options override it."""
         _check_installed()
         from confluent_kafka import Producer
 
@@ -120,11 +120,11 @@ class KafkaConnection:
     def consumer(
         self, extra: Mapping[str, str | int | float | bool] | None = None, faults: ClientFaults | None = None
     ) -> Consumer:
-        """A client that reads records. It joins no group and commits nothing, unless `extra` says otherwise."""
+        """Return a client that reads records. It joins no group and commits nothing, unless `extra` says otherwise."""
         _check_installed()
         from confluent_kafka import Consumer
 
-        # librdkafka wants a name for the group even where none is joined.
+        # librdkafka wants a group name even where no group is joined.
         alone: dict[str, str | int | float | bool] = {
             "group.id": "penstock",
             "enable.auto.commit": False,
@@ -139,7 +139,7 @@ class KafkaConnection:
             **self.client_options(),
             **extra,
             "error_cb": heard.add,
-            # Connection refused, every second, for as long as a broker is away: not on the user's terminal.
+            # A broker that is away would print "connection refused" on the user's terminal every second.
             "logger": _LOGGER,
         }
 
@@ -149,16 +149,16 @@ class KafkaConnection:
 
 
 class ClientFaults:
-    """What librdkafka says beside its answers: why a broker is not reached, that credentials are refused."""
+    """Errors that librdkafka reports beside its answers: a broker that is not reached, refused credentials."""
 
     def __init__(self) -> None:
         self.last: str | None = None
         self.refused: str | None = None
-        """Why the broker does not let us in; it will not until the options change."""
+        """Why the broker refuses us. It will until the options change."""
 
     def add(self, fault: KafkaError) -> None:
-        """Take in one error; called by the client's `poll`."""
-        if self.last is None or fault.name() != "_ALL_BROKERS_DOWN":  # that they are down says less than why
+        """Record one error. The client's `poll` calls this."""
+        if self.last is None or fault.name() != "_ALL_BROKERS_DOWN":  # the reason says more
             self.last = fault.str()
         if fault.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"):
             self.refused = self.last
@@ -174,7 +174,7 @@ def _check_installed() -> None:
         import confluent_kafka  # noqa: F401
     except ModuleNotFoundError as fault:
         raise ConfigurationError(
-            f"kafka: the package confluent-kafka is not installed; mend it: {INSTALL_COMMAND}", field="kafka"
+            f"kafka: the package confluent-kafka is not installed; run: {INSTALL_COMMAND}", field="kafka"
         ) from fault
 
 
@@ -182,9 +182,9 @@ def _address_faults(servers: str) -> list[str]:
     faults = []
     for server in str(servers).split(","):
         host, colon, port = server.strip().rpartition(":")
-        if "@" in server or "://" in server:  # not shown: it may hold a password
+        if "@" in server or "://" in server:  # not shown: it may contain a password
             faults.append(
-                "bootstrap_servers: write host:port alone; a login goes into the options sasl.username, sasl.password"
+                "bootstrap_servers: write host:port only; give a login as the options sasl.username and sasl.password"
             )
         elif not (host and colon and port.isdigit() and 0 < int(port) < 65536):
             faults.append(
@@ -197,12 +197,13 @@ def _option_faults(options: Mapping[str, str]) -> list[str]:
     faults = []
     for name in options:
         if name in ("bootstrap.servers", "kafka.bootstrap.servers"):
-            faults.append(f"options.{name}: belongs into bootstrap_servers; leave it out here")
+            faults.append(f"options.{name}: belongs in bootstrap_servers; leave it out here")
         elif name not in KNOWN_OPTIONS and not name.startswith((_CLIENT_ONLY, _SPARK_ONLY)):
             near = difflib.get_close_matches(name, KNOWN_OPTIONS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(KNOWN_OPTIONS)}"
             faults.append(
-                f"options.{name}: unknown; {hint} (others go through as librdkafka.{name} or, to Spark, kafka.{name})"
+                f"options.{name}: unknown; {hint} "
+                f"(to pass it on unchecked, write librdkafka.{name} or, for Spark, kafka.{name})"
             )
     protocol = options.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
@@ -215,7 +216,7 @@ def _login_faults(options: Mapping[str, str], protocol: str) -> list[str]:
     mechanism = options.get("sasl.mechanism")
     has_login = any(name.startswith("sasl.") for name in options)
     if has_login and not protocol.startswith("SASL"):
-        return [f"options.security.protocol: {protocol} does not log in; give SASL_SSL (or SASL_PLAINTEXT)"]
+        return [f"options.security.protocol: {protocol} has no login; use SASL_SSL or SASL_PLAINTEXT"]
     if not has_login:
         return []
     if mechanism not in MECHANISMS:
@@ -225,23 +226,23 @@ def _login_faults(options: Mapping[str, str], protocol: str) -> list[str]:
     if mechanism in _PASSWORD_MECHANISMS and len(given) < 2:
         return [f"options: {mechanism} needs both sasl.username and sasl.password"]
     if mechanism not in _PASSWORD_MECHANISMS and given:
-        return [f"options.{given[0]}: {mechanism} takes no password; leave it out"]
+        return [f"options.{given[0]}: {mechanism} does not use a password; leave it out"]
     return []
 
 
 def _file_faults(options: Mapping[str, str], protocol: str) -> list[str]:
     faults = [
-        f"options.{name}: there is no file {options[name]}; give the path of a PEM file"
-        for name in _FILES
+        f"options.{name}: {options[name]} does not exist; give the path of a PEM file"
+        for name in _FILE_OPTIONS
         if name in options and not Path(options[name]).is_file()
     ]
-    if any(name in options for name in _FILES) and not protocol.endswith("SSL"):
-        faults.append(f"options.security.protocol: {protocol} is not encrypted; give SSL or SASL_SSL")
+    if any(name in options for name in _FILE_OPTIONS) and not protocol.endswith("SSL"):
+        faults.append(f"options.security.protocol: {protocol} is not encrypted; use SSL or SASL_SSL")
     if ("ssl.certificate.location" in options) != ("ssl.key.location" in options):
-        faults.append("options: ssl.certificate.location and ssl.key.location go together")
+        faults.append("options: ssl.certificate.location and ssl.key.location belong together; give both")
     return faults
 
 
 def _quoted(text: str) -> str:
-    """A word of a JAAS line."""
+    """Quote a value for a JAAS line."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

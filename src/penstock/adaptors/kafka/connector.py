@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's Kafka connector, which is not in the PySpark package: as a Maven coordinate, or as jars fetched once.
+"""Spark's Kafka connector, which the PySpark package lacks: as a Maven coordinate, or as jars fetched once.
 
-``spark.jars.packages`` is enough for a job of one's own. Penstock starts many applications, so it fetches the jars
-once and gives them as ``spark.jars``: no start waits for the network.
+For a single job, ``spark.jars.packages`` is enough. Penstock starts many applications, so it fetches the jars once and
+passes them as ``spark.jars``: no start waits for the network.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class KafkaConnector:
 
     @classmethod
     def of_installed(cls, environment: Mapping[str, str] = os.environ) -> KafkaConnector:
-        """The one of the installed Spark's version, or what PENSTOCK_KAFKA_CONNECTOR names.
+        """Return the connector of the installed Spark's version, or the one that PENSTOCK_KAFKA_CONNECTOR names.
 
-        The variable holds coordinates with commas between: the connector's, then those of dependencies whose
-        version is to be another.
+        The variable holds comma-separated coordinates: first the connector's, then those of dependencies that need
+        another version.
         """
         chosen = environment.get(VARIABLE)
         if chosen:
@@ -56,26 +56,26 @@ class KafkaConnector:
         return cls(_connector(scala, version))
 
     def package_settings(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Settings with which Spark fetches the connector by itself at each start, into Penstock's cache."""
+        """Return settings with which Spark itself fetches the connector at each start, into Penstock's cache."""
         return {
             "spark.jars.packages": str(self.coordinate),
             "spark.jars.ivy": str(cache_folder(environment) / "ivy"),
         }
 
     def folder(self, environment: Mapping[str, str] = os.environ) -> Path:
-        """Where the fetched jars are kept, or will be."""
+        """The folder of the fetched jars. It need not exist yet."""
         names = [f"{one.artifact}-{one.version}" for one in (self.coordinate, *self.overrides)]
         return cache_folder(environment) / "connector" / "+".join(names)
 
     def jars(
         self, tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
     ) -> list[Path]:
-        """The connector's jars and those it needs that Spark does not have; fetched if they are not there.
+        """Return the connector's jars and its dependencies that Spark lacks. Fetch them if they are missing.
 
         Raises
         ------
         NotFetchedError
-            The repository cannot be reached, or has not got them.
+            The repository cannot be reached, or does not have them.
         """
         folder = self.folder(environment)
         spark = SparkInstallation.find(environment)
@@ -86,22 +86,22 @@ class KafkaConnector:
     def settings(
         self, tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
     ) -> dict[str, str]:
-        """``spark.jars`` with the fetched jars."""
+        """Return ``spark.jars`` with the fetched jars."""
         return {"spark.jars": ",".join(str(jar) for jar in self.jars(tell, environment))}
 
 
 def connector_settings(
     tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Spark settings that bring the connector of the installed Spark.
+    """Return the Spark settings that add the connector of the installed Spark.
 
-    Where the repository has not got that version (a new Spark's come a little later than its Python package), the
-    connector seen to work with it stands in; that is logged, and `tell` is told.
+    A new Spark's connector appears in the repository a little later than its Python package. Until then, the connector
+    known to work with that Spark is used instead. The log says so, and `tell` receives the message.
 
     Raises
     ------
     NotFetchedError
-        Neither can be had.
+        Neither connector can be fetched.
     """
     wanted = KafkaConnector.of_installed(environment)
     stand_in = None if environment.get(VARIABLE) else stand_in_for(*installed_spark(environment))
@@ -113,16 +113,16 @@ def connector_settings(
         except NotFetchedError as fault:
             if not fault.missing:
                 raise
-    # It is not asked for again at every start: the stand-in's folder in the cache tells that it was missing.
-    told = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} stands in for it"
-    _LOG.warning("%s", told)
+    # The stand-in's folder in the cache shows that the connector was missing, so not every start asks again.
+    message = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} is used instead"
+    _LOG.warning("%s", message)
     if tell is not None:
-        tell(told)
+        tell(message)
     return stand_in.settings(tell, environment)
 
 
 def stand_in_for(scala: str, version: str) -> KafkaConnector | None:
-    """A connector of another version that was seen to read and write on this Spark.
+    """Return a connector of another version that was seen to read and write on this Spark.
 
     Examples
     --------
@@ -136,13 +136,13 @@ def stand_in_for(scala: str, version: str) -> KafkaConnector | None:
 
 
 def installed_spark(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """The Scala version of the installed Spark, and its own, by the names of its jars."""
+    """The Scala version and the Spark version of the installed Spark, from the names of its jars."""
     spark = SparkInstallation.find(environment)
     for jar in (spark.home / "jars").glob("spark-core_*.jar"):
         match = _CORE.match(jar.name)
         if match is not None:
             return match[1], match[2]
-    raise ConfigurationError(f"pyspark: the version of {spark.home} cannot be told", field="pyspark")
+    raise ConfigurationError(f"pyspark: no jar in {spark.home} shows its version; reinstall it", field="pyspark")
 
 
 def _connector(scala: str, version: str) -> Coordinate:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Kafka broker that outlives the command that started it: `penstock kafka start`, `stop` and `status`.
 
-Its folder names it: process, port and log. Only the process named there, told by pid and start time, is ever ended.
+Its folder records the process, port and log. Only the process recorded there, identified by pid and start time, is
+ever ended.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ASK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """How a broker is: `topics` is None, and `fault` says why, where it does not answer."""
+    """The state of a broker. If it does not answer, `topics` is None and `fault` says why."""
 
     folder: Path
     pid: int | None
@@ -44,7 +45,7 @@ class BrokerStatus:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process exists."""
         return self.pid is not None
 
     @property
@@ -54,7 +55,7 @@ class BrokerStatus:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the broker of `penstock kafka` lives, unless the user names another folder."""
+    """The folder of the broker of `penstock kafka`, unless the user names another."""
     base = environment.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "penstock" / "kafka"
 
@@ -71,7 +72,7 @@ class DetachedBroker:
     def start(
         self, *, port: int | None = None, heap: str = "320m", tell: Callable[[str], None] | None = None
     ) -> BrokerStatus:
-        """Start it, if it does not run yet, on the port it had before or the given one; wait until it answers.
+        """Start the broker if it is not running, on the given port or its last one, and wait until it answers.
 
         Raises
         ------
@@ -96,7 +97,7 @@ class DetachedBroker:
         return self.status()
 
     def stop(self) -> int | None:
-        """End it in good order, data kept; give the pid it had, None where it did not run."""
+        """Shut the broker down in order and keep its data. Return its pid, or None if it was not running."""
         process = self._process()
         if process is None:
             return None
@@ -105,7 +106,7 @@ class DetachedBroker:
         return process.pid
 
     def status(self) -> BrokerStatus:
-        """How it is now."""
+        """The broker's present state."""
         process, ports = self._process(), self._ports()
         if process is None or ports is None:
             return BrokerStatus(self.folder, None, None, None)
@@ -124,14 +125,14 @@ class DetachedBroker:
             ports = (first.getsockname()[1], other.getsockname()[1])
             home.prepare(*ports)
             self._ports_file.write_text(json.dumps(ports), encoding="utf-8")
-            # A warden's mark would make it that warden's to end.
+            # A warden's mark would let that warden end it.
             env = {name: value for name, value in os.environ.items() if name != MARK}
             process = DetachedProcess.start(
                 _NAME, home.command(), log=home.log, env=env, cwd=self.folder, identity=self._identity
             )
             try:
                 wait_until_ready(KafkaConnection(f"{_HOST}:{ports[0]}"), process, _START_SECONDS)
-            except BaseException:  # Ctrl-C too: what did not come up is not left behind
+            except BaseException:  # Ctrl-C too: do not leave a broker behind that did not come up
                 process.stop()
                 self._identity.unlink(missing_ok=True)
                 raise
@@ -148,7 +149,7 @@ class DetachedBroker:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two starts at once give one broker."""
+        """Let two starts at once give one broker."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / ".lock").open("w")

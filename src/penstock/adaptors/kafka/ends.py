@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first and the next offset of partitions, asked of the broker with a bound on the time.
+"""The first and the next offset of partitions, asked of the broker within a time limit.
 
-A client of its own asks: a consumer that reads in one thread was seen to keep another thread that asked it for
-offsets waiting for ever, whatever time it was given.
+A client of its own asks. A consumer that reads in one thread was seen to block another thread that asked it for
+offsets for ever, whatever its timeout.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
 from penstock.adaptors.kafka.offsets import Partition
 from penstock.errors import MetricSourceError
 
-# The client goes on with the leaders it knew before a broker's restart, and is refused for ever: a new one asks anew.
-_STALE = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+# After a broker's restart the client keeps asking the leaders it knew and is refused for ever. A new client asks anew.
+_STALE_LEADER_ERRORS = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
 
 
 class PartitionEnds:
-    """Asks a broker where partitions begin and end. May be used by several threads."""
+    """Asks a broker where partitions begin and end. Thread-safe."""
 
     def __init__(self, connection: KafkaConnection, *, timeout_seconds: float = 2.0) -> None:
         self._connection = connection
@@ -29,7 +29,7 @@ class PartitionEnds:
         self._client = connection.admin(ClientFaults())
 
     def first(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The oldest offset that each partition still has.
+        """Return the oldest offset that each partition still has.
 
         Raises
         ------
@@ -39,7 +39,7 @@ class PartitionEnds:
         return self._ask(partitions, is_newest=False)
 
     def next(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offset that each partition's next record will have; raises as `first` does."""
+        """Return the offset that each partition's next record will have. Raises as `first` does."""
         return self._ask(partitions, is_newest=True)
 
     def _ask(self, partitions: Sequence[Partition], *, is_newest: bool) -> dict[Partition, int]:
@@ -55,14 +55,14 @@ class PartitionEnds:
             try:
                 return {(at.topic, at.partition): int(answer.result(left).offset) for at, answer in answers.items()}
             except (KafkaException, FutureTimeoutError) as fault:
-                # A topic that was just made, or a broker that has just come back, has no leader for a moment.
-                if isinstance(fault, KafkaException) and fault.args[0].name() in _STALE:
+                # A topic that was just created, or a broker that has just come back, has no leader for a moment.
+                if isinstance(fault, KafkaException) and fault.args[0].name() in _STALE_LEADER_ERRORS:
                     self._client = self._connection.admin(ClientFaults())
                 if time.monotonic() + 0.1 < deadline:
                     time.sleep(0.05)
                     continue
                 raise MetricSourceError(
-                    f"Kafka: {self._servers} does not tell the offsets of {partitions[0][0]}: "
+                    f"Kafka: {self._servers} does not report the offsets of {partitions[0][0]}: "
                     f"{fault or f'no answer within {self._timeout_seconds:g} s'}",
                     target=partitions[0][0],
                     retryable=True,

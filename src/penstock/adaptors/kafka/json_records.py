@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records between operators as JSON: what a stream writes, the stream below reads back, or it fails and says why.
+"""Records between operators as JSON. A stream reads back what the upstream one writes, or fails and says why.
 
-A record fits a schema if it is one JSON object that has every column, null or not, each of its column's type; a
-column that may not be null is not. Spark's own reader would make null of what is missing or of another type, and go
-on. Fields that the schema does not have are left out. In a column of strings any JSON value is taken as its text, in
-one of timestamps a number as seconds since the epoch, and a decimal is rounded to its column's scale: so Spark reads
-JSON. What stands behind the first object of a record is not looked at, nor whether a value inside a struct, an array or
-a map may be null.
+A record fits a schema if it is one JSON object with every column, null or not, each of its column's type, and no null
+in a column that may not be null. (Spark's own reader would turn missing values and values of another type into null,
+and go on.) Fields outside the schema are dropped. Type conversion is that of Spark's JSON reader: a column of strings
+takes any JSON value as its text, a column of timestamps takes a number as seconds since the epoch, and a decimal is
+rounded to its column's scale. Two things are not checked: text after the first object of a record, and nulls inside a
+struct, an array or a map.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-# All six digits of a second's fraction, and UTC: what Spark writes if not told has three, in the session's time zone.
-_WRITE = {
+# All six digits of a second's fraction, and UTC: by default Spark writes three, in the session's time zone.
+_WRITE_OPTIONS = {
     "ignoreNullFields": "false",
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_READ = {
-    "mode": "PERMISSIVE",  # what does not fit goes to a column of its own, so that we can name the topic and offset
+_READ_OPTIONS = {
+    "mode": "PERMISSIVE",  # keeps what does not fit in a column, so that the error can name the offset
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
@@ -37,17 +37,17 @@ _SHOWN_CHARACTERS = 200
 
 
 def to_json_value(frame: DataFrame, *more: Column) -> DataFrame:
-    """Give the frame as one column `value`: each row as a JSON object, its nulls written out; and `more` beside it.
+    """Return the frame as one column `value`, each row a JSON object with its nulls, and the columns of `more`.
 
     Raises
     ------
     ConfigurationError
-        A column has a type that JSON does not bring back as it was, or two have the same name.
+        A column has a type that JSON cannot restore, or two columns have the same name.
     """
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
     check_columns(frame.schema)
-    return frame.select(F.to_json(F.struct("*"), _WRITE).alias("value"), *more)
+    return frame.select(F.to_json(F.struct("*"), _WRITE_OPTIONS).alias("value"), *more)
 
 
 def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame:
@@ -58,14 +58,14 @@ def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame
     raw
         Kafka's columns: `value`, `partition` and `offset` at least.
     topic
-        Is named where a record does not fit; the query fails then.
+        Named in the error if a record does not fit. The query fails then.
     schema
         The columns wanted.
 
     Raises
     ------
     ConfigurationError
-        The schema has a type that JSON does not bring back, no column, or one name twice.
+        The schema has a type that JSON cannot restore, no column, or one name twice.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StringType, StructField, StructType
@@ -81,7 +81,7 @@ def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame
     parsed = raw.select(
         text.alias("text"),
         F.json_object_keys(text).alias("keys"),
-        F.from_json(text, shape, {**_READ, "columnNameOfCorruptRecord": unfit}).alias("record"),
+        F.from_json(text, shape, {**_READ_OPTIONS, "columnNameOfCorruptRecord": unfit}).alias("record"),
         F.col("partition").alias("in_partition"),
         F.col("offset").alias("at_offset"),
     )
@@ -92,15 +92,15 @@ def from_json_value(raw: DataFrame, topic: str, schema: StructType) -> DataFrame
     shown = F.coalesce(
         F.regexp_replace(F.substring("text", 1, _SHOWN_CHARACTERS), r"\p{Cntrl}+", " "), F.lit("nothing")
     )
-    told = F.raise_error(F.concat(place, F.lit(": the record "), fault, F.lit("; it begins: "), shown))
-    checked = parsed.select(F.when(fault.isNotNull(), told).otherwise(F.col("record")).alias("record"))
+    failure = F.raise_error(F.concat(place, F.lit(": the record "), fault, F.lit("; it begins: "), shown))
+    checked = parsed.select(F.when(fault.isNotNull(), failure).otherwise(F.col("record")).alias("record"))
     return checked.select(*(F.col("record").getField(name).alias(name) for name in plain.names))
 
 
 def check_columns(schema: StructType) -> None:
-    """Raise ConfigurationError with every column that JSON would not bring back as it was."""
+    """Raise ConfigurationError that lists every column JSON cannot restore."""
     faults = [
-        f"column {name!r} is there {count} times; give each a name of its own"
+        f"column {name!r} occurs {count} times; give each column a name of its own"
         for name, count in Counter(schema.names).items()
         if count > 1
     ]
@@ -109,13 +109,13 @@ def check_columns(schema: StructType) -> None:
         if odd is not None:
             faults.append(f"column {field.name!r} has {odd}; cast it, or leave it out")
     if not schema.fields:
-        faults.append("there is no column; a stream needs at least one")
+        faults.append("there are no columns; a stream needs at least one")
     if faults:
         raise ConfigurationError.of_all("stream", faults)
 
 
 def _fault(schema: StructType, unfit: str) -> Column:
-    """What is wrong with the record in `text`, `keys` and `record`; null: nothing."""
+    """Say what is wrong with the record in `text`, `keys` and `record`; null if nothing is."""
     from pyspark.sql import functions as F  # noqa: N812
 
     record, keys = F.col("record"), F.col("keys")
@@ -135,13 +135,13 @@ def _fault(schema: StructType, unfit: str) -> Column:
 
 
 def _mismatch(schema: StructType) -> Column:
-    """Which fields are of another type: there in the text, and null in the record."""
+    """Name the fields of another type: present in the text, but null in the record."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # By maps of texts, not column by column: the expression stays small however many columns there are.
+    # Compare maps of texts, not column by column: the expression stays small however many columns there are.
     types = F.create_map(*(F.lit(part) for f in schema.fields for part in (f.name, f.dataType.simpleString())))
     given = F.from_json(F.col("text"), "map<string,string>")
-    read = F.from_json(F.to_json(F.col("record"), _WRITE), "map<string,string>")
+    read = F.from_json(F.to_json(F.col("record"), _WRITE_OPTIONS), "map<string,string>")
     lost = F.map_filter(
         types, lambda name, _: F.element_at(given, name).isNotNull() & F.element_at(read, name).isNull()
     )
@@ -176,13 +176,13 @@ def _odd_type(kind: DataType) -> str | None:
         return f"the field {doubled[0]!r} more than once" if doubled else odd
     if isinstance(kind, t.MapType):
         if not isinstance(kind.keyType, t.StringType):
-            return f"a map with keys of type {kind.keyType.simpleString()}, and JSON's are strings"
+            return f"a map with keys of type {kind.keyType.simpleString()}, but JSON's keys are strings"
         return _odd_type(kind.valueType)
-    return None if isinstance(kind, plain) else f"type {kind.simpleString()}, which JSON does not bring back as it was"
+    return None if isinstance(kind, plain) else f"type {kind.simpleString()}, which JSON cannot restore"
 
 
 def _without_metadata(kind: DataType) -> DataType:
-    """The type, its fields' notes left out: Spark would take a watermark's from the stream above for one of this."""
+    """The type without its fields' metadata: Spark would take an upstream watermark for one of this stream."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if isinstance(kind, StructType):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jars with all they need, out of Maven's repository, fetched once by the Ivy that comes with Spark.
+"""Fetches jars with their dependencies from a Maven repository, once, by the Ivy that comes with Spark.
 
-A folder of jars appears whole or not at all: it is filled under another name and renamed. Ivy checks every file
-against its published checksum. Where the repository is another than Maven Central, PENSTOCK_IVY_SETTINGS names an
-ivysettings.xml, as Spark's ``spark.jars.ivySettings`` does.
+A folder of jars appears whole or not at all: it is filled under another name and then renamed. Ivy checks every file
+against its published checksum. To use another repository than Maven Central, set PENSTOCK_IVY_SETTINGS to the path of
+an ivysettings.xml, as with Spark's ``spark.jars.ivySettings``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Coordinate:
 
 
 class NotFetchedError(ClusterError):
-    """Jars could not be fetched; `missing` names those that the repository does not have."""
+    """Jars could not be fetched. `missing` names those that the repository does not have."""
 
     def __init__(self, message: str, missing: Sequence[str]) -> None:
         super().__init__(message, target="Maven repository", retryable=not missing)
@@ -78,26 +78,26 @@ def fetch_jars(
     tell: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[Path]:
-    """Give the jars in `folder`; fetch them first, with their dependencies, if the folder is not there.
+    """Return the jars in `folder`. If the folder does not exist, fetch them first, with their dependencies.
 
     Parameters
     ----------
     wanted, overrides
-        What is wanted, and dependencies whose version is set whatever else asks for another.
+        The artifacts, and dependencies whose version is fixed whatever others ask for.
     tell
-        Is told what is fetched and how far it is; nothing is told when all is there.
+        Receives messages about what is fetched and how far it is. Not called when the folder exists.
 
     Raises
     ------
     NotFetchedError
-        The repository cannot be reached, or has not got it. The folder is not there then.
+        The repository cannot be reached or does not have an artifact. The folder does not exist then.
     ConfigurationError
-        Spark or Java is missing, or the cache folder cannot be written to.
+        Spark or Java is missing, or the cache folder is not writable.
     """
     if not folder.is_dir():
         say = tell or (lambda _: None)
         with _alone(folder):
-            if not folder.is_dir():  # somebody else may have fetched it while we waited
+            if not folder.is_dir():  # another process may have fetched it while we waited
                 _fetch(wanted, overrides, folder, say, environment)
     return sorted(folder.glob("*.jar"))
 
@@ -112,7 +112,7 @@ def _fetch(
     spark = SparkInstallation.find(environment)
     ivy = sorted((spark.home / "jars").glob("ivy-*.jar"))
     if not ivy:
-        raise ConfigurationError(f"pyspark: {spark.home}/jars holds no Ivy; install PySpark anew", field="pyspark")
+        raise ConfigurationError(f"pyspark: {spark.home}/jars has no Ivy; reinstall PySpark", field="pyspark")
     tell(f"fetching {', '.join(str(one) for one in wanted)} and what it needs, once, into {folder}")
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         work = Path(temporary)
@@ -127,7 +127,7 @@ def _fetch(
         try:
             jars.rename(folder)
         except OSError as fault:
-            raise NotFetchedError(f"{folder}: cannot be made: {fault}", ()) from fault
+            raise NotFetchedError(f"{folder}: cannot be created: {fault}", ()) from fault
     tell(f"fetched {len(list(folder.glob('*.jar')))} jars")
 
 
@@ -135,7 +135,7 @@ def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[s
     last: deque[str] = deque(maxlen=12)
     missing: list[str] = []
     fetched = 0
-    # Output is read as it comes, for the progress; the watchdog is Ivy's own end or the timer's.
+    # Output is read as it comes, to report progress. Ivy's own end or the timer ends the loop.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace")  # fmt: skip
     try:
@@ -158,12 +158,12 @@ def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[s
     if code != 0:
         names = ", ".join(str(one) for one in wanted)
         if missing:
-            said = f"the Maven repository has not got {', '.join(missing)}"
+            said = f"the Maven repository does not have {', '.join(missing)}"
         else:
-            said = "the Maven repository cannot be reached, or did not answer as expected"
+            said = "the Maven repository cannot be reached, or its answer was unexpected"
         raise NotFetchedError(
-            f"{names}: {said}. Is this machine on the network? Another repository can be named by an "
-            f"ivysettings.xml in {SETTINGS_VARIABLE}. Ivy's last words:\n" + "\n".join(last),
+            f"{names}: {said}. Is this machine on the network? To use another repository, set "
+            f"{SETTINGS_VARIABLE} to the path of an ivysettings.xml. Ivy's last output:\n" + "\n".join(last),
             missing,
         )
 
@@ -173,7 +173,7 @@ def _settings_file(work: Path, environment: Mapping[str, str]) -> Path:
     if chosen:
         if not Path(chosen).is_file():
             raise ConfigurationError(
-                f"{SETTINGS_VARIABLE}: there is no file {chosen}; unset it, or give an ivysettings.xml",
+                f"{SETTINGS_VARIABLE}: {chosen} does not exist; unset it, or give the path of an ivysettings.xml",
                 field=SETTINGS_VARIABLE,
             )
         return Path(chosen).absolute()
@@ -197,13 +197,13 @@ def _dependency_lines(wanted: Sequence[Coordinate], overrides: Sequence[Coordina
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Two runs that start at once fetch once."""
+    """Let two runs that start at once fetch once."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = (folder.parent / f".{folder.name}.lock").open("w")
     except OSError as fault:
         raise ConfigurationError(
-            f"PENSTOCK_CACHE: {folder.parent} cannot be written to ({fault.strerror}); name another folder in it",
+            f"PENSTOCK_CACHE: {folder.parent} is not writable ({fault.strerror}); set the variable to another folder",
             field="PENSTOCK_CACHE",
         ) from fault
     with lock:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets as Spark's Kafka source writes them in a progress: ``{"topic": {"0": 17, "1": 4}}``."""
+"""Parses the offsets in the progress of Spark's Kafka source: ``{"topic": {"0": 17, "1": 4}}``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
@@ -12,7 +11,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 def parse_offsets(text: str | None) -> dict[Partition, int] | None:
-    """For each partition the first offset that is not done; None where the text is not a Kafka source's.
+    """Return each partition's first offset that is not done, or None if the text is not a Kafka source's.
 
     Examples
     --------
@@ -36,11 +35,3 @@ def parse_offsets(text: str | None) -> dict[Partition, int] | None:
                 return None
             found[topic, int(number)] = offset
     return found
-
-
-def render_offsets(offsets: Mapping[Partition, int]) -> str:
-    """The same as text, as ``startingOffsets`` takes it."""
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, number), offset in sorted(offsets.items()):
-        topics.setdefault(topic, {})[str(number)] = offset
-    return json.dumps(topics)

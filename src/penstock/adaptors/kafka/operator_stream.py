@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The near side of a topic, in an operator's driver: a stream read from one, a stream written to one.
+"""An operator's end of a topic: reads a topic as a stream, or writes a stream to a topic.
 
-A batch that is done again after a crash writes its records again: Spark's Kafka sink writes at least once. The reader
-drops such copies by the columns that tell a record from all others.
+A batch that is repeated after a crash writes its records again: Spark's Kafka sink delivers at least once. The reader
+drops such copies by the columns that identify a record.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def read_topic(
     unique_within_seconds: float = 600.0,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read a topic as a stream, from its beginning where the query has no checkpoint yet.
+    """Read a topic as a stream, from its beginning if the query has no checkpoint yet.
 
     Parameters
     ----------
     connection, topic
         What is read.
     schema
-        The columns of the stream that wrote the topic; its JSON records are read back. A record that does not fit
+        The columns of the stream that wrote the topic as JSON records. A record that does not fit
         fails the query, with a message that names topic, partition, offset and what does not fit: see
         `json_records`. None: a topic fed from outside, with the columns `index` (a number of each record's own:
         partition * 2**40 + offset), `arrival` (its timestamp), `value` and `key` (texts), `partition` and `offset`.
     unique
-        Columns that together tell a record from all others; copies are dropped. They may not all be null.
+        Columns that together identify a record. Copies are dropped. They may not all be null.
     unique_within_seconds
-        How long a record is remembered at least, from when this query took it in: longer than the operator above may
-        be away. By this query's clock, not the records': a record is then never too late, which Spark would drop it
-        for, however far one partition is behind another.
+        How long a record is remembered at least, from when this query read it: longer than the upstream operator
+        may be away. It counts on this query's clock, not on the records' times: a record then never counts as late,
+        for which Spark would drop it, however far one partition lags behind another.
     options
         Further options of the connector, such as maxOffsetsPerTrigger.
 
@@ -83,21 +83,21 @@ def read_topic(
 def write_topic(
     frame: DataFrame, connection: KafkaConnection, topic: str, *, with_arrival: bool = False
 ) -> DataStreamWriter:
-    """Write a stream to a topic, each row as a JSON object that `read_topic` gives back under the frame's schema.
+    """Write a stream to a topic, each row as a JSON object that `read_topic` reads back with the frame's schema.
 
-    Query name, checkpoint, trigger and output mode are the caller's to add. Records have no key and bear the time at
-    which they were sent, within the batch that sent them.
+    The caller adds query name, checkpoint, trigger and output mode. Records have no key. Their timestamp is when they
+    were sent, within the batch that sent them.
 
     Parameters
     ----------
     with_arrival
-        Whether each record carries its column `arrival` in a header too, from which `RecordLatency` tells its latency.
+        Whether each record also carries its column `arrival` in a header, from which `RecordLatency` computes latency.
 
     Raises
     ------
     ConfigurationError
-        The topic is missing, the broker refuses the credentials, a column cannot be brought back from JSON, or there is
-        no timestamp `arrival` where one is wanted.
+        The topic is missing, the broker refuses the credentials, JSON cannot restore a column, or the
+        timestamp `arrival` is wanted and missing.
     ClusterError
         No broker answers; retryable.
     """
@@ -113,14 +113,14 @@ def _check_arrival(frame: DataFrame) -> None:
     if kinds.get("arrival") != "timestamp":
         has = f"its column arrival is a {kinds['arrival']}" if "arrival" in kinds else f"it has {', '.join(kinds)}"
         raise ConfigurationError(
-            f"app: its result needs a timestamp `arrival`, from which the latency is told, and {has}; pass the "
+            f"app: its result needs a timestamp `arrival` to compute the latency, but {has}; pass the "
             "input's column arrival on (the last one of a group: max(arrival) as arrival)",
             field="app",
         )
 
 
 def _records(raw: DataFrame) -> DataFrame:
-    """The columns of a topic fed from outside."""
+    """Return the columns of a topic fed from outside."""
     from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
     return raw.select(
@@ -138,14 +138,14 @@ def _without_copies(frame: DataFrame, topic: str, unique: Sequence[str], within_
 
     names = list(dict.fromkeys(unique))
     _check_unique(frame, topic, names, within_seconds)
-    # Nulls are equal to one another: without an identity all records would be copies of the first.
+    # Nulls equal one another: without an identity all records would be copies of the first.
     is_nameless = F.lit(True)
     for name in names:
         is_nameless = is_nameless & frame[_quoted(name)].isNull()
-    told = F.raise_error(
-        F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should tell it from all others")
+    failure = F.raise_error(
+        F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should identify it")
     )
-    first = F.when(is_nameless, told).otherwise(frame[_quoted(names[0])])
+    first = F.when(is_nameless, failure).otherwise(frame[_quoted(names[0])])
     return (
         frame.withColumn(names[0], first)
         .withColumn(_TAKEN_AT, F.current_timestamp())
@@ -160,7 +160,7 @@ def _check_unique(frame: DataFrame, topic: str, names: Sequence[str], within_sec
 
     if not (math.isfinite(within_seconds) and within_seconds > 0):
         raise ConfigurationError(
-            f"unique_within_seconds: {within_seconds} is no time to remember a record; give a positive number",
+            f"unique_within_seconds: {within_seconds} is not a positive number; give the seconds to remember a record",
             field="unique_within_seconds",
         )
     there = {field.name: field.dataType for field in frame.schema.fields}
@@ -171,7 +171,7 @@ def _check_unique(frame: DataFrame, topic: str, names: Sequence[str], within_sec
         elif isinstance(there[name], MapType | VariantType):
             faults.append(f"column {name!r} is a {there[name].typeName()}, which cannot be compared; name another")
     if _TAKEN_AT in there:
-        faults.append(f"column {_TAKEN_AT!r} is needed for the time a record was taken in; give yours another name")
+        faults.append(f"column {_TAKEN_AT!r} is reserved for the time a record was read; give yours another name")
     if faults:
         raise ConfigurationError.of_all("unique", faults)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics between operators: made where they are missing, checked where they are there, removed again."""
+"""The topics between operators: creates missing ones, checks existing ones, and deletes them again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from penstock.errors import ConfigurationError
 
 _LOG = logging.getLogger(__name__)
 _BROKERS_CHOICE = -1
-"""As many copies of a partition as the broker makes by default."""
+"""As many copies of a partition as the broker creates by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnsuredTopics:
-    """The topics asked for as they are now, and the names of those that were not there before."""
+    """The requested topics as they are now, and the names of those that did not exist before."""
 
     topics: tuple[Topic, ...]
     made: tuple[str, ...]
@@ -34,30 +34,30 @@ def ensure_topics(
     retention_hours: float = 24.0,
     stamped_by_broker: Collection[str] = (),
 ) -> EnsuredTopics:
-    """Make the topics that are missing.
+    """Create the topics that are missing.
 
-    A topic that is there keeps its number of partitions: records have no key, so any number carries them all. It is
-    refused where it is compacted, for a compacted topic takes no record without a key.
+    An existing topic keeps its number of partitions: records have no key, so any number carries them all. A compacted
+    topic is refused, because it does not accept records without a key.
 
     Parameters
     ----------
     partitions
-        Of a topic that is made: as many tasks read it.
+        Of a new topic: as many tasks read it.
     retention_hours
-        How long a topic that is made keeps its records: longer than an operator may be away.
+        How long a new topic keeps its records: longer than an operator may be away.
     stamped_by_broker
-        Those whose records, if the topic is made, get the time at which the broker took them.
+        Topics whose records, if the topic is new, get the time at which the broker took them.
 
     Raises
     ------
     ConfigurationError
-        A name or number is wrong, a topic that is there is compacted, or the broker refuses us.
+        A name or number is wrong, an existing topic is compacted, or the broker refuses the connection.
     ClusterError
         No broker answers; retryable.
     """
     if not (math.isfinite(retention_hours) and retention_hours > 0):
         raise ConfigurationError(
-            f"retention_hours: {retention_hours} is no time to keep records; give a positive number",
+            f"retention_hours: {retention_hours} is not a positive number; give the hours to keep records",
             field="retention_hours",
         )
     wanted = list(dict.fromkeys(names))
@@ -82,19 +82,19 @@ def ensure_topics(
 
 
 def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
-    """Remove topics with all their records; those that are not there are no error."""
+    """Delete topics with all their records. Those that do not exist are ignored."""
     topics = Topics(connection)
     for name in names:
         topics.delete(name)
 
 
 def records_in(connection: KafkaConnection, names: Sequence[str]) -> dict[str, int]:
-    """How many records each topic still has: what a query without a checkpoint would begin with.
+    """Count the records that each topic still has: where a query without a checkpoint would begin.
 
     Raises
     ------
     ConfigurationError
-        A topic is missing, or the broker refuses us.
+        A topic is missing, or the broker refuses the connection.
     AdaptorError
         No broker answers; retryable.
     """
@@ -120,14 +120,14 @@ def _refuse_compacted(connection: KafkaConnection, names: Sequence[str]) -> None
         try:
             policy = answer.result()["cleanup.policy"].value or ""
         except KafkaException as fault:
-            # Not everybody who may read and write may also see the settings; a compacted topic then fails at its
-            # first record.
-            _LOG.warning("the settings of topic %s cannot be seen: %s", resource.name, fault.args[0].str())
+            # A user with rights to read and write may lack the right to see the settings. A compacted topic then fails
+            # at its first record.
+            _LOG.warning("the settings of topic %s cannot be read: %s", resource.name, fault.args[0].str())
             continue
         if "compact" in policy:
             faults.append(
-                f"{resource.name!r} is there and compacted (cleanup.policy {policy}): it takes no record without a "
-                "key; give another name, or set cleanup.policy to delete"
+                f"{resource.name!r} exists and is compacted (cleanup.policy {policy}): it does not accept records "
+                "without a key; give another name, or set cleanup.policy to delete"
             )
     if faults:
         raise ConfigurationError.of_all("kafka.topic", faults)

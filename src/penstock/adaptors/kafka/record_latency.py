@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record latency seen from outside: a query's output topic, each record with its first arrival in a header.
+"""Record latency measured from outside: reads a query's output topic, where each record carries its first arrival.
 
-What a micro-batch query tells of its batches, a query in Spark's real-time mode does not tell: a batch there is as long
-as its trigger says, and its records went through one by one meanwhile. So its output is read, beside whoever uses it:
-the latency of a record is its timestamp less the arrival in its header (`arrival_header`). A topic stamped
-by the broker (``Topics.create(..., stamped_by_broker=True)``) says when the broker had the record; otherwise the
-timestamp is that of the writing task, a little earlier. Kafka's timestamps have milliseconds.
+A micro-batch query reports its batches. A query in Spark's real-time mode does not: its batch lasts as long as the
+trigger says, and records pass through one by one meanwhile. So its output is read, beside whoever uses it. The latency
+of a record is its timestamp minus the arrival in its header (`arrival_header`). In a topic stamped by the broker
+(``Topics.create(..., stamped_by_broker=True)``) the timestamp is when the broker took the record; otherwise it is the
+writing task's, a little earlier. Kafka's timestamps have millisecond precision.
 
-Only what is written has a latency: a record that gives no row is not seen, one that gives three counts three times, and
-so does one that is written again after a restart. A query that cannot keep up shows the waiting of what it wrote, not
-yet of what still waits.
+Only written records have a latency. A record that yields no row is not seen, one that yields three rows counts three
+times, and a record written again after a restart counts again. For a query that cannot keep up, the figures show how
+long the written records waited, and not yet those that still wait.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
-_PATIENCE_SECONDS = 20.0  # asked once, at the beginning, beside executors that may just be starting
+_PATIENCE_SECONDS = 20.0  # asked once, at the start, beside executors that may just be starting
 
 
 class LatencyCount(Protocol):
-    """Counts latencies over a window and over the run; `penstock.monitor.latency.LatencyTracker` is one."""
+    """Counts latencies over a window and over the run, as `penstock.monitor.latency.LatencyTracker` does."""
 
     def count(self, ended_at: float, arrivals: FloatArray) -> None:
         """Count records that arrived at `arrivals` and were done at `ended_at`."""
         ...
 
     def window(self, now: float) -> LatencySummary | None:
-        """Latency of the records done lately."""
+        """Latency of the records done recently."""
         ...
 
     def whole(self) -> LatencySummary | None:
@@ -61,7 +61,7 @@ class RecordLatency:
     connection, topic
         What is watched; every record written to it from the making of this object on is read.
     latencies
-        Counts them. Asked through this object only, it may be one that knows nothing of threads.
+        Counts the latencies. This object locks every call, so it need not be thread-safe.
     since
         Records whose cause came before (seconds since 1970) are read, and not counted as a latency; None: all are.
 
@@ -91,16 +91,16 @@ class RecordLatency:
         )
         self._thread = threading.Thread(target=self._run, name="penstock-record-latency", daemon=True)
         self.records = 0
-        """Read so far, with an arrival or without."""
+        """Records read so far, with or without an arrival."""
         self.without_arrival = 0
-        """Read so far that carry no arrival; they have no latency."""
+        """Records read so far that carry no arrival. They have no latency."""
         self.before_since = 0
-        """Read so far that came before `since`."""
+        """Records read so far that came before `since`."""
 
     # --- its life ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Begin to read, in a thread of its own."""
+        """Start reading in a background thread."""
         from confluent_kafka import TopicPartition
 
         self._consumer.assign([TopicPartition(*at, offset) for at, offset in self._places.items()])
@@ -108,7 +108,7 @@ class RecordLatency:
         return self
 
     def close(self) -> None:
-        """Stop reading. May be called twice; what was counted stays."""
+        """Stop reading and keep the counts. May be called twice."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -128,16 +128,16 @@ class RecordLatency:
 
     @property
     def fault(self) -> str | None:
-        """Why it cannot read now, in the client's words; None: it can."""
+        """Why reading fails at present, in the client's words. None: it works."""
         return self._died or self._faults.last
 
     def window(self, now: float | None = None) -> LatencySummary | None:
-        """Latency of the records written lately; None where there are none."""
+        """Latency of the records written recently, or None if there are none."""
         with self._lock:
             return self._latencies.window(time.time() if now is None else now)
 
     def whole(self) -> LatencySummary | None:
-        """Latency of all records written since it began; None where there are none."""
+        """Latency of all records written since the start, or None if there are none."""
         with self._lock:
             return self._latencies.whole()
 
@@ -148,7 +148,7 @@ class RecordLatency:
             while not self._stop.is_set():
                 self._read_some()
         except Exception as fault:
-            # A defect must not look like a query without output: it is told by `fault`.
+            # A defect must not look like a query without output: `fault` reports it.
             self._died = f"watching {self.topic} failed: {fault}"
             raise
 
@@ -184,21 +184,21 @@ class RecordLatency:
 
 
 def arrival_of(message: Message) -> float | None:
-    """When a record's cause came, in seconds since 1970; None where the record does not say.
+    """Return when a record's cause came, in seconds since 1970, or None if the record does not say.
 
     Raises
     ------
     ConfigurationError
         The header is there and is no number: somebody else writes it.
     """
-    # What a client has read is a list of pairs, though the declared type also knows what it may be given to send.
+    # A client that reads gets a list of pairs. The declared type also covers what it may send.
     for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []):
         if name == ARRIVAL_HEADER and value is not None:
             text = value.decode(errors="replace")
             if not text.isdecimal():
                 raise ConfigurationError(
-                    f"{ARRIVAL_HEADER}: {text!r} is no count of microseconds; records of this topic are not written by "
-                    "write_topic",
+                    f"{ARRIVAL_HEADER}: {text!r} is not a count of microseconds; write_topic does not write "
+                    "the records of this topic",
                     field=ARRIVAL_HEADER,
                 )
             return int(text) / 1e6

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timestamps of one partition's newest records by offset: two integers a record, oldest forgotten first.
+"""The timestamps of one partition's newest records by offset: two integers per record, oldest forgotten first.
 
-Offsets may have holes where there is no record (compaction, transaction markers); such holes hold nothing. They are
-told apart from records that were not read because the tap samples: those are interpolated between their neighbours.
+Offsets can have holes without a record (compaction, transaction markers), and holes count nothing. They differ from
+records that were not read because the tap samples: those are interpolated between their neighbours.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from penstock.ports import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class RangeTimes:
-    """Arrival times of the records of an offset range, in seconds; `is_exact` False: some were interpolated."""
+    """Arrival times of the records of an offset range, in seconds. `is_exact` is False if some were interpolated."""
 
     seconds: FloatArray
     is_exact: bool
 
 
 class RecordTimes:
-    """What is known of a partition's records from `first` up to `position`.
+    """The known records of a partition, from `first` up to `position`.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class RecordTimes:
 
     def __init__(self, first: int, capacity: int, since: float | None = None) -> None:
         self.first = first
-        """The oldest offset an answer can be given for."""
+        """The oldest offset that an answer can cover."""
         self.position = first
-        """The next offset to be read: all below it are known, forgotten or skipped."""
+        """The next offset to read: all below it are known, forgotten or skipped."""
         self._since = since
         self._has_forgotten = False
         self._capacity = capacity
-        # Twice the capacity: what is kept moves along, and is copied to the front once per capacity of records.
+        # Twice the capacity: the records kept move along, and are copied to the front once per capacity of records.
         self._offsets: NDArray[np.int64] = np.empty(2 * capacity, dtype=np.int64)
         self._times_ms: NDArray[np.int64] = np.empty(2 * capacity, dtype=np.int64)
         self._start = self._stop = 0
@@ -54,20 +54,20 @@ class RecordTimes:
 
     @property
     def newest_at(self) -> float | None:
-        """The newest record's time in seconds; None: none is known."""
+        """The newest record's time in seconds, or None if none is known."""
         return None if self._start == self._stop else float(self._times_ms[self._stop - 1]) / 1e3
 
     @property
     def known_to(self) -> int:
-        """Up to where an answer can be given: a stretch passed over needs a record behind it."""
+        """Up to where an answer is possible: a skipped stretch needs a record behind it."""
         is_open = self._skipped and self._skipped[-1][1] == self.position
         return self._skipped[-1][0] if is_open else self.position
 
     def add(self, offsets: Sequence[int], times_ms: Sequence[int]) -> None:
-        """Take in records as they were read, in the order of their offsets.
+        """Add records in the order of their offsets.
 
-        A time that lies before the one of the record ahead (producers' clocks differ) is raised to it: a record
-        cannot be taken before the one ahead of it in its partition.
+        Producers' clocks differ. A time before that of the preceding record is raised to it, because a partition
+        takes its records in order.
         """
         new_offsets = np.asarray(offsets, dtype=np.int64)
         new_times = np.asarray(times_ms, dtype=np.int64)
@@ -82,13 +82,13 @@ class RecordTimes:
         self._append(new_offsets[-self._capacity :], new_times[-self._capacity :], int(new_offsets.size))
 
     def skip_to(self, offset: int) -> None:
-        """Leave the records below `offset` unread."""
+        """Skip the records below `offset`."""
         if offset > self.position:
             self._skipped.append((self.position, offset))
             self.position = offset
 
     def between(self, start: int, end: int) -> RangeTimes | None:
-        """Times of the records with start <= offset < end; None where some are forgotten or not read yet."""
+        """Return the times of the records with start <= offset < end, or None if some are forgotten or not read yet."""
         if start < self.first or end > self.known_to:
             return None
         low, high = self._find(start), self._find(end)
@@ -103,14 +103,14 @@ class RecordTimes:
         return RangeTimes(np.sort(np.concatenate([known / 1e3, guessed])), False)
 
     def count_by(self, at: float) -> int | None:
-        """The offset of the first record after `at`: how many, holes counted in, have come up to then.
+        """Return the offset of the first record after `at`: how many have come up to then, including holes.
 
-        None where that record is among the forgotten or those not read yet. In a stretch that was skipped it is
+        None if that record is forgotten or not read yet. In a stretch that was skipped it is
         interpolated.
         """
         times = self._times_ms[self._start : self._stop]
         place = self._start + int(np.searchsorted(times, at * 1e3, side="right"))
-        if place == self._stop:  # everything known came before: what is beyond, the caller must ask the broker
+        if place == self._stop:  # everything known came before: the caller must ask the broker about the rest
             return None
         after = int(self._offsets[place])
         if place == self._start:
@@ -129,16 +129,16 @@ class RecordTimes:
 
     def _interpolate(self, offsets: NDArray[np.int64]) -> FloatArray | None:
         around, times = self._offsets[self._start : self._stop], self._times_ms[self._start : self._stop]
-        if self._since is not None and not self._has_forgotten:  # nothing came before the watch began
+        if self._since is not None and not self._has_forgotten:  # nothing came before the tap began
             around, times = np.append(self.first - 1, around), np.append(round(self._since * 1e3), times)
         if not around.size or offsets[-1] > around[-1] or offsets[0] < around[0]:
-            return None  # no neighbour on one side: not read yet, or forgotten
+            return None  # a neighbour is missing on one side: not read yet, or forgotten
         seconds: FloatArray = np.interp(offsets, around, times) / 1e3
         return seconds
 
     def _append(self, offsets: NDArray[np.int64], times: NDArray[np.int64], seen: int) -> None:
         start = max(self._start, self._stop + offsets.size - self._capacity)
-        if start > self._start or seen > offsets.size:  # the oldest go
+        if start > self._start or seen > offsets.size:  # drop the oldest
             forgotten_below = int(self._offsets[start]) if start < self._stop else int(offsets[0])
             self.first = max(self.first, forgotten_below)
             self._has_forgotten = True

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which batches of the operator above wrote the records of a batch, told by the records' timestamps.
+"""Finds the batches of the upstream operator that wrote the records of a batch, by the records' timestamps.
 
-A batch of the operator above sends its records while it runs, and its batches run one after another: the time at which
-a record was sent names the batch. The topic must bear the producer's times (`operator_topics` makes them so).
+The upstream operator sends a batch's records while the batch runs, and its batches run one after another. So the time
+at which a record was sent identifies the batch. The topic must keep the producer's times (`operator_topics` creates
+topics that do).
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from penstock.records import SourceProgress
 
 
 class TopicLineage:
-    """The arrival times of a topic between two operators, and the batches above (the `BatchLineage` port).
+    """The arrival times of a topic between two operators, and the upstream batches (the `BatchLineage` port).
 
     Parameters
     ----------
     arrivals
         When the topic's records were sent.
     batches_between
-        Ids, rising, of the batches above that ran at any time from its first argument to its second (seconds since
-        the epoch, both included); None while one of them is not done or not known. A record can be read before
-        the batch that sent it is done: then None is the answer, and asking later gives it.
+        Returns the ids, rising, of the upstream batches that ran at any time from its first argument to its second
+        (seconds since the epoch, both included). None while one of them is not done or not known. A record can be
+        read before the batch that sent it is done: the answer is None then, and known later.
     """
 
     def __init__(
@@ -35,23 +36,23 @@ class TopicLineage:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every time given so far was that of its record."""
+        """Whether every time returned so far was that of its record."""
         return self._arrivals.is_exact
 
     def of(self, source: SourceProgress) -> FloatArray | None:
-        """When a batch's records were sent by the operator above."""
+        """Return when the upstream operator sent a batch's records."""
         return self._arrivals.of(source)
 
     def arrived_by(self, at: float) -> int | None:
-        """How many records had been sent up to `at`."""
+        """Return how many records had been sent up to `at`."""
         return self._arrivals.arrived_by(at)
 
     def done_index(self, source: SourceProgress) -> int | None:
-        """How many records are done when this batch is."""
+        """Return how many records are done when this batch is."""
         return self._arrivals.done_index(source)
 
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
-        """Ids of the batches above whose records a batch carried, rising; None where that cannot be told (yet)."""
+        """Return the ids, rising, of the upstream batches whose records a batch carried, or None if not known (yet)."""
         times = self._arrivals.of(source)
         if times is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics: made, described, checked for; and in plain words why a broker does not answer."""
+"""Creates, describes and checks topics, and explains why a broker does not answer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata
 
 TIMEOUT_SECONDS = 10.0
-_INTERNAL = "__"
+_INTERNAL_PREFIX = "__"
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: its partitions, and the copies of each."""
+    """A topic: its number of partitions, and of copies of each."""
 
     name: str
     partitions: int
@@ -32,8 +32,8 @@ class Topic:
 class Topics:
     """The topics of a broker.
 
-    Every method raises ClusterError (retryable) where no broker answers in `timeout_seconds`, and
-    ConfigurationError where it answers but refuses: credentials, rights, names.
+    Every method raises ClusterError (retryable) if no broker answers within `timeout_seconds`, and
+    ConfigurationError if the broker answers but refuses credentials, rights or names.
     """
 
     def __init__(self, connection: KafkaConnection, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -43,23 +43,23 @@ class Topics:
         self._client: AdminClient | None = None
 
     def names(self) -> list[str]:
-        """The topics that there are, in order, the broker's own left out."""
+        """The names of all topics, sorted, without the broker's internal ones."""
         return [topic.name for topic in self.all()]
 
     def all(self) -> list[Topic]:
-        """All topics, in order, the broker's own left out."""
+        """All topics, sorted by name, without the broker's internal ones."""
         found = self._metadata().topics.values()
         return sorted(
             (
                 Topic(t.topic, len(t.partitions), min((len(p.replicas) for p in t.partitions.values()), default=0))
                 for t in found
-                if t.topic is not None and not t.topic.startswith(_INTERNAL)
+                if t.topic is not None and not t.topic.startswith(_INTERNAL_PREFIX)
             ),
             key=lambda topic: topic.name,
         )
 
     def check(self, wanted: Iterable[str]) -> list[Topic]:
-        """Give the wanted topics; every one that is missing is named, with names near to it."""
+        """Return the wanted topics. Raise ConfigurationError with every missing one and similar names."""
         known = {topic.name: topic for topic in self.all()}
         names = list(wanted)
         faults = []
@@ -69,7 +69,7 @@ class Topics:
                 there = f"did you mean {_listed(near)}?" if near else f"there: {_listed(sorted(known)) or 'none'}"
                 faults.append(
                     f"topic {name!r} is not on the broker at {self.connection.bootstrap_servers}; {there} "
-                    "(make it first: topics are not made by themselves)"
+                    "(create it first: topics are not created automatically)"
                 )
         if faults:
             raise ConfigurationError.of_all("kafka.topic", faults)
@@ -84,7 +84,7 @@ class Topics:
         stamped_by_broker: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> Topic:
-        """Make a topic, or leave it as it is if it is there with as many partitions.
+        """Create a topic, or keep it if it exists with as many partitions.
 
         Parameters
         ----------
@@ -92,14 +92,14 @@ class Topics:
             Records get the time the broker took them, one for all that came in one request, instead of the one
             their producer gave each.
         settings
-            The topic's own settings, as Kafka calls them.
+            The topic's settings, under Kafka's names.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.cimpl import NewTopic
 
         if partitions < 1:
             raise ConfigurationError(f"partitions: {partitions} is too few; give at least 1", field="partitions")
-        self._metadata()  # who cannot be reached is told in our words
+        self._metadata()  # let an unreachable broker be reported in our words
         config = {**({"message.timestamp.type": "LogAppendTime"} if stamped_by_broker else {}), **(settings or {})}
         new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config)
         try:
@@ -107,11 +107,11 @@ class Topics:
         except KafkaException as fault:
             error = fault.args[0]
             if error.name() != "TOPIC_ALREADY_EXISTS":
-                raise self._refused(f"topic {name!r} cannot be made", error.str()) from fault
+                raise self._refused(f"topic {name!r} cannot be created", error.str()) from fault
             there = self.check([name])[0]
             if there.partitions != partitions:
                 raise ConfigurationError(
-                    f"kafka.topic: {name!r} is there with {there.partitions} partitions, not {partitions}; give that "
+                    f"kafka.topic: {name!r} exists with {there.partitions} partitions, not {partitions}; give that "
                     "number, or another name",
                     field="kafka.topic",
                 ) from fault
@@ -120,7 +120,7 @@ class Topics:
         return Topic(name, partitions, replicas)
 
     def delete(self, name: str) -> None:
-        """Remove a topic with all its records; one that is not there is no error."""
+        """Delete a topic with all its records, if it exists."""
         from confluent_kafka import KafkaException
 
         self._metadata()
@@ -129,14 +129,16 @@ class Topics:
         except KafkaException as fault:
             error = fault.args[0]
             if error.name() != "UNKNOWN_TOPIC_OR_PART":
-                raise self._refused(f"topic {name!r} cannot be removed", error.str()) from fault
+                raise self._refused(f"topic {name!r} cannot be deleted", error.str()) from fault
 
     def _wait_for(self, name: str) -> None:
-        """A topic that was just made is known to the broker a little later."""
+        """Wait until the broker shows a topic that was just created."""
         deadline = time.monotonic() + self._timeout_seconds
         while name not in self.names():
             if time.monotonic() > deadline:
-                raise ClusterError(f"Kafka: topic {name!r} was made and does not show", target="Kafka", retryable=True)
+                raise ClusterError(
+                    f"Kafka: topic {name!r} was created but does not show", target="Kafka", retryable=True
+                )
             time.sleep(0.02)
 
     def _refused(self, what: str, why: str) -> ConfigurationError:
@@ -159,12 +161,12 @@ class Topics:
             try:
                 return client.list_topics(timeout=min(1.0, max(left, 0.1)))
             except KafkaException as fault:
-                client.poll(0)  # hear why
+                client.poll(0)  # receive the reason
                 error = fault.args[0]
                 refused = self._faults.refused or (error.str() if error.name() == "_AUTHENTICATION" else None)
                 if refused is not None:
                     raise ConfigurationError(
-                        f"kafka.options: the broker at {self.connection.bootstrap_servers} does not let us in: "
+                        f"kafka.options: the broker at {self.connection.bootstrap_servers} refuses the connection: "
                         f"{refused}; check security.protocol, sasl.mechanism, sasl.username, sasl.password and the "
                         "ssl files",
                         field="kafka.options",
@@ -174,7 +176,7 @@ class Topics:
                         f"Kafka: no broker answers at {self.connection.bootstrap_servers} "
                         f"({self._faults.last or error.str()}). Is it running, and does it speak "
                         f"{self.connection.options.get('security.protocol', 'PLAINTEXT')}? "
-                        "One of your own: penstock kafka start",
+                        "To start your own: penstock kafka start",
                         target="Kafka",
                         retryable=True,
                     ) from fault

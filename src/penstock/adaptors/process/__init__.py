@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that end with Penstock, however Penstock ends: `children` asks, the `warden` process keeps."""
+"""Child processes that end with Penstock, however it ends. `children` sends requests to the `warden` process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes asked of the warden: started, watched, stopped, and gone when Penstock is."""
+"""Child processes through the warden: started, watched, stopped, and ended with Penstock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.leftovers import FOLDER_PREFIX, OWNER_FILE, end_marked
 from penstock.errors import ClusterError
 
-_ANSWER_SECONDS = 30.0  # the warden answers in milliseconds; this is for a machine that hardly moves
+_ANSWER_SECONDS = 30.0  # the warden answers in milliseconds; this allows for a badly overloaded machine
 
 
 class LoggedProcess:
@@ -40,7 +40,7 @@ class LoggedProcess:
         return self.returncode
 
     def tail(self, lines: int = 20) -> str:
-        """The last lines of the process's output."""
+        """Return the last lines of the process's output."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - 400 * lines))
@@ -50,7 +50,7 @@ class LoggedProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def raise_if_ended(self) -> None:
-        """Raise ClusterError, with the output's last lines, unless the process still runs."""
+        """Raise ClusterError, with the last lines of output, unless the process still runs."""
         returncode = self.poll()
         if returncode is not None:
             raise ClusterError(
@@ -72,14 +72,14 @@ class Child(LoggedProcess):
         self._changed = changed
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait for the end and give the exit code; None when the time is up first."""
+        """Wait for the end and return the exit code, or None if the time is up first."""
         with self._changed:
             self._changed.wait_for(lambda: self.returncode is not None, timeout_seconds)
         return self.returncode
 
 
 def describe_exit(returncode: int) -> str:
-    """Say in words how a process ended.
+    """Describe how a process ended.
 
     Examples
     --------
@@ -97,14 +97,13 @@ def describe_exit(returncode: int) -> str:
 class Warden:
     """Penstock's side of the warden process. Use as a context manager; `close` ends every child.
 
-    Children end with Penstock in every case: on `close`, at interpreter exit, and by the warden itself when this
-    process is killed. They are outside the terminal's session: Ctrl-C reaches Penstock alone, which stops them in
-    order.
+    Children always end with Penstock: on `close`, at interpreter exit, and through the warden itself if this process
+    is killed. They are outside the terminal's session: Ctrl-C reaches only Penstock, which stops them in order.
 
     Parameters
     ----------
     grace_seconds
-        How long each child may take to end after SIGTERM before it is killed, at the end of all.
+        On `close`, how long each child may take to end after SIGTERM before it is killed.
     """
 
     def __init__(self, *, grace_seconds: float = 5.0) -> None:
@@ -120,9 +119,9 @@ class Warden:
         self._is_gone = False
         self._is_closing = False
         self._noise: collections.deque[str] = collections.deque(maxlen=20)
-        # By path and isolated: no package of ours or of the caller's is loaded. The pipes are not inherited by
-        # other children of this process (descriptors are closed on exec), the pid guards against forks that keep
-        # them open.
+        # Run by path and isolated: no package of ours or the caller's is loaded. Other children of this process do
+        # not inherit the pipes (descriptors are closed on exec). The pid guards against forks that keep them
+        # open.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(warden_program.__file__)),
              "--parent", str(self._owner), "--grace-seconds", str(grace_seconds)],
@@ -147,13 +146,13 @@ class Warden:
 
     @property
     def mark(self) -> str:
-        """What every descendant carries in its environment, under the name `warden.MARK`."""
+        """The value of the environment variable `warden.MARK` in every descendant."""
         assert self._mark is not None  # the constructor waits for it
         return self._mark
 
     @property
     def children(self) -> list[Child]:
-        """All children so far, ended ones too, in the order of their start."""
+        """All children so far, including ended ones, in the order of their start."""
         with self._changed:
             return list(self._children.values())
 
@@ -166,7 +165,7 @@ class Warden:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Child:
-        """Start a process; its output is appended to `log`. Without `env` it gets this process's environment.
+        """Start a process and append its output to `log`. Without `env` it gets this process's environment.
 
         Raises
         ------
@@ -192,7 +191,7 @@ class Warden:
             return self._children[key]
 
     def stop(self, child: Child, *, grace_seconds: float | None = None) -> int:
-        """End one child and all below it, SIGTERM first, SIGKILL after the grace time; give its exit code."""
+        """End one child and all its descendants, SIGTERM first, SIGKILL after the grace time. Return its exit code."""
         grace = self._grace_seconds if grace_seconds is None else grace_seconds
         if child.returncode is None:
             self._send({"stop": child.key, "grace_seconds": grace})
@@ -202,39 +201,39 @@ class Warden:
         return child.returncode
 
     def remove_on_exit(self, folder: Path) -> None:
-        """Have a folder removed when all children have ended, also after a kill -9 of this process."""
+        """Remove a folder after all children have ended, even after a kill -9 of this process."""
         self._send({"remove_on_exit": str(folder.absolute())})
 
     def temporary_folder(self, under: Path | None = None) -> Path:
-        """Make a folder that is removed with the children; it names its owner, so that leftovers can be found."""
+        """Create a folder that is removed with the children. It names its owner, so that leftovers can be found."""
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=under))
         self.remove_on_exit(folder)
         (folder / OWNER_FILE).write_text(self.mark)
         return folder
 
     def check(self) -> None:
-        """Raise ClusterError when the warden itself is gone, and its children with it."""
+        """Raise ClusterError if the warden itself is gone, and its children with it."""
         with self._changed:
             if self._is_gone:
                 raise self._lost("is gone")
 
     def close(self) -> None:
         """End all children, last started first, remove the folders, end the warden. May be called twice."""
-        if os.getpid() != self._owner:  # a fork of ours: the children are not its to end
+        if os.getpid() != self._owner:  # in a fork of this process: the children are not its own
             return
         atexit.unregister(self.close)
         with self._write_lock:
             self._is_closing = True
             if self._process.stdin is not None and not self._process.stdin.closed:
                 with contextlib.suppress(BrokenPipeError):  # the warden was killed, and its children with it
-                    # Said, not only closed: a fork of this process may hold the pipe open.
+                    # Send the command instead of only closing: a fork of this process may hold the pipe open.
                     self._process.stdin.write(b'{"end": true}\n')
                     self._process.stdin.close()
         patience = (self._grace_seconds + 1.0) * (1 + len(self._children)) + _ANSWER_SECONDS
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
-            self._process.kill()  # the parent-death signal takes the children
+            self._process.kill()  # the parent-death signal ends the children
             self._process.wait()
         self._reader.join(_ANSWER_SECONDS)
         if self._process.stdout is not None:
@@ -292,7 +291,7 @@ class Warden:
 
     def _on_warden_gone(self) -> None:
         if not self._is_closing and self._mark is not None:
-            end_marked(self._mark)  # it was killed: its children died with it, theirs may not have
+            end_marked(self._mark)  # the warden was killed: its children died with it, theirs may not have
         with self._changed:
             self._is_gone = True
             for child in self._children.values():

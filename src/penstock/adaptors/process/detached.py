@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that outlive Penstock: operators on a cluster that is not Penstock's own go on when their controller dies.
+"""Processes that outlive Penstock. Operators on an external cluster keep running when their controller dies.
 
-A file beside the process's log names it, so that the next controller can take it over.
+A file beside the process's log identifies it, so that the next controller can take it over.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import psutil
 from penstock.adaptors.process.children import LoggedProcess
 from penstock.errors import ClusterError
 
-_UNKNOWN_EXIT = 255  # somebody else's child: that it ended can be seen, how it ended cannot
+_UNKNOWN_EXIT = 255  # not our child: that it ended can be seen, but not how
 
 
 class DetachedProcess(LoggedProcess):
-    """A process in a session of its own. Made by `start` or `adopt`."""
+    """A process in its own session. Create it with `start` or `adopt`."""
 
     def __init__(self, name: str, process: psutil.Process, log: Path, child: subprocess.Popen[bytes] | None) -> None:
         super().__init__(name, process.pid, log)
@@ -38,7 +38,7 @@ class DetachedProcess(LoggedProcess):
         cwd: Path,
         identity: Path,
     ) -> DetachedProcess:
-        """Start a process and write who it is to `identity`."""
+        """Start a process and write its pid and start time to `identity`."""
         try:
             with log.open("ab") as output:
                 child = subprocess.Popen(
@@ -53,7 +53,7 @@ class DetachedProcess(LoggedProcess):
 
     @classmethod
     def adopt(cls, name: str, *, log: Path, identity: Path) -> DetachedProcess | None:
-        """The process that `identity` names, if it still runs."""
+        """Return the process that `identity` names, if it still runs."""
         try:
             known = json.loads(identity.read_text(encoding="utf-8"))
             process = psutil.Process(known["pid"])
@@ -72,7 +72,7 @@ class DetachedProcess(LoggedProcess):
         return self.returncode
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait for the end and give the exit code; None when the time is up first."""
+        """Wait for the end and return the exit code, or None if the time is up first."""
         try:
             self._process.wait(timeout_seconds)
         except psutil.TimeoutExpired:
@@ -80,7 +80,7 @@ class DetachedProcess(LoggedProcess):
         return self.poll()
 
     def stop(self, *, grace_seconds: float = 5.0) -> None:
-        """End the process, SIGTERM first, SIGKILL after the grace time."""
+        """End the process: SIGTERM first, SIGKILL after the grace time."""
         if self.poll() is None:
             self._process.terminate()
             if self.wait(grace_seconds) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a dead run left behind: processes that carry a dead warden's mark, and folders that name one as owner."""
+"""Finds what dead runs left behind: processes with a dead warden's mark, and folders that name one as owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from penstock.adaptors.process.warden import MARK, start_tick
 
 OWNER_FILE = ".penstock-owner"
-"""Stands in a temporary folder of a run and holds the mark of the warden that will remove it."""
+"""A file in a run's temporary folder, with the mark of the warden that will remove the folder."""
 FOLDER_PREFIX = "penstock-"
 
 
@@ -31,12 +31,12 @@ class Leftovers:
 
 
 def find_leftovers(temporary: Path | None = None) -> Leftovers:
-    """What dead runs left on this machine; folders are looked for in `temporary`, the system's by default."""
+    """Return what dead runs left on this machine. Folders are searched in `temporary`, the system's by default."""
     processes = tuple(pid for pid, mark in sorted(marked_processes().items()) if not is_alive(mark))
     folders = []
     for owner in sorted((temporary or Path(tempfile.gettempdir())).glob(f"{FOLDER_PREFIX}*/{OWNER_FILE}")):
         folder = owner.parent
-        try:  # a folder of another user's, or a link to elsewhere, is not ours to remove whatever it says
+        try:  # do not remove another user's folder, or a link to elsewhere, whatever the file says
             is_ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
             mark = owner.read_text() if is_ours else None
         except OSError:  # removed meanwhile
@@ -47,7 +47,7 @@ def find_leftovers(temporary: Path | None = None) -> Leftovers:
 
 
 def remove_leftovers(temporary: Path | None = None) -> Leftovers:
-    """End the processes and remove the folders of dead runs; give what was found."""
+    """End the processes and remove the folders of dead runs. Return what was found."""
     found = find_leftovers(temporary)
     for mark in {mark for mark in marked_processes().values() if not is_alive(mark)}:
         end_marked(mark)
@@ -57,7 +57,7 @@ def remove_leftovers(temporary: Path | None = None) -> Leftovers:
 
 
 def marked_processes(variable: str = MARK) -> dict[int, str]:
-    """The living processes with a variable in their environment, and its value; by default their warden's mark."""
+    """Return the living processes with a variable in their environment, and its value. Default: their warden's mark."""
     wanted = variable.encode() + b"="
     found: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -74,13 +74,13 @@ def marked_processes(variable: str = MARK) -> dict[int, str]:
 
 
 def is_alive(mark: str) -> bool:
-    """Whether the warden that wrote `mark` still runs; a later process with the same pid does not count."""
+    """Whether the warden that wrote `mark` still runs. A later process with the same pid does not count."""
     pid, _, tick = mark.partition(":")
     return pid.isdigit() and tick.isdigit() and start_tick(int(pid)) == int(tick)
 
 
 def end_marked(mark: str, *, variable: str = MARK, timeout_seconds: float = 10.0) -> list[int]:
-    """Kill every process that carries `mark`; give the pids of those still there when the time is up."""
+    """Kill every process with `mark`. Return the pids still there when the time is up."""
     deadline = time.monotonic() + timeout_seconds
     while left := [pid for pid, carried in marked_processes(variable).items() if carried == mark]:
         for pid in left:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warden: a small process that owns Penstock's children and ends them all when Penstock is gone.
 
-It is a process of its own because nothing inside Penstock runs any more after a kill -9. It learns of that by the
-end of its standard input and by a descriptor of its parent; either will do. It runs by path with the standard
-library alone, so that it starts in a few hundredths of a second and carries nothing of the caller's.
+It is a separate process because nothing inside Penstock runs after a kill -9. It notices that by the end of its
+standard input or by a descriptor of its parent; either is enough. It runs by path with only the standard library, so
+that it starts in a few hundredths of a second and loads nothing of the caller's.
 
 Commands come as JSON lines on standard input, reports go as JSON lines to standard output::
 
@@ -13,9 +13,9 @@ Commands come as JSON lines on standard input, reports go as JSON lines to stand
     {"remove_on_exit": folder}
     {"end": true}                                                            -> {"ended": true, "left": [pids]}
 
-Three nets under each other: the warden is the reaper of orphaned descendants, so even one that left its session
-and its parent is found; children die by the kernel's parent-death signal if the warden itself is killed; and every
-descendant carries MARK in its environment, so that leftovers can be told from other people's processes.
+There are three safety nets. The warden is the reaper of orphaned descendants, so it finds even one that left its
+session and its parent. If the warden itself is killed, the kernel's parent-death signal ends the children. And every
+descendant carries MARK in its environment, which distinguishes leftovers from other people's processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def start_tick(pid: int) -> int | None:
-    """When a process started, in kernel ticks since boot: with the pid it names one process for ever."""
+    """Return when a process started, in kernel ticks since boot. With the pid, it identifies one process for ever."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:  # it ended
@@ -51,15 +51,15 @@ def start_tick(pid: int) -> int | None:
 
 
 def descendants_of(root: int) -> list[int]:
-    """The pids below `root`, zombies left out: they are done and only wait for their parent."""
+    """Return the pids below `root`, without zombies: those are done and only wait for their parent."""
     children: dict[int, list[tuple[int, str]]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 stat = (entry / "stat").read_text(errors="replace")
-            except OSError:  # it ended while we looked
+            except OSError:  # it ended meanwhile
                 continue
-            state, parent = stat.rpartition(")")[2].split()[:2]  # the name in brackets may hold anything
+            state, parent = stat.rpartition(")")[2].split()[:2]  # the name in brackets may contain anything
             children.setdefault(int(parent), []).append((int(entry.name), state))
     found: list[int] = []
     waiting = [root]
@@ -76,7 +76,7 @@ class _Child:
         self.key = key
         self.process = process
         self.kill_at: float | None = None
-        self.family: dict[int, int | None] = {}  # what it had below it when it was told to stop
+        self.family: dict[int, int | None] = {}  # its descendants when it was asked to stop
 
 
 class _Warden:
@@ -98,14 +98,14 @@ class _Warden:
                 watched.append(os.pidfd_open(self.parent))
             except ProcessLookupError:
                 self.is_ending = True
-            except OSError:  # a kernel before 5.3: the end of standard input alone has to do
+            except OSError:  # a kernel before 5.3: only the end of standard input shows it
                 watched = [0, wake]
-        if os.getppid() != self.parent:  # it died while we started
+        if os.getppid() != self.parent:  # it died during our start
             self.is_ending = True
         self.report({"ready": os.getpid(), "mark": self.mark})
         try:
             self._serve(watched, wake)
-        finally:  # whatever went wrong above, the children do not outlive us
+        finally:  # whatever went wrong above, the children must not outlive us
             self.report({"ended": True, "left": self.end()})
 
     def _serve(self, watched: list[int], wake: int) -> None:
@@ -127,7 +127,7 @@ class _Warden:
             self.kill_overdue()
 
     def _catch_signals(self) -> int:
-        # Handlers, never SIG_IGN: what is ignored stays ignored in the children.
+        # Use handlers, never SIG_IGN: children inherit ignored signals.
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
@@ -145,7 +145,7 @@ class _Warden:
             while line:
                 line = line[os.write(1, line) :]
         except BrokenPipeError:
-            pass  # nobody is left to be told; the children are still to be ended
+            pass  # nobody is left to report to; the children must still be ended
 
     def obey(self, command: dict[str, Any]) -> None:
         if "start" in command:
@@ -178,7 +178,7 @@ class _Warden:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    # Safe: the warden has one thread, which is also what the parent-death signal is bound to.
+                    # Safe: the warden has one thread, and the parent-death signal is bound to that thread.
                     preexec_fn=die_with_the_warden,  # noqa: PLW1509
                 )
         except (OSError, subprocess.SubprocessError) as fault:
@@ -221,11 +221,11 @@ class _Warden:
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def end(self) -> list[int]:
-        """End the children, last started first, then all that is left below; give what could not be ended."""
+        """End the children, last started first, then all remaining descendants. Return those that remain."""
         for child in reversed(list(self.children.values())):
             if child.kill_at is None:
                 self.terminate(child, self.grace_seconds)
-            give_up_at = time.monotonic() + self.grace_seconds + 10.0  # stuck in the kernel: go on without it
+            give_up_at = time.monotonic() + self.grace_seconds + 10.0  # stuck in the kernel: continue without it
             while child.process.pid in self.children and time.monotonic() < give_up_at:
                 self.kill_overdue()
                 time.sleep(0.01)
@@ -242,7 +242,7 @@ class _Warden:
         return left
 
     def _cannot_remove(self, _function: object, path: str, why: tuple[Any, BaseException, Any]) -> None:
-        if not isinstance(why[1], FileNotFoundError):  # gone already is what was wanted
+        if not isinstance(why[1], FileNotFoundError):  # already gone, as wanted
             self.report({"fault": f"cannot remove {path}: {why[1]}"})
 
 
@@ -253,8 +253,8 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def main() -> None:
     """Serve the parent given on the command line until it is gone."""
-    parser = argparse.ArgumentParser(description="Keeps Penstock's child processes; not for use by hand.")
-    parser.add_argument("--parent", type=int, required=True, help="pid of the process served")
+    parser = argparse.ArgumentParser(description="Owns Penstock's child processes. Not for direct use.")
+    parser.add_argument("--parent", type=int, required=True, help="pid of the parent process")
     parser.add_argument("--grace-seconds", type=float, default=5.0, help="time for each child to end by itself")
     options = parser.parse_args()
     _Warden(options.parent, options.grace_seconds).run()

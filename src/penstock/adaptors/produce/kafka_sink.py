@@ -26,18 +26,18 @@ _POLL_SECONDS = 0.001
 class KafkaSink:
     """A topic to send to (`penstock.adaptors.produce.sink.Sink`).
 
-    A record's key is its sequence number, so that records spread over the partitions evenly; its timestamp is the
-    millisecond at which it was due; headers carry producer, sequence and the due instant in microseconds. The
-    client sends again by itself what was not confirmed, without duplicates (idempotence).
+    A record's key is its sequence number, so that records spread evenly over the partitions. Its timestamp is the
+    millisecond at which it was due. Headers carry producer, sequence and the due instant in microseconds. The client
+    itself resends what was not confirmed, without duplicates (idempotence).
 
     Parameters
     ----------
     connection, topic
-        Where to; the topic must be there.
+        The destination. The topic must exist.
     producer
-        What tells this producer's records from others'.
+        Identifies this producer's records.
     linger_seconds
-        How long the client may wait for more records before it asks the broker to take those it has.
+        How long the client may wait for more records before it sends those it has.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class KafkaSink:
         self._check_topic(connection)
 
     def prepare(self, first: int, due_us: NDArray[np.int64], bodies: Sequence[bytes]) -> list[Any]:
-        """Keys, headers and timestamps."""
+        """Return the records with keys, headers and timestamps."""
         producer = (PRODUCER_HEADER, self._producer_header)
         return [
             (b"%d" % number, body, us // 1000,
@@ -80,12 +80,12 @@ class KafkaSink:
             for key, body, timestamp, headers in records:
                 send(topic, body, key, timestamp=timestamp, headers=headers, on_delivery=report)
                 taken += 1
-        except BufferError:  # too much is unconfirmed
+        except BufferError:  # too many are unconfirmed
             self._client.poll(0)
         return taken
 
     def turn(self, seconds: float) -> None:
-        """Take delivery reports, for so long."""
+        """Process delivery reports for about `seconds`."""
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()
@@ -98,12 +98,12 @@ class KafkaSink:
                 return
 
     def delivery(self) -> Delivery:
-        """What the broker has confirmed and refused by now."""
+        """Return what the broker has confirmed and refused so far."""
         faults = tuple(f"{reason} ({count:,} records)" for reason, count in self._reasons.most_common())
         return Delivery(self._confirmed, self._failed, faults=faults)
 
     def close(self) -> None:
-        """Drop what is still unsent and let go of the broker."""
+        """Drop what is still unsent and close the connection."""
         self._client.purge()
         self._client.flush(_CLOSE_SECONDS)
 
@@ -127,7 +127,7 @@ class KafkaSink:
             ) from fault  # fmt: skip
         if known is None or (known.error is not None and known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
             raise AdaptorError(
-                f"Kafka at {connection.bootstrap_servers} has no topic {self._topic!r}; make it first", target="Kafka"
+                f"Kafka at {connection.bootstrap_servers} has no topic {self._topic!r}; create it first", target="Kafka"
             )
         if known.error is not None:
             raise AdaptorError(f"Kafka: topic {self._topic!r}: {known.error.str()}", target="Kafka")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late records went out: exact mean and maximum, percentiles from logarithmic bins one per cent wide."""
+"""How late records went out: exact mean and maximum, and percentiles from logarithmic bins one per cent wide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from penstock.ports import FloatArray
 
 P99_BAR_SECONDS = 0.005
-"""A producer later than this in one record of a hundred shapes the load by itself."""
+"""A producer later than this for one record in a hundred distorts the load."""
 
 _BINS_PER_OCTAVE = 72
 _LOWEST_SECONDS = 1e-6
@@ -20,7 +20,7 @@ _BINS = _BINS_PER_OCTAVE * 40
 
 @dataclass(frozen=True, slots=True)
 class LatenessSummary:
-    """Seconds from when records were due to when they had been handed to the network."""
+    """Seconds from when records were due to when they were passed to the network."""
 
     records: int
     mean_seconds: float
@@ -35,7 +35,7 @@ class LatenessSummary:
 
 
 class Lateness:
-    """Collects lateness; memory does not grow with the number of records."""
+    """Collects lateness. Its memory does not grow with the number of records."""
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] = np.zeros(_BINS, dtype=np.int64)
@@ -54,7 +54,7 @@ class Lateness:
         self._max_seconds = max(self._max_seconds, float(seconds.max()))
 
     def summary(self) -> LatenessSummary | None:
-        """Mean, percentiles and maximum; None before the first record."""
+        """Return mean, percentiles and maximum, or None before the first record."""
         if not self._records:
             return None
         p50, p99 = (

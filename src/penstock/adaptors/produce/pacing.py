@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pacing loop: everything that is due goes out in slices of about a millisecond, late or not, and is measured.
+"""The pacing loop: sends everything that is due in slices of about a millisecond, late or not, and measures it.
 
-The loop is open: a record is due at its own time whatever became of those before it. Records are made ready ahead,
-in what time is left between slices, so that sending one costs little when it is due. A record counts as sent when the
-whole slice it went with had been handed to the network.
+The loop is open: a record is due at its own time, whatever happened to those before it. Records are prepared ahead, in
+the time left between slices, so that sending one costs little when it is due. A record counts as sent when its whole
+slice has been passed to the network.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from numpy.typing import NDArray
 
 from penstock.adaptors.produce.lateness import Lateness, LatenessSummary
 from penstock.adaptors.produce.sink import Delivery, Sink
-from penstock.adaptors.spark.payloads import Payload
+from penstock.adaptors.replay.payloads import Payload
 from penstock.arrivals import Arrivals
 
 SLICE_SECONDS = 0.001
 RECORDS_PER_SLICE = 250
 _READY_BLOCK = 250
 _READY_AHEAD = 20_000
-_LEAD_SECONDS = 0.25  # from the call to time zero: the first records are made ready meanwhile
+_LEAD_SECONDS = 0.25  # from the call to time zero; the first records are prepared meanwhile
 _PROGRESS_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What became of a load. Times in seconds; `epoch` is the instant of time zero since 1970."""
+    """The outcome of a load. Times are in seconds; `epoch` is time zero in seconds since 1970."""
 
     due: int
-    """Records that came due before the end, or before it was stopped."""
+    """Records that came due before the end, or before the stop."""
     sent: int
     delivery: Delivery
     lateness: LatenessSummary | None
@@ -54,7 +54,7 @@ class Produced:
 
     @property
     def records_per_second(self) -> float | None:
-        """Mean rate of sending; None where nothing was sent."""
+        """Mean sending rate, or None if nothing was sent."""
         return self.sent / self.seconds if self.sent and self.seconds > 0 else None
 
 
@@ -84,19 +84,19 @@ def produce(
     Parameters
     ----------
     arrivals, payload, sink
-        When, what and where to.
+        When to send, what, and where to.
     speed
         How many times faster than real time.
     records
-        Send the first so many only; None: all.
+        Send only the first `records`. None: all.
     confirm_seconds
         How long to wait for confirmations after the last send.
     stop
-        Set by whoever wants it to end early: what was sent is still waited for.
+        Set it to end early. Confirmations of what was sent are still awaited.
     tell
-        Told of progress a few times a second.
+        Receives the progress a few times a second.
     on_start
-        Told time zero, in seconds since 1970, before the first record is due.
+        Receives time zero, in seconds since 1970, before the first record is due.
     """
     total = arrivals.total if records is None else min(records, arrivals.total)
     stop = stop or threading.Event()
@@ -112,7 +112,7 @@ def produce(
 
 
 class _Load:
-    """The records of a load, made ready in order, and how late each went out."""
+    """The records of a load, prepared in order, and how late each went out."""
 
     def __init__(self, arrivals: Arrivals, payload: Payload, sink: Sink, speed: float, total: int) -> None:
         self._arrivals = arrivals
@@ -124,7 +124,7 @@ class _Load:
         self._ready: deque[tuple[list[Any], NDArray[np.float64]]] = deque()
         self._ready_stop = 0
         self._taken = 0  # of the first block
-        # Times of records are wall-clock time; pacing is by the monotonic clock, which nobody sets.
+        # Records carry wall-clock times. Pacing uses the monotonic clock, which nobody sets.
         self.zero = time.monotonic() + _LEAD_SECONDS
         self.epoch_us = round((time.time() + _LEAD_SECONDS) * 1e6)
 
@@ -133,11 +133,11 @@ class _Load:
         return time.monotonic() - self.zero
 
     def due_by(self, seconds: float) -> int:
-        """How many records were due by then."""
+        """Return how many records were due by then."""
         return min(self.total, self._arrivals.count_until(seconds * self._speed))
 
     def make_ready(self) -> bool:
-        """Make one more block ready; False where enough is."""
+        """Prepare one more block. False if enough is prepared."""
         start = self._ready_stop
         if start >= self.total or len(self._ready) * _READY_BLOCK >= _READY_AHEAD:
             return False
@@ -151,13 +151,13 @@ class _Load:
         return True
 
     def next_due(self) -> float | None:
-        """When the next record is due, in seconds since time zero; None after the last."""
+        """Return when the next record is due, in seconds since time zero, or None after the last."""
         if not self._ready and not self.make_ready():
             return None
         return float(self._ready[0][1][self._taken])
 
     def due_slice(self, now: float) -> tuple[list[Any], NDArray[np.float64]]:
-        """What is due and not yet sent, as far as it is in the first block."""
+        """Return what is due and not yet sent, within the first block."""
         records, due = self._ready[0]
         stop = min(int(np.searchsorted(due, now, side="right")), self._taken + RECORDS_PER_SLICE)
         return records[self._taken : stop], due[self._taken : stop]
@@ -174,7 +174,7 @@ class _Load:
 def _send_all(
     load: _Load, sink: Sink, stop: threading.Event, tell: Callable[[Progress], None] | None
 ) -> tuple[int, float]:
-    sent, last_at, told_at = 0, 0.0, 0.0
+    sent, last_at, reported_at = 0, 0.0, 0.0
     while load.now() < 0 and load.make_ready():
         pass
     while sent < load.total and not stop.is_set():
@@ -194,8 +194,8 @@ def _send_all(
             wait = next_due - now
             if wait < SLICE_SECONDS / 2 or not load.make_ready():
                 sink.turn(min(max(wait, SLICE_SECONDS / 4), SLICE_SECONDS if wait < 0.05 else 0.02))
-        if tell is not None and now - told_at >= _PROGRESS_SECONDS:
-            told_at = now
+        if tell is not None and now - reported_at >= _PROGRESS_SECONDS:
+            reported_at = now
             tell(Progress(sent, load.total, sink.delivery()))
     return sent, last_at
 
@@ -204,12 +204,12 @@ def _await_confirmations(
     sink: Sink, sent: int, total: int, seconds: float, tell: Callable[[Progress], None] | None
 ) -> None:
     give_up_at = time.monotonic() + seconds
-    told_at = 0.0
+    reported_at = 0.0
     while True:
         delivery = sink.delivery()
         now = time.monotonic()
-        if tell is not None and now - told_at >= _PROGRESS_SECONDS:
-            told_at = now
+        if tell is not None and now - reported_at >= _PROGRESS_SECONDS:
+            reported_at = now
             tell(Progress(sent, total, delivery))
         if delivery.confirmed + delivery.failed >= sent or now > give_up_at:
             return
@@ -218,7 +218,7 @@ def _await_confirmations(
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Python's collector stops everything for tens of milliseconds now and then; records hold no cycles."""
+    """Pause Python's collector, which can stop everything for tens of milliseconds. Records hold no cycles."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pacing loop asks of a broker's client."""
+"""The interface between the pacing loop and a broker's client."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 SEQUENCE_HEADER = "penstock-sequence"
 PRODUCER_HEADER = "penstock-producer"
 DUE_HEADER = "penstock-due-us"
-"""Microseconds since 1970 at which a record was due; the brokers' own timestamps are coarser."""
+"""When a record was due, in microseconds since 1970. The brokers' own timestamps are coarser."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How far a sink has come, in records."""
+    """Delivery so far, in records."""
 
     confirmed: int
     failed: int
@@ -30,27 +30,27 @@ class Delivery:
 class Sink(Protocol):
     """A broker to send to.
 
-    Promises: `prepare` does all work that can be done before a record is due; `send` hands prepared records to the
-    network and returns how many it took, fewer only where too many are unconfirmed; `turn` serves the network for
-    about so long; none of them waits for the broker's answer. AdaptorError when the broker is lost for good.
+    `prepare` does all work that can be done before a record is due. `send` passes prepared records to the network and
+    returns how many it took: fewer only if too many are unconfirmed. `turn` serves the network for about the given
+    time. None of them waits for the broker's answer. They raise AdaptorError if the broker is lost for good.
     """
 
     def prepare(self, first: int, due_us: NDArray[np.int64], bodies: Sequence[bytes]) -> list[Any]:
-        """Make records, numbered from `first` on, ready to go."""
+        """Prepare records, numbered from `first` on."""
         ...
 
     def send(self, records: Sequence[Any]) -> int:
-        """Hand records to the network; how many were taken."""
+        """Pass records to the network and return how many were taken."""
         ...
 
     def turn(self, seconds: float) -> None:
-        """Serve the network, and wait, for about so long."""
+        """Serve the network, and wait, for about `seconds`."""
         ...
 
     def delivery(self) -> Delivery:
-        """What the broker has confirmed and refused by now."""
+        """Return what the broker has confirmed and refused so far."""
         ...
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publisher confirms counted: the broker confirms delivery tags one by one or up to one, in any order."""
+"""Counts publisher confirms. The broker confirms delivery tags one by one or up to one, in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Confirms:
         return self.settled_below + len(self._beyond)
 
     def settle(self, tag: int, *, multiple: bool) -> int:
-        """Settle a tag, or all up to it; how many of them were not settled before.
+        """Settle a tag, or all tags up to it. Return how many of them were not settled before.
 
         Examples
         --------

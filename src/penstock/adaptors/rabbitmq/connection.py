@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to RabbitMQ: an address, options passed through to pika, and failures in words."""
+"""Connections to RabbitMQ: an address, options passed through to pika, and failures explained."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pika import BlockingConnection, URLParameters
     from pika.adapters.blocking_connection import BlockingChannel
 
-_EXAMPLE = "amqp://user:password@host:5672/"
+_EXAMPLE_URL = "amqp://user:password@host:5672/"
 _NOT_FOUND, _ACCESS_REFUSED, _IN_USE, _PRECONDITION = 404, 403, 405, 406
-_WHAT = re.compile(r"no (queue|exchange) '([^']*)'")
+_MISSING_OBJECT = re.compile(r"no (queue|exchange) '([^']*)'")
 
 
 class RabbitMQConnection:
-    """Where a RabbitMQ server is and how to reach it. Holds no connection itself; `open` makes one.
+    """The address of a RabbitMQ server and how to log in. It holds no open connection; `open` returns one.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class RabbitMQConnection:
         ``amqp://user:password@host:port/virtual-host``, or ``amqps://`` for TLS. The virtual host ``/`` may be left
         out.
     options
-        What else pika takes in an address: ``heartbeat``, ``socket_timeout``, ``connection_attempts``,
+        Other options that pika accepts in an address: ``heartbeat``, ``socket_timeout``, ``connection_attempts``,
         ``retry_delay``, ``blocked_connection_timeout``, ``ssl_options`` (a mapping: ``ca_certs``, ``certfile``,
-        ``keyfile``) and so on. They win over the same ones in the address.
+        ``keyfile``) and so on. They override those in the address.
 
     Raises
     ------
@@ -43,12 +43,12 @@ class RabbitMQConnection:
         parts = urlsplit(url)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ConfigurationError(
-                f"rabbitmq url: cannot read {_without_password(url)!r}; write it like {_EXAMPLE}", field="url"
+                f"rabbitmq url: cannot read {_without_password(url)!r}; write it like {_EXAMPLE_URL}", field="url"
             )
         given = dict(parse_qsl(parts.query, keep_blank_values=True)) | {
             key: str(value) for key, value in (options or {}).items()
         }
-        # A request that hangs for ever helps nobody; pika's own defaults wait for minutes.
+        # Do not wait for ever: pika's own defaults wait for minutes.
         query = urlencode({"socket_timeout": "10", "stack_timeout": "15"} | given)
         path = parts.path if len(parts.path) > 1 else "/%2F"
         user = quote(unquote(parts.username or "guest"), safe="")
@@ -59,10 +59,10 @@ class RabbitMQConnection:
         self.user = unquote(user)
         self.address = f"{parts.scheme}://{host}:{port}"
         """The address without user and password, for messages."""
-        self.parameters()  # a wrong option is told now
+        self.parameters()  # raises now if an option is wrong
 
     def parameters(self) -> URLParameters:
-        """Give what pika connects with."""
+        """Return pika's connection parameters."""
         import pika
 
         try:
@@ -84,16 +84,16 @@ class RabbitMQConnection:
             return pika.BlockingConnection(self.parameters())
 
     def check(self) -> None:
-        """Connect and go again, or raise what `open` raises."""
+        """Connect once and disconnect. Raises as `open` does."""
         self.open().close()
 
     def check_queue(self, queue: str) -> int:
-        """Give how many messages wait in a queue.
+        """Return how many messages wait in a queue.
 
         Raises
         ------
         AdaptorError
-            As of `open`; or there is no such queue.
+            As `open` does, or if the queue does not exist.
         """
         connection = self.open()
         try:
@@ -105,7 +105,7 @@ class RabbitMQConnection:
     def consuming(
         self, consume: Callable[[BlockingConnection], BlockingChannel]
     ) -> tuple[BlockingConnection, BlockingChannel]:
-        """Connect and begin to consume; nothing is left open where that cannot be done."""
+        """Connect and start consuming. If that fails, nothing is left open."""
         link = self.open()
         try:
             with self.explained():
@@ -116,7 +116,7 @@ class RabbitMQConnection:
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn pika's exceptions into AdaptorError, each in words that say what to do."""
+        """Turn pika's exceptions into AdaptorErrors that say what to do."""
         from pika import exceptions
 
         try:
@@ -126,13 +126,13 @@ class RabbitMQConnection:
                 f"refuses user {self.user!r}: wrong user or password, or the user may not come from this host"
             ) from fault
         except exceptions.ProbableAccessDeniedError as fault:
-            raise self._error(f"lets user {self.user!r} not into this virtual host ({_text(fault)})") from fault
+            raise self._error(f"does not let user {self.user!r} into this virtual host ({_text(fault)})") from fault
         except exceptions.ConnectionClosedByBroker as fault:
             if fault.reply_code in (_ACCESS_REFUSED, 530):
                 raise self._error(f"refuses user {self.user!r}: {fault.reply_text}") from fault
             raise self._error(f"closed the connection: {fault.reply_text}", retryable=True) from fault
         except exceptions.ChannelClosedByBroker as fault:
-            # A batch longer than the broker waits for acknowledgements: it delivers again to whoever comes back.
+            # A batch took longer than the broker waits for acknowledgements: it delivers again after a reconnect.
             is_late = "timed out" in fault.reply_text
             raise self._error(_channel_words(fault.reply_code, fault.reply_text), retryable=is_late) from fault
         except (exceptions.AMQPError, OSError) as fault:
@@ -148,7 +148,7 @@ class RabbitMQConnection:
 
 
 def close_quietly(connection: BlockingConnection | BlockingChannel) -> None:
-    """Close what may be closed or broken already."""
+    """Close a connection that may be closed or broken already."""
     from pika import exceptions
 
     with contextlib.suppress(exceptions.AMQPError, OSError):
@@ -156,21 +156,21 @@ def close_quietly(connection: BlockingConnection | BlockingChannel) -> None:
 
 
 def _channel_words(code: int, text: str) -> str:
-    found = _WHAT.search(text)
+    found = _MISSING_OBJECT.search(text)
     if code == _NOT_FOUND and found:
         kind, name = found.groups()
-        return f"has no {kind} {name!r}; make it first (penstock.adaptors.rabbitmq.fanout.declare makes both)"
+        return f"has no {kind} {name!r}; create it first (penstock.adaptors.rabbitmq.fanout.declare creates both)"
     if code == _ACCESS_REFUSED:
         return f"denies this: {text}"
     if code == _IN_USE:
-        return f"says that somebody else has it for himself alone: {text}"
+        return f"says that another client uses it exclusively: {text}"
     if code == _PRECONDITION:
         return f"has it with other properties: {text}"
     return f"closed the channel: {text}"
 
 
 def _text(fault: BaseException) -> str:
-    # pika wraps the socket's error several times over; the innermost says it best.
+    # pika wraps the socket's error several times. The innermost explains it best.
     for inner in (*getattr(fault, "exceptions", ()), *fault.args):
         nested = getattr(inner, "exception", inner)
         if isinstance(nested, BaseException):

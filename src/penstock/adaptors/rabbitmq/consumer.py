@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes messages from a queue into a spool, in a thread of its own that keeps the connection alive between batches."""
+"""Receives messages from a queue into a spool. A background thread keeps the connection alive between batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
-from penstock.adaptors.rabbitmq.records import Message
+from penstock.adaptors.rabbitmq.message import Message
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice
 from penstock.errors import AdaptorError
@@ -30,20 +30,20 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
 
 class SpoolingConsumer:
-    """Consumes a queue with bounded prefetch; acknowledges when told that Spark is done.
+    """Consumes a queue with bounded prefetch, and acknowledges messages after Spark is done with them.
 
-    Nothing is acknowledged before `done`. Whatever was received and not acknowledged counts against `prefetch`, so
-    a query that lags leaves its messages in the broker. When the connection is lost it is made again, for as long
-    as it takes; `check` raises where trying again will not help.
+    Nothing is acknowledged before `done`. Messages received and not acknowledged count against `prefetch`, so a query
+    that lags leaves its messages in the broker. A lost connection is restored, however long it takes. `check` raises
+    if trying again does not help.
 
     Parameters
     ----------
     connection, queue, spool
-        From where to where.
+        The source and the destination.
     prefetch
         Most messages received and not yet acknowledged.
     max_bytes
-        Size of the bodies held beyond which no more are taken until batches are done.
+        Size of the bodies held above which no more are taken until batches are done.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class SpoolingConsumer:
         self._spool = spool
         self._prefetch = prefetch
         self._max_bytes = max_bytes
-        self._guard = threading.RLock()  # of the spool and of what follows
+        self._guard = threading.RLock()  # guards the spool and the fields below
         self._received: list[Message] = []
         self._oldest_at = 0.0
         self._done = 0
@@ -70,7 +70,7 @@ class SpoolingConsumer:
     # --- asked by the reader -----------------------------------------------------------------------------------
 
     def start(self, number: int) -> None:
-        """Connect, and take messages under numbers from `number` on; raises where that cannot be done."""
+        """Connect, and number messages from `number` on. Raises if that fails."""
         link, channel = self._connection.consuming(self._consume)
         with self._guard:
             self._spool.begin(number)
@@ -93,7 +93,7 @@ class SpoolingConsumer:
             return self._spool.rows >= self._prefetch or self._spool.bytes >= self._max_bytes
 
     def flush(self) -> None:
-        """Have everything received so far in the spool; without a connection there is nothing to wait for."""
+        """Write everything received so far to the spool. Without a connection there is nothing to wait for."""
         with self._guard:
             link = self._link
         if link is None:
@@ -105,7 +105,7 @@ class SpoolingConsumer:
         flushed.wait(_ANSWER_SECONDS)
 
     def done(self, number: int) -> None:
-        """Say that Spark is done with the rows below `number`; they are acknowledged soon."""
+        """Mark the rows below `number` as done. They are acknowledged soon."""
         with self._guard:
             if number <= self._done:
                 return
@@ -115,12 +115,12 @@ class SpoolingConsumer:
             self._wake(link)
 
     def find(self, start: int, stop: int) -> list[Slice]:
-        """Where the rows `start` to `stop` are."""
+        """Return where the rows `start` to `stop` are."""
         with self._guard:
             return self._spool.find(start, stop)
 
     def check(self) -> None:
-        """Raise what ended the consumer, if anything did: the query would wait for ever."""
+        """Raise the error that ended the consumer, if any: the query would wait for ever."""
         with self._guard:
             fault = self._fault
         if fault is not None:
@@ -149,7 +149,7 @@ class SpoolingConsumer:
                     if lost_at:
                         link = self._connection.open()
                         channel = self._consume(link)
-                        log.warning("RabbitMQ is back after %.1f s; going on", time.monotonic() - lost_at)
+                        log.warning("RabbitMQ is back after %.1f s; resuming", time.monotonic() - lost_at)
                     lost_at, pause = 0.0, _FIRST_PAUSE_SECONDS
                     self._serve(link, channel)
                     return
@@ -158,7 +158,7 @@ class SpoolingConsumer:
                     self._end(fault)
                     return
                 if not lost_at:
-                    log.warning("%s; holding until it is back", fault)
+                    log.warning("%s; waiting until it is back", fault)
                     lost_at = time.monotonic()
             finally:
                 with self._guard:
@@ -179,7 +179,7 @@ class SpoolingConsumer:
             link.process_data_events(_TURN_SECONDS)
             if self._is_cancelled or not channel.is_open:
                 self._is_cancelled, self._tag = False, None
-                channel.queue_declare(self._queue, passive=True)  # raises why: closed, or the queue is gone
+                channel.queue_declare(self._queue, passive=True)  # raises the reason: closed, or the queue is gone
             self._write(is_asked=bool(self._wakes))
             self._acknowledge(channel)
             self._hold_or_go_on(channel)
@@ -203,7 +203,7 @@ class SpoolingConsumer:
             return
         if tag is not None:
             channel.basic_ack(tag, multiple=True)
-            # An answer on the same channel says that the broker has seen the acknowledgement before it.
+            # A reply on the same channel shows that the broker has seen the acknowledgement before it.
             channel.queue_declare(self._queue, passive=True)
         with self._guard, self._on_disk():
             self._spool.release(end)
@@ -232,7 +232,7 @@ class SpoolingConsumer:
         self._received.append(Message.of(method, properties, body))
 
     def _on_cancel(self, _frame: Any) -> None:
-        self._is_cancelled = True  # the broker has cancelled us: the queue was deleted, or moved
+        self._is_cancelled = True  # the broker cancelled the consumer: the queue was deleted or moved
 
     def _answer(self) -> None:
         for event in self._wakes:
@@ -246,16 +246,16 @@ class SpoolingConsumer:
             link.add_callback_threadsafe(_nothing)
         except ConnectionWrongStateError:
             with self._guard:
-                self._answer()  # it was just lost: the thread sees to that
+                self._answer()  # the connection was just lost: the thread handles that
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """Tell a full disk from a broker that is away: both are OSErrors."""
+        """Distinguish a full disk from a broker that is away: both raise OSError."""
         try:
             yield
         except OSError as fault:
             raise AdaptorError(
-                f"spoolDir: {self._spool.folder} cannot be written ({fault}); what was not acknowledged is still in "
+                f"spoolDir: {self._spool.folder} is not writable ({fault}); what was not acknowledged is still in "
                 "RabbitMQ",
                 target="RabbitMQ spool",
             ) from fault
@@ -267,4 +267,4 @@ class SpoolingConsumer:
 
 
 def _nothing() -> None:
-    """Wakes the connection's thread, which then looks around."""
+    """Wake the connection's thread, so that it checks for work."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MEAD's fanout: producers publish to an exchange, the pipeline and the monitor have a queue each.
+"""MEAD's fanout: producers publish to an exchange that feeds a queue for the pipeline and one for the monitor.
 
-The exchange copies every message to both queues, so the monitor sees each arrival without taking any from the
-pipeline (MEAD, Sec. VI). The monitor's queue is bounded and lives in memory: while nobody watches, the oldest
-messages are dropped, and producers and pipeline notice nothing.
+The exchange copies every message to both queues, so the monitor sees each arrival and takes none from the pipeline
+(MEAD, Sec. VI). The monitor's queue is bounded and lives in memory: while nobody watches, the oldest messages are
+dropped, and producers and pipeline notice nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Fanout:
     exchange
         Where producers publish.
     queue, monitor_queue
-        Of the pipeline and of the monitor; None: the exchange's name with ``.pipeline`` and ``.monitor``. An empty
-        `monitor_queue` declares none.
+        The queues of the pipeline and of the monitor. None: the exchange's name with ``.pipeline`` and ``.monitor``.
+        An empty `monitor_queue` declares none.
     monitor_limit
-        Most messages that wait for the monitor; older ones are dropped.
+        Most messages that wait for the monitor. Older ones are dropped.
     monitor_ttl_seconds
-        How long a message waits for the monitor at most.
+        The longest time a message waits for the monitor.
     is_durable
         Whether exchange and pipeline queue survive a restart of the server.
     """
@@ -46,36 +46,39 @@ class Fanout:
         for field in ("exchange", "queue", "monitor_queue"):
             name = getattr(self, field)
             if name is not None and len(name.encode()) > _LONGEST_NAME_BYTES:
-                raise ConfigurationError(f"{field}: {name[:40]!r}... is longer than 255 bytes", field=field)
+                raise ConfigurationError(f"{field}: {name[:40]!r}... is longer than 255 bytes; shorten it", field=field)
         if not self.exchange:
             raise ConfigurationError("exchange: is empty; give it a name", field="exchange")
         if self.queue == "":
             raise ConfigurationError("queue: is empty; give it a name or leave it out", field="queue")
         if self.monitor_limit < 1:
-            raise ConfigurationError(f"monitor_limit: {self.monitor_limit} is below 1", field="monitor_limit")
+            raise ConfigurationError(
+                f"monitor_limit: {self.monitor_limit} is below 1; give at least 1", field="monitor_limit"
+            )
         if not self.monitor_ttl_seconds > 0:
             raise ConfigurationError(
-                f"monitor_ttl_seconds: {self.monitor_ttl_seconds!r} is not above 0", field="monitor_ttl_seconds"
+                f"monitor_ttl_seconds: {self.monitor_ttl_seconds!r} is not above 0; give seconds such as 60",
+                field="monitor_ttl_seconds",
             )
 
     @property
     def pipeline_queue_name(self) -> str:
-        """The queue the pipeline reads."""
+        """The queue that the pipeline reads."""
         return self.queue if self.queue is not None else f"{self.exchange}.pipeline"
 
     @property
     def monitor_queue_name(self) -> str:
-        """The queue the monitor reads; empty where there is none."""
+        """The queue that the monitor reads, empty if there is none."""
         return self.monitor_queue if self.monitor_queue is not None else f"{self.exchange}.monitor"
 
 
 def declare(connection: RabbitMQConnection, fanout: Fanout) -> None:
-    """Make the exchange and its queues; what is there already stays as it is.
+    """Create the exchange and its queues. Existing ones stay as they are.
 
     Raises
     ------
     AdaptorError
-        Unreachable, refused, or there already with other properties.
+        The server is unreachable or refuses the user, or one of them exists with other properties.
     """
     link = connection.open()
     try:
@@ -99,7 +102,7 @@ def declare(connection: RabbitMQConnection, fanout: Fanout) -> None:
 
 
 def remove(connection: RabbitMQConnection, fanout: Fanout) -> None:
-    """Delete the exchange and its queues, with the messages in them; what is not there is no error."""
+    """Delete the exchange and its queues, with the messages in them. Those that do not exist are ignored."""
     link = connection.open()
     try:
         with connection.explained():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends prepared messages to an exchange in slices, with publisher confirms, from one thread.
+"""Publishes prepared messages to an exchange in slices, with publisher confirms, from one thread.
 
-A lost connection is made again, and what was not confirmed is sent again: the broker may then hold a message twice,
-under the same sequence number.
+After a lost connection it connects again and sends again what was not confirmed. The broker may then hold a message
+twice, under the same sequence number.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.adaptors.produce.sink import Delivery
+from penstock.adaptors.rabbitmq.amqp_frames import FrameTemplate
 from penstock.adaptors.rabbitmq.confirms import Confirms
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
-from penstock.adaptors.rabbitmq.frames import FrameTemplate
 from penstock.errors import AdaptorError
 
 if TYPE_CHECKING:
@@ -36,24 +36,25 @@ _PAUSE_SECONDS = 0.5
 class RabbitMQSink:
     """An exchange to send to (`penstock.adaptors.produce.sink.Sink`).
 
-    Messages carry producer, sequence and due instant in their headers (`penstock.adaptors.rabbitmq.records`).
+    Messages carry producer, sequence and due instant in their headers (`penstock.adaptors.rabbitmq.message`).
     A message that no queue takes is a failure: the broker returns it.
 
     Parameters
     ----------
     connection, exchange, routing_key
-        Where to. The exchange ``""`` delivers to the queue named by the routing key.
+        The destination. The exchange ``""`` delivers to the queue that the routing key names.
     producer
-        What tells this producer's messages from others'.
+        Identifies this producer's messages.
     is_persistent
         Whether durable queues keep the messages on disk.
     retry_seconds
-        How long a lost connection is tried again.
+        How long to try to restore a lost connection.
 
     Raises
     ------
     AdaptorError
-        Unreachable, refused, no such exchange; later: lost for longer than `retry_seconds`.
+        The server is unreachable or refuses the user, the exchange does not exist, or later the connection is lost for
+        longer than `retry_seconds`.
     """
 
     def __init__(
@@ -84,13 +85,13 @@ class RabbitMQSink:
         )
 
     def prepare(self, first: int, due_us: NDArray[np.int64], bodies: Sequence[bytes]) -> list[Any]:
-        """The frames of each message."""
+        """Return the frames of each message."""
         message = self._template.message
         numbers = range(first, first + len(bodies))
         return [message(n, us, body) for n, us, body in zip(numbers, due_us.tolist(), bodies, strict=True)]
 
     def send(self, records: Sequence[Any]) -> int:
-        """Hand messages to the connection; the next `turn` writes them to the socket."""
+        """Pass messages to the connection. The next `turn` writes them to the socket."""
         taken = list(islice(records, max(0, MOST_UNCONFIRMED - len(self._waiting))))
         if taken:
             self._waiting.extend(taken)
@@ -104,12 +105,12 @@ class RabbitMQSink:
             self._reconnect()
 
     def delivery(self) -> Delivery:
-        """What the broker has confirmed, refused and returned by now."""
+        """Return what the broker has confirmed, refused and returned so far."""
         faults = tuple(f"{reason} ({count:,} records)" for reason, count in self._reasons.most_common())
         return Delivery(self._confirmed, self._failed, self._resent, faults)
 
     def close(self) -> None:
-        """Close the connection; what is not confirmed by now never is."""
+        """Close the connection. Messages not confirmed by now count as lost."""
         self._drop()
 
     # --- the connection ----------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class RabbitMQSink:
     def _emit(self, frames: bytes) -> None:
         assert self._link is not None
         if self._link.is_open:
-            # pika has no public call for frames made beforehand; a test watches that this one stays as it is.
+            # pika has no public call for prepared frames. A test checks that this private one stays as it is.
             self._link._output_marshaled_frames([frames])
 
     def _poll(self, seconds: float) -> None:
@@ -191,7 +192,7 @@ class RabbitMQSink:
         link = self._link
         if link is None:
             return
-        if link.is_open:  # all is well, or only the channel is closed: the socket would stay
+        if link.is_open:  # all is well, or only the channel is closed: the socket would stay open
             link.close()
             self._until(lambda: link.is_closed, _CLOSE_SECONDS)
         link.ioloop.deactivate_poller()
@@ -218,7 +219,7 @@ class RabbitMQSink:
             self._waiting.popleft()
 
     def _on_return(self, _channel: Channel, method: Any, _properties: Any, _body: bytes) -> None:
-        # Returned messages are confirmed as well, right after: that confirmation is no delivery.
+        # The broker also confirms a returned message, right after. That confirmation is not a delivery.
         self._confirmed -= 1
         self._failed += 1
         self._reasons[f"no queue takes it: {method.reply_text}"] += 1

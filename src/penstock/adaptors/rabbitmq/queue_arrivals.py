@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrivals of a RabbitMQ-fed query as latency and backlog need them: the spool's instants and the queue's length."""
+"""Arrivals of a RabbitMQ-fed query, for latency and backlog: from the spool's instants and the queue's length."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.adaptors.rabbitmq.arrival_file import SpoolArrivals
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
+from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
 from penstock.errors import AdaptorError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ _ASK_EVERY_SECONDS = 0.5
 
 
 class QueueArrivals(SpoolArrivals):
-    """When the records of a query arrived (`penstock.ports.ArrivalTimes`), those still in the broker counted too.
+    """When the records of a query arrived (`penstock.ports.ArrivalTimes`), including those still in the broker.
 
     Parameters
     ----------
     spool_dir
         The source's option ``spoolDir``.
     connection, queue
-        The queue the source reads; asked for its length, never consumed from.
+        The queue that the source reads. Only its length is asked; nothing is consumed.
     """
 
     def __init__(self, spool_dir: str | Path, connection: RabbitMQConnection, queue: str) -> None:
@@ -41,13 +41,13 @@ class QueueArrivals(SpoolArrivals):
         self._asked_at = float("-inf")
 
     def arrived_by(self, at: float) -> int | None:
-        """How many records have arrived up to `at`, which must be about now; None while the broker is away."""
+        """Return how many records have arrived up to `at`, which must be about now. None while the broker is away."""
         received = super().arrived_by(at)
         waiting = self.waiting()
         return None if waiting is None else (received or 0) + waiting
 
     def waiting(self) -> int | None:
-        """How many messages wait in the queue; None while the broker is away."""
+        """Return how many messages wait in the queue. None while the broker is away."""
         with self._guard:
             if time.monotonic() - self._asked_at >= _ASK_EVERY_SECONDS:
                 self._waiting = self._ask()
@@ -55,7 +55,7 @@ class QueueArrivals(SpoolArrivals):
             return self._waiting
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection."""
         with self._guard:
             self._drop()
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A RabbitMQ queue as a streaming source: ``spark.readStream.format("penstock_rabbitmq")``.
 
-Delivery is at least once: a message is acknowledged after Spark has written down that its batch is done, never
-before. One reader beside the driver receives messages into a spool (`spool`), whose numbers are the offsets; tasks
-read the spool's files. A batch that is run again after a crash has the very same rows. What the broker delivers a
-second time is marked: `redelivered` by the broker, `duplicate_of` by the spool where the message can be recognised.
+Delivery is at least once: a message is acknowledged only after Spark has recorded that its batch is done. One reader
+beside the driver receives messages into a spool (`spool`), whose row numbers are the offsets. Tasks read the spool's
+files. A batch that is run again after a crash has exactly the same rows. Repeated deliveries are marked: `redelivered`
+by the broker, `duplicate_of` by the spool if the message can be recognised.
 
-An offset is ``{"spool": id, "number": rows received}``. Why it is made so: docs/decisions.
+An offset is ``{"spool": id, "number": rows received}``. docs/decisions explains the design.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -29,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
-from penstock.adaptors.rabbitmq.records import ARROW_SCHEMA, SCHEMA
+from penstock.adaptors.rabbitmq.message import ARROW_SCHEMA, SCHEMA
 from penstock.adaptors.rabbitmq.source_options import RabbitMQOptions
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice, read, segments_in, slices, split
@@ -39,13 +38,11 @@ NAME = "penstock_rabbitmq"
 _QUIET_SECONDS = 2.0
 
 
-def register(spark: SparkSession) -> None:
-    """Make the format ``penstock_rabbitmq`` known to a session; may be called twice."""
-    spark.dataSource.register(RabbitMQDataSource)
+class RabbitMQSource(DataSource):
+    """The source ``penstock_rabbitmq``: ``spark.dataSource.register(penstock.RabbitMQSource)`` makes it known.
 
-
-class RabbitMQDataSource(DataSource):
-    """The source; its options are the fields of `RabbitMQOptions` in camelCase."""
+    Its options are the fields of `RabbitMQOptions` in camelCase.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -53,34 +50,34 @@ class RabbitMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """How ``format(...)`` calls it."""
+        """The name for ``format(...)``."""
         return NAME
 
     def schema(self) -> str:
-        """The message with its marks, identity and instants."""
+        """The columns: the message with its marks, identity and instants."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> RabbitMQStreamReader:  # noqa: N802 - Spark's name
-        """Give the reader."""
+        """Return the reader."""
         if schema.fieldNames() != ARROW_SCHEMA.names:
             raise ConfigurationError(
-                f"schema: the RabbitMQ source gives {SCHEMA}; leave .schema(...) out", field="schema"
+                f"schema: the RabbitMQ source has the columns {SCHEMA}; leave .schema(...) out", field="schema"
             )
         return RabbitMQStreamReader(self.parsed)
 
 
 @dataclass(frozen=True)
 class SpoolPartition(InputPartition):
-    """The rows of one task: names and places, no data."""
+    """The rows of one task: file names and positions, no data."""
 
     slices: tuple[Slice, ...]
 
 
 class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Receives (in one long-lived process beside the driver) and reads what was received (in tasks)."""
+    """Receives messages (in one long-lived process beside the driver) and reads them (in tasks)."""
 
     def __init__(self, options: RabbitMQOptions) -> None:
-        # Made in planning processes and copied into tasks as well: nothing is opened here.
+        # Planning processes create it too, and tasks get copies: open nothing here.
         self._options = options
         self._spool: Spool | None = None
         self._consumer: SpoolingConsumer | None = None
@@ -88,15 +85,15 @@ class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ready_at_start: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Nothing received yet; a server, queue or password that is wrong is told here."""
+        """Return the offset before the first message. Raises if the server, queue or password is wrong."""
         self._options.connection().check_queue(self._options.queue)
         return self._offset(0)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """What was received by now, as far as `limit` lets it."""
+        """Return the offset of what was received so far, within `limit`."""
         first = int(start["number"])
         consumer = self._consumer_from(start)
-        # Spark asks for what comes after `start` when the batch that ended there is in its commit log.
+        # Spark asks for what comes after `start` once the batch that ended there is in its commit log.
         consumer.done(first)
         consumer.flush()
         consumer.check()
@@ -108,16 +105,16 @@ class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The option maxRowsPerBatch."""
+        """Return the limit of the option maxRowsPerBatch."""
         rows = self._options.max_rows_per_batch
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What was received by now without any limit; what waits in the broker is not in it."""
+        """Return the offset of what was received so far, without a limit. What waits in the broker does not count."""
         return None if self._consumer is None else self._offset(self._consumer.next_number)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """With ``trigger(availableNow=True)`` the query ends with what is in the queue now."""
+        """With ``trigger(availableNow=True)``, end the query after what is in the queue now."""
         self._ready_at_start = self._options.connection().check_queue(self._options.queue)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -127,22 +124,22 @@ class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, stop = int(start["number"]), int(end["number"])
         if self._consumer is not None:
             found = self._consumer.find(first, stop)
-        else:  # a batch that is run again after a restart, before anything new is asked for
+        else:  # a batch that is run again after a restart, before anything new is requested
             found = slices(segments_in(spool.folder), first, stop)
         return [SpoolPartition(tuple(share)) for share in split(found, self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give the partition's rows as Arrow batches of bounded size."""
+        """Return the partition's rows as Arrow batches of bounded size."""
         assert isinstance(partition, SpoolPartition)
         yield from read(partition.slices)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Have the rows below `end` acknowledged."""
+        """Let the rows below `end` be acknowledged."""
         if self._consumer is not None:
             self._consumer.done(int(end["number"]))
 
     def stop(self) -> None:
-        """Acknowledge what is done and let go of connection and spool."""
+        """Acknowledge what is done, then close the connection and the spool."""
         if self._consumer is not None:
             self._consumer.stop()
         elif self._spool is not None:
@@ -166,7 +163,7 @@ class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _received(self, consumer: SpoolingConsumer, first: int) -> int:
         if self._until is None:
             return consumer.next_number
-        # Available now: wait for what was in the queue at the start, unless somebody else takes it.
+        # Available now: wait for what was in the queue at the start, unless another consumer takes it.
         seen, quiet_since = consumer.next_number, time.monotonic()
         while seen < self._until and not consumer.is_full and time.monotonic() - quiet_since < _QUIET_SECONDS:
             time.sleep(0.05)

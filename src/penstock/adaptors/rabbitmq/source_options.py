@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the source ``penstock_rabbitmq``, read and checked before anything is connected."""
+"""The options of the source ``penstock_rabbitmq``, checked before anything connects."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any
 
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.errors import ConfigurationError
-from penstock.units import parse_bytes
+from penstock.units import parse_bytes, parse_whole_number
 
-MOST_PREFETCH = 65_535  # AMQP has 16 bits for it
-_PASSED_ON = "amqp."
+MOST_PREFETCH = 65_535  # AMQP stores it in 16 bits
+_PIKA_PREFIX = "amqp."
 
 
 @dataclass(frozen=True, slots=True)
 class RabbitMQOptions:
-    """What is read, and how much of it is held.
+    """What to read, and how much of it to hold.
 
     Parameters
     ----------
     url
         The server, ``amqp://user:password@host:port/virtual-host``.
     queue
-        The queue; it must be there.
+        The queue, which must exist.
     spool_dir
-        Folder for messages received and not yet acknowledged; every query needs one of its own that lives as long
-        as its checkpoint and is at the same path on all executors. A folder in the checkpoint's is a good choice.
+        Folder for messages received and not yet acknowledged. Every query needs its own, which lives as long as its
+        checkpoint and has the same path on all executors. A folder inside the checkpoint's is a good choice.
     prefetch
-        Most messages held unacknowledged, and so in the running batch and the next together; at most 65,535.
+        Most messages held unacknowledged: the running batch and the next together. At most 65,535.
     max_spool_bytes
-        Bytes of message bodies held beyond which no more are taken.
+        Bytes of message bodies above which no more are taken.
     max_rows_per_batch
-        The most rows one batch takes; None: all that are there.
+        The most rows in a batch. None: all that are there.
     partitions
-        Into how many tasks a batch is split.
+        The number of tasks in a batch.
     connection_options
-        Options ``amqp.NAME`` without the prefix, given to pika as they are.
+        Options ``amqp.NAME`` without the prefix, passed to pika unchanged.
     """
 
     url: str
@@ -52,20 +52,20 @@ class RabbitMQOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> RabbitMQOptions:
-        """Read the options of ``spark.readStream``, whose names may be written in any case.
+        """Read the options of ``spark.readStream``. Their names are not case-sensitive.
 
         Raises
         ------
         ConfigurationError
-            Every unknown option, wrong and missing value at once.
+            Lists every unknown option and every wrong or missing value at once.
         """
         known = {name.lower(): (name, *rest) for name, rest in _OPTIONS.items()}
         values: dict[str, Any] = {}
         passed_on: dict[str, str] = {}
         faults = []
         for option, value in options.items():
-            if option.lower().startswith(_PASSED_ON):
-                passed_on[option.lower().removeprefix(_PASSED_ON)] = str(value)
+            if option.lower().startswith(_PIKA_PREFIX):
+                passed_on[option.lower().removeprefix(_PIKA_PREFIX)] = str(value)
                 continue
             if option.lower() not in known:
                 faults.append(f"unknown option {option!r}; known options: {', '.join(_OPTIONS)}, amqp.*")
@@ -77,7 +77,7 @@ class RabbitMQOptions:
                 faults.append(str(fault))
         faults += [
             f"{name}: is missing; give {what}"
-            for name, what in _NEEDED.items()
+            for name, what in _REQUIRED.items()
             if _OPTIONS[name][0] not in values and not any(f.startswith(f"{name}:") for f in faults)
         ]
         if "url" in values:
@@ -90,7 +90,7 @@ class RabbitMQOptions:
         return cls(**values, connection_options=passed_on)
 
     def connection(self) -> RabbitMQConnection:
-        """Where to connect."""
+        """Return the connection that the options describe."""
         return RabbitMQConnection(self.url, self.connection_options)
 
 
@@ -103,33 +103,24 @@ def _text(value: Any, name: str) -> str:
 def _folder(value: Any, name: str) -> str:
     text = _text(value, name).removeprefix("file://")
     if "://" in text:
-        raise ConfigurationError(f"{name}: {text!r} is not a folder of a mounted file system", field=name)
+        raise ConfigurationError(f"{name}: {text!r} is not a folder; give a path on a mounted file system", field=name)
     return str(Path(text).absolute())
 
 
-def _whole(least: int, most: int) -> Callable[[Any, str], int]:
-    def read(value: Any, name: str) -> int:
-        try:
-            number = int(str(value))
-        except ValueError:
-            number = least - 1
-        if not least <= number <= most:
-            raise ConfigurationError(f"{name}: {value!r} is not a whole number from {least} to {most}", field=name)
-        return number
-
-    return read
+def _whole_number(*, most: int) -> Callable[[Any, str], int]:
+    return lambda value, name: parse_whole_number(name, value, least=1, most=most)
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "url": ("url", _text),
     "queue": ("queue", _text),
     "spoolDir": ("spool_dir", _folder),
-    "prefetch": ("prefetch", _whole(1, MOST_PREFETCH)),
+    "prefetch": ("prefetch", _whole_number(most=MOST_PREFETCH)),
     "maxSpoolBytes": ("max_spool_bytes", lambda value, name: parse_bytes(str(value), name)),
-    "maxRowsPerBatch": ("max_rows_per_batch", _whole(1, (1 << 63) - 1)),
-    "partitions": ("partitions", _whole(1, 1 << 20)),
+    "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(most=(1 << 63) - 1)),
+    "partitions": ("partitions", _whole_number(most=1 << 20)),
 }
-_NEEDED = {
+_REQUIRED = {
     "url": "the server's address, amqp://user:password@host:5672/",
     "queue": "the queue's name",
     "spoolDir": "a folder of this query's own, such as CHECKPOINT/spool",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was received and not yet acknowledged, on disk under numbers: a queue has no offsets, the spool gives it some.
+"""Messages received and not yet acknowledged, on disk under numbers. A queue has no offsets; the spool adds them.
 
 A row's life: received, appended (synced to disk), taken by a batch, the batch is committed, acknowledged, removed.
-A row that was appended and whose acknowledgement the broker never saw comes again, on another channel, marked
-`redelivered` by the broker. The spool remembers such rows, over restarts too, and marks the copy with the number of
-the row it repeats (`duplicate_of`).
+If a row was appended but the broker never saw its acknowledgement, the broker sends it again on another channel, marked
+`redelivered`. The spool remembers such rows, across restarts too, and marks the copy with the number of the row it
+repeats (`duplicate_of`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.adaptors.rabbitmq.arrival_file import cut_times, write_times
-from penstock.adaptors.rabbitmq.records import Message, as_batch, identity
+from penstock.adaptors.rabbitmq.message import Message, as_batch, identity
+from penstock.adaptors.rabbitmq.spool_arrivals import cut_times, write_times
 from penstock.adaptors.rabbitmq.spool_files import Segment, Slice, load, segments_in, slices, sync_folder, write_segment
 from penstock.errors import AdaptorError, ConfigurationError
 
 _LOCK_SECONDS = 15.0  # the reader of a driver that was just killed needs a moment to notice
-_REMEMBER_SECONDS = 3600.0  # by then a broker has long delivered again what it will
+_REMEMBER_SECONDS = 3600.0  # by then a broker has long since delivered again whatever it will
 
 
 class _Live:
-    """A segment of the present channel, with what acknowledging it takes."""
+    """A segment of the current channel, with what is needed to acknowledge it."""
 
     def __init__(self, segment: Segment, messages: Sequence[Message]) -> None:
         self.segment = segment
@@ -39,12 +39,12 @@ class _Live:
 
 
 class Spool:
-    """The spool of one query. One process writes it (a lock sees to that); tasks read its files.
+    """The spool of one query. One process writes it, ensured by a lock. Tasks read its files.
 
     Parameters
     ----------
     folder
-        Its folder; made where it is not there.
+        Its folder, created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,11 +60,11 @@ class Spool:
         self._known: dict[str, int] = {}  # rows whose acknowledgement the broker never saw, by identity
         self._old_identities: dict[str, set[str]] = {}  # of each old segment, by path
         self._remembered_at = 0.0
-        self._done = 0  # Spark is done with the rows below
+        self._done = 0  # Spark is done with the rows below this number
 
     @property
     def id(self) -> str:
-        """What tells this spool from others; part of every offset."""
+        """The identity of this spool, part of every offset."""
         if not self._id_path.exists():
             self._set_id(uuid.uuid4().hex)
         return self._id_path.read_text()
@@ -76,29 +76,29 @@ class Spool:
 
     @property
     def bytes(self) -> int:
-        """Bodies held that no batch is done with."""
+        """Size of the bodies held that no batch is done with."""
         return sum(live.bytes for live in self._live)
 
     @property
     def rows(self) -> int:
-        """Rows held that no batch is done with."""
+        """Number of rows held that no batch is done with."""
         return sum(live.segment.rows for live in self._live)
 
     def check_id(self, spool_id: str) -> None:
-        """Refuse an offset of another spool; an empty spool becomes the offset's."""
+        """Refuse an offset of another spool. An empty spool takes over the offset's identity."""
         if not self._id_path.exists():
             self._set_id(spool_id)
         if spool_id != self.id:
             raise ConfigurationError(
-                f"spoolDir: {self.folder} belongs to another checkpoint; give each query a folder of its own, and "
+                f"spoolDir: {self.folder} belongs to another checkpoint; give each query its own folder, and "
                 "keep it with its checkpoint",
                 field="spoolDir",
             )
 
     def begin(self, start: int) -> None:
-        """Go on after the rows below `start`, all of which Spark is done with.
+        """Continue after the rows below `start`, all of which Spark is done with.
 
-        Rows from `start` on were never in a batch: they are dropped, and the broker delivers them again.
+        Rows from `start` on were never in a batch. They are dropped, and the broker delivers them again.
         """
         kept = []
         for segment in self._old:
@@ -122,7 +122,7 @@ class Spool:
         """Write messages to disk under the next numbers."""
         if not messages:
             return
-        # A first delivery cannot repeat anything: the broker says so.
+        # The broker marks repeats: a first delivery cannot repeat anything.
         repeats = [self._known.get(m.identity) if m.redelivered and m.identity is not None else None for m in messages]
         segment = write_segment(self.folder, self._next, as_batch(messages, self._next, repeats))
         times = [m.arrival_us if m.due_us is None else m.due_us for m in messages]
@@ -131,14 +131,14 @@ class Spool:
         self._next = segment.stop
 
     def last_tag(self, end: int) -> int | None:
-        """The delivery tag of the last row below `end` that the present channel delivered; None: there is none."""
+        """Return the delivery tag of the last row below `end` from the current channel, or None if there is none."""
         for live in reversed(self._live):
             if live.segment.first < end:
                 return live.tags[min(end, live.segment.stop) - live.segment.first - 1]
         return None
 
     def release(self, end: int) -> None:
-        """Forget the rows below `end`: Spark is done with them, and the broker has seen their acknowledgement."""
+        """Forget the rows below `end`. Spark is done with them, and the broker has seen their acknowledgement."""
         self._done = max(self._done, end)
         while self._live and self._live[0].segment.stop <= end:
             live = self._live.pop(0)
@@ -149,18 +149,18 @@ class Spool:
         self._forget_old()
 
     def lose_channel(self) -> None:
-        """Take the rows held for unacknowledged: their delivery tags died with the channel."""
+        """Treat the rows held as unacknowledged: their delivery tags died with the channel."""
         for live in self._live:
             self._remember(live.segment, load(live.segment))
         self._live = []
 
     def find(self, start: int, stop: int) -> list[Slice]:
-        """Where the rows `start` to `stop` are."""
+        """Return where the rows `start` to `stop` are."""
         held = [*self._old, *(live.segment for live in self._live)]
         return slices(held, start, stop)
 
     def close(self) -> None:
-        """Let another process have the spool."""
+        """Release the lock, so that another process can use the spool."""
         self._lock_file.close()
 
     def _remember(self, segment: Segment, rows: pa.RecordBatch) -> None:
@@ -174,7 +174,7 @@ class Spool:
         self._old_identities[segment.path] = {name for name in names if name is not None}
 
     def _forget_old(self) -> None:
-        # An old segment is of use while a batch may still read it or a copy of one of its rows may still come.
+        # Keep an old segment while a batch may still read it, or while a copy of one of its rows may still come.
         is_late = time.monotonic() - self._remembered_at > _REMEMBER_SECONDS
         kept = []
         for segment in self._old:
@@ -201,7 +201,7 @@ class Spool:
                 if time.monotonic() > give_up_at:
                     file.close()
                     raise AdaptorError(
-                        f"spoolDir: {self.folder} is in use by another query; give each a folder of its own",
+                        f"spoolDir: {self.folder} is in use by another query; give each query its own folder",
                         target="RabbitMQ spool",
                     ) from fault
             time.sleep(0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a spool: numbered rows in Arrow segments, written whole or not at all, and what tasks read of them."""
+"""The files of a spool: numbered rows in Arrow segments, written whole or not at all, and read by tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from penstock.errors import AdaptorError
 
-_NAME = re.compile(r"(\d{18})-(\d{18})\.arrow")
+_SEGMENT_NAME = re.compile(r"(\d{18})-(\d{18})\.arrow")
 ROWS_PER_ARROW_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file with the rows from number `first` up to `stop`, which is not in it."""
+    """One file with the rows from number `first` up to, but not including, `stop`."""
 
     path: str
     first: int
@@ -27,13 +27,13 @@ class Segment:
 
     @property
     def rows(self) -> int:
-        """How many rows it holds."""
+        """The number of rows."""
         return self.stop - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`count` rows of a segment file from row `skip` on; small enough to be sent to a task."""
+    """`count` rows of a segment file from row `skip` on. Small enough to send to a task."""
 
     path: str
     skip: int
@@ -41,8 +41,8 @@ class Slice:
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """The segments of a spool folder, by number."""
-    found = ((path, _NAME.fullmatch(path.name)) for path in folder.iterdir())
+    """Return the segments of a spool folder, by number."""
+    found = ((path, _SEGMENT_NAME.fullmatch(path.name)) for path in folder.iterdir())
     return sorted(
         (Segment(str(path), int(name[1]), int(name[2])) for path, name in found if name is not None),
         key=lambda segment: segment.first,
@@ -50,7 +50,7 @@ def segments_in(folder: Path) -> list[Segment]:
 
 
 def write_segment(folder: Path, first: int, batch: pa.RecordBatch) -> Segment:
-    """Write rows to disk for good: when this returns, a crash of the machine does not lose them."""
+    """Write rows to disk durably: after this returns, a crash of the machine does not lose them."""
     segment = Segment(str(folder / f"{first:018d}-{first + batch.num_rows:018d}.arrow"), first, first + batch.num_rows)
     unfinished = folder / "unfinished"
     with unfinished.open("wb") as file:
@@ -64,7 +64,7 @@ def write_segment(folder: Path, first: int, batch: pa.RecordBatch) -> Segment:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names of new files on disk too."""
+    """Sync the names of new files to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -73,13 +73,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def load(segment: Segment) -> pa.RecordBatch:
-    """All rows of a segment."""
+    """Return all rows of a segment."""
     with pa.OSFile(segment.path) as file:
         return pa.ipc.open_file(file).read_all().combine_chunks().to_batches()[0]
 
 
 def slices(segments: Sequence[Segment], start: int, stop: int) -> list[Slice]:
-    """Where the rows `start` to `stop` are.
+    """Return where the rows `start` to `stop` are.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def slices(segments: Sequence[Segment], start: int, stop: int) -> list[Slice]:
 
 
 def split(found: Sequence[Slice], parts: int) -> list[list[Slice]]:
-    """Share rows out to at most so many tasks, evenly and in order.
+    """Distribute rows over at most `parts` tasks, evenly and in order.
 
     Examples
     --------
@@ -129,13 +129,13 @@ def split(found: Sequence[Slice], parts: int) -> list[list[Slice]]:
 
 
 def read(found: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
-    """The rows of slices as Arrow batches of bounded size."""
+    """Return the rows of slices as Arrow batches of bounded size."""
     for piece in found:
         try:
             file = pa.memory_map(piece.path)
         except FileNotFoundError as fault:
             raise AdaptorError(
-                f"spoolDir: {piece.path} is not there on this executor; the folder must be at the same path on all "
+                f"spoolDir: {piece.path} does not exist on this executor; the folder must be at the same path on all "
                 "machines (a shared file system)",
                 target="RabbitMQ spool",
             ) from fault

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes the allocation of the application in this process: executors by Spark, CPU shares by the kernel.
+"""Changes the allocation of the application in this process: executors through Spark, CPU shares through the kernel.
 
-A thread of its own does the work, so that a slow driver never holds up the loop. It repeats the last request every
-few seconds, which mends what drifted (an executor that died, one that would not drain).
+A background thread does the work, so that a slow driver never holds up the loop. It repeats the last request every few
+seconds, which corrects drift (an executor that died, one that would not drain).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError, PenstockError
+from penstock.adaptors.allocation_check import check_allocation
+from penstock.errors import ActuationError, ActuationTimeoutError, PenstockError
 from penstock.records import Action, Allocation
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _LONGEST_START_SECONDS = 60.0
 
 
 class CpuShareControl(Protocol):
-    """Where the CPU share of an operator's executors is set. Failures are PenstockErrors or OSErrors."""
+    """Sets the CPU share of an operator's executors. Failures are PenstockErrors or OSErrors."""
 
     def apply(self, allocation: Allocation) -> None:
         """Cap the executors at the allocation's share."""
@@ -48,36 +48,24 @@ class ExecutorSizing(Protocol):
     """What the actuator needs of an `ExecutorScaler`."""
 
     def ensure_scalable(self) -> None:
-        """Raise ActuationRejectedError where executors cannot be scaled."""
+        """Raise ActuationRejectedError if executors cannot be scaled."""
         ...
 
     def current_total(self) -> int:
-        """How many executors the application is meant to have."""
+        """Return how many executors the application is meant to have."""
         ...
 
     def active_count(self) -> int:
-        """How many executors take tasks now."""
+        """Return how many executors take tasks now."""
         ...
 
     def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
-        """Take one step to `target` executors."""
+        """Take one step towards `target` executors."""
         ...
 
     def take_notes(self) -> tuple[str, ...]:
-        """What the user should know of the steps so far."""
+        """Return notes for the user on the steps so far."""
         ...
-
-
-def check_allocation(allocation: Allocation, request_id: str | None = None) -> None:
-    """Raise ActuationRejectedError for an allocation no operator can have."""
-    share = allocation.cpu_share
-    if allocation.executors < 1 or not math.isfinite(share) or not 0.0 < share <= 1.0:
-        raise ActuationRejectedError(
-            f"{allocation.executors} executors with a CPU share of {share}: "
-            "at least 1 executor and a share above 0 and up to 1 are needed",
-            target="spark",
-            request_id=request_id,
-        )
 
 
 class SparkActuator:
@@ -88,11 +76,11 @@ class SparkActuator:
     scaler
         Sets the number of executors.
     shares
-        Sets the CPU share; None: it cannot be set here, and only executors are scaled.
+        Sets the CPU share. None: it cannot be set here, and only executors are scaled.
     reconcile_every_seconds
         How often the last request is repeated.
     warm_seconds
-        While executors start, and this long after, the CPU cap is at its widest: see `_is_starting`.
+        While executors start, and this long after, the CPU cap is at its widest. See `_is_starting`.
     """
 
     def __init__(
@@ -124,7 +112,7 @@ class SparkActuator:
         self._executors_before: int | None = None
         self._put_back_error: Exception | None = None
         self._last_error: ActuationError | None = None
-        self._is_error_told = True
+        self._is_error_reported = True
 
     @property
     def can_set_cpu_share(self) -> bool:
@@ -133,16 +121,16 @@ class SparkActuator:
 
     @property
     def last_error(self) -> ActuationError | None:
-        """Why the last request, or its latest repetition, failed; None: it did not."""
+        """Why the last request, or its latest repetition, failed. None: it did not."""
         return self._last_error
 
     def request(self, action: Action) -> None:
-        """Ask for an allocation and return at once; a later request replaces it.
+        """Request an allocation and return at once. A later request replaces it.
 
         Raises
         ------
         ActuationRejectedError
-            When the allocation cannot be had here at all; nothing changes. What fails later is told by `take_faults`.
+            The allocation is impossible here; nothing changes. `take_faults` reports what fails later.
         """
         check_allocation(action.target, action.request_id)
         self._scaler.ensure_scalable()
@@ -155,15 +143,15 @@ class SparkActuator:
             self._wake.notify_all()
 
     def take_faults(self) -> tuple[str, ...]:
-        """Give the failures and remarks nobody was told of yet, for `Telemetry.faults`."""
+        """Return the failures and notes that were not reported yet, for `Telemetry.faults`."""
         with self._wake:
-            error = None if self._is_error_told else self._last_error
-            self._is_error_told = True
+            error = None if self._is_error_reported else self._last_error
+            self._is_error_reported = True
         notes = self._scaler.take_notes()
         return notes if error is None else (f"scaling failed: {error}", *notes)
 
     def open_shares(self) -> None:
-        """Lift the CPU cap and leave the executors as they are; the next request sets it again."""
+        """Lift the CPU cap and leave the executors as they are. The next request sets it again."""
         with self._wake:
             self._are_shares_open = True
         if self._shares is not None:
@@ -176,7 +164,7 @@ class SparkActuator:
         Raises
         ------
         ActuationError
-            When something could not be put back; the rest was.
+            Something could not be put back. The rest was.
         """
         with self._wake:
             self._is_stopping = True
@@ -187,7 +175,7 @@ class SparkActuator:
             self._wake.notify_all()
         errors: list[Exception] = []
         if worker is not None:
-            # The driver may hang; the user's program must not hang with it.
+            # The driver may hang. The user's program must not hang with it.
             worker.join(self._release_within_seconds)
             if worker.is_alive():
                 errors.append(self._too_late())
@@ -212,7 +200,7 @@ class SparkActuator:
             self._worker.start()
 
     def _is_wanted(self, action: Action) -> bool:
-        """Whether a request is new; after shares were opened, the last one may be asked for again."""
+        """Whether a request is new. After shares were opened, the last one may be repeated."""
         if action.request_id not in self._known_ids:
             return True
         is_last = self._action is not None and self._action.request_id == action.request_id
@@ -246,16 +234,16 @@ class SparkActuator:
         self._executors_before = None
 
     def _carry_out(self, action: Action, is_new: bool) -> None:
-        # The share caps the whole group, whatever the number of executors: applied first or last, the capacity on
-        # the way is never below the smaller of the old and the new one.
+        # The share caps the whole group, whatever the number of executors. So the order does not matter: the capacity
+        # on the way is never below the smaller of the old and the new one.
         errors = [*_attempt(lambda: self._set_share(action, is_new)), *_attempt(lambda: self._scale(action))]
         error = _as_actuation_error(errors, action.request_id) if errors else None
         with self._wake:
             if error is None:
-                self._is_error_told = True
+                self._is_error_reported = True
             elif is_new or str(error) != str(self._last_error):
-                # Told once, not at every repetition of the same failure.
-                self._is_error_told = False
+                # Reported once, not at every repetition of the same failure.
+                self._is_error_reported = False
                 _log.error("%s", error)
             self._last_error = error
 
@@ -273,9 +261,9 @@ class SparkActuator:
                     self._is_share_due = False
 
     def _is_starting(self, action: Action, is_new: bool) -> bool:
-        """Whether executors are starting: a JVM that starts and compiles would eat the share of the others.
+        """Whether executors are starting: a JVM that starts and compiles would use up the share of the others.
 
-        True until some seconds after the last one is there, and for a bounded time in all.
+        True until some seconds after the last one has started, but for a bounded time.
         """
         now = self._monotonic()
         is_missing = self._scaler.active_count() < action.target.executors
@@ -292,16 +280,16 @@ class SparkActuator:
 
 
 def _attempt(call: Callable[[], None]) -> list[Exception]:
-    """Give the error of a call as a list, so that the next part of the work goes on without it."""
+    """Return the error of a call as a list, so that the rest of the work continues."""
     try:
         call()
-    except Exception as fault:  # kept and told to the controller: a fault of ours must never end the thread
+    except Exception as fault:  # kept and reported to the controller: a defect of ours must never end the thread
         return [fault]
     return []
 
 
 def _as_actuation_error(errors: list[Exception], request_id: str | None) -> ActuationError:
-    """Give one error for several; a single ActuationError keeps its kind."""
+    """Combine several errors into one. A single ActuationError keeps its kind."""
     kind = type(errors[0]) if len(errors) == 1 and isinstance(errors[0], ActuationError) else ActuationError
     error = kind(
         "; ".join(str(e) if isinstance(e, PenstockError) else f"{type(e).__name__}: {e}" for e in errors),

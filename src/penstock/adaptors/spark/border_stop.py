@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends a query between two batches: the running batch is done and committed, the next one is not begun.
+"""Ends a query between two batches: the running batch is done and committed, and the next one does not start.
 
-`StreamingQuery.stop` interrupts whatever runs, and a batch that was begun is run again after a restart. Here the
-query's thread is told that it is stopping and left alone: it looks before each batch, and ends by itself. Spark 4.3 has
-no call for that; what is set is the state that `stop` itself sets first (`StreamExecution.state`).
+`StreamingQuery.stop` interrupts whatever runs, and an interrupted batch is run again after a restart. Here the query's
+thread sees that it is stopping and is left alone: it checks before each batch, and ends by itself. Spark 4.3 has no
+call for that. What is set is the state that `stop` itself sets first (`StreamExecution.state`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.05
 _IDLE_LOOKS = 4
-"""So many looks in a row without an active trigger, and the query is asleep until its next one."""
+"""After so many looks in a row without an active trigger, the query is asleep until its next one."""
 
 
 class BorderStop(Enum):
@@ -39,16 +39,16 @@ def stop_at_border(
     hurry: threading.Event | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> BorderStop:
-    """Let the running batch end and begin no other; gives how the query ended, once it has.
+    """Let the running batch end and start no other. Return how the query ended, once it has.
 
     Parameters
     ----------
     query
-        Of this process.
+        A query of this process.
     within_seconds
-        How long the running batch may take; then it is stopped all the same.
+        How long the running batch may take before it is stopped anyway.
     hurry
-        When it is set, the query is stopped at once.
+        Set it to stop the query at once.
     """
     deadline, idle_looks = monotonic() + within_seconds, 0
     is_told = _tell_to_end(query)
@@ -66,7 +66,7 @@ def stop_at_border(
 
 
 def _tell_to_end(query: StreamingQuery) -> bool:
-    """Set the state that the query's thread looks at before each batch; false where this Spark has it elsewhere."""
+    """Set the state that the query's thread checks before each batch. False if this Spark keeps it elsewhere."""
     from py4j.protocol import Py4JError
 
     try:

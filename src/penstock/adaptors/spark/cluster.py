@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Spark standalone cluster, master and workers, out of the installed PySpark; gone when Penstock is."""
+"""A real Spark standalone cluster, master and workers, from the installed PySpark. It ends with Penstock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EmbeddedCluster:
     folder
         Gets everything the cluster writes: conf, logs, work (one folder per worker), local, tmp.
     workers, cores_per_worker, memory_per_worker
-        What the master can give out. Cores may be more than the machine has: they are slots.
+        What the master can allocate. There may be more cores than the machine has: they are slots.
     host
         A loopback address.
     port, ui_port
@@ -82,7 +82,7 @@ class EmbeddedCluster:
         memory_bytes = parse_bytes(memory_per_worker, "cluster.memory_per_worker")
         if memory_bytes < _SMALLEST_WORKER_BYTES:
             raise ConfigurationError(
-                f"cluster.memory_per_worker: {memory_per_worker!r} holds no executor; give at least 512m",
+                f"cluster.memory_per_worker: {memory_per_worker!r} is too small for an executor; give at least 512m",
                 field="cluster.memory_per_worker",
             )
         check_loopback(host)
@@ -109,12 +109,12 @@ class EmbeddedCluster:
 
     @property
     def master_url(self) -> str:
-        """What applications give as their master, ``spark://host:port``."""
+        """The master address for applications, ``spark://host:port``."""
         return f"spark://{self._host}:{_running(self._port)}"
 
     @property
     def ui_url(self) -> str:
-        """The master's web page; ``/json/`` below it is the same as data."""
+        """The master's web page. Its ``/json/`` page has the same as data."""
         return f"http://{self._host}:{_running(self._ui_port)}"
 
     @property
@@ -128,7 +128,7 @@ class EmbeddedCluster:
         return [worker.pid for worker in self._workers]
 
     def spark_environment(self) -> dict[str, str]:
-        """Variables for an operator's driver process, to be laid over its environment."""
+        """Return variables to add to the environment of an operator's driver process."""
         temporary = self.folder / "tmp"
         return {
             **self._installation.environment(),
@@ -139,14 +139,16 @@ class EmbeddedCluster:
         }
 
     def state(self) -> dict[str, Any]:
-        """What the master says of itself, its workers and applications, as its ``/json/`` page gives it."""
+        """Return the state of the master, its workers and applications, from its ``/json/`` page."""
         page = http.client.HTTPConnection(self._host, _running(self._ui_port), timeout=5.0)
         try:
             page.request("GET", "/json/")
             answer = page.getresponse()
             body = answer.read()
             if answer.status != http.client.OK:
-                raise ClusterError(f"Spark master: {self.ui_url}/json/ gave {answer.status}", target="Spark master")
+                raise ClusterError(
+                    f"Spark master: {self.ui_url}/json/ answered with status {answer.status}", target="Spark master"
+                )
             state: dict[str, Any] = json.loads(body)
             return state
         except (OSError, http.client.HTTPException, ValueError) as fault:
@@ -159,7 +161,7 @@ class EmbeddedCluster:
     # --- its life ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start master and workers, and wait until the master has all workers."""
+        """Start master and workers, and wait until all workers are registered."""
         write_cluster_folders(self.folder, self._host)
         deadline = time.monotonic() + self._timeout_seconds
         for attempt in range(1, _ATTEMPTS + 1):
@@ -170,21 +172,21 @@ class EmbeddedCluster:
                 taken = self._master is not None and any(sign in self._master.tail(60) for sign in _PORT_IS_TAKEN)
                 self.stop()
                 if attempt == _ATTEMPTS or not taken or self._fixed_port or self._fixed_ui_port:
-                    raise  # a free port lost to somebody else between choice and use is worth another try
+                    raise  # another process took the free port between choice and use: try again
             except BaseException:
                 self.stop()
                 raise
         return self
 
     def check(self) -> None:
-        """Raise ClusterError, naming the process and its last words, if any part of the cluster has ended."""
+        """Raise ClusterError, with the process and the end of its log, if any part of the cluster has ended."""
         self._warden.check()
         _running(self._master).raise_if_ended()
         for worker in self._workers:
             worker.raise_if_ended()
 
     def replace_lost_workers(self) -> list[str]:
-        """Start a new worker for each that has ended, so that applications get executors again; name the lost."""
+        """Start a new worker for each that has ended, so that applications get executors again. Return the lost."""
         lost = [worker for worker in self._workers if worker.returncode is not None]
         for worker in lost:
             self._workers.remove(worker)
@@ -192,7 +194,7 @@ class EmbeddedCluster:
         return [worker.name for worker in lost]
 
     def stop(self) -> None:
-        """End workers and master. May be called twice; the folder stays."""
+        """End workers and master. The folder stays. May be called twice."""
         for child in [*reversed(self._workers), *([self._master] if self._master is not None else [])]:
             self._warden.stop(child)
         self._workers, self._master, self._port, self._ui_port = [], None, None, None
@@ -208,16 +210,16 @@ class EmbeddedCluster:
     # --- how ---------------------------------------------------------------------------------------------------
 
     def _bring_up(self, deadline: float) -> None:
-        # The reservation keeps others from the port until the master listens; Linux lets a second socket bind a
-        # port whose holder does not listen, when both allow reuse, as Spark's does.
+        # The reservation keeps others off the port until the master listens. On Linux, a second socket can bind a
+        # port whose holder does not listen when both allow reuse, as Spark's does.
         with reserve_port(self._host, self._fixed_port or 0, "cluster.port") as reserved:
             self._port = reserved.getsockname()[1]
             self._master = self._start_daemon(
                 "Spark master", "master", MASTER_CLASS,
                 ["--host", self._host, "--port", str(self._port), "--webui-port", str(self._fixed_ui_port or 0)],
             )  # fmt: skip
-            # The workers' JVMs come up while the master opens its ports: they ask it last of all. (Started with
-            # it, one could ask too early, and Spark's workers ask again only after 5 to 15 seconds.)
+            # The workers' JVMs start while the master opens its ports: they contact it last. (If started together,
+            # a worker could ask too early, and Spark's workers ask again only after 5 to 15 seconds.)
             self._wait(lambda: _JVM_IS_UP in self._master_log(), "the master's JVM", deadline)
             self._workers = [self._start_worker(f"Spark worker {n + 1}") for n in range(self._workers_wanted)]
             self._wait(lambda: _UI_LINE.search(self._master_log()) is not None, "the master's web page", deadline)
@@ -241,7 +243,7 @@ class EmbeddedCluster:
             conf=self.folder / "conf",
             temporary=self.folder / "tmp",
             memory=self._daemon_memory,
-            # No second door for submissions, and never another port than the one that was asked for.
+            # No second port for submissions, and never another port than the requested one.
             properties={"spark.master.rest.enabled": "false", "spark.port.maxRetries": "0"},
         )
         log = self.folder / "logs" / f"{slug}.log"
@@ -256,7 +258,7 @@ class EmbeddedCluster:
     def _all_workers_are_registered(self) -> bool:
         try:
             state = self.state()
-        except ClusterError:  # not answering yet; a dead master is seen by the wait itself
+        except ClusterError:  # not answering yet; the wait itself notices a dead master
             return False
         return (state["status"], state["aliveworkers"]) == ("ALIVE", self._workers_wanted)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the embedded cluster finds in its folder: places to write to, quiet logging, defaults of applications."""
+"""The files of the embedded cluster's folder: places to write to, quiet logging, defaults of applications."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ logger.native.level = error
 
 
 def write_cluster_folders(folder: Path, host: str) -> None:
-    """Make conf, logs, work, local and tmp in `folder`, with the two files Spark reads from conf."""
+    """Create conf, logs, work, local and tmp in `folder`, with the two files that Spark reads from conf."""
     for name in ("conf", "logs", "work", "local", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "log4j2.properties").write_text(_LOGGING)
-    # An application's own settings go before these. Nothing is written outside the folder by default: not the
-    # warehouse into the working directory, not native libraries into /tmp.
+    # An application's own settings override these. By default nothing is written outside the folder: neither the
+    # warehouse in the working directory nor native libraries in /tmp.
     (folder / "conf" / "spark-defaults.conf").write_text(
         f"spark.driver.host {host}\n"
         f"spark.driver.bindAddress {host}\n"

@@ -28,7 +28,7 @@ class ContextControl:
         self._backend: Any = self._scala_context.schedulerBackend()
 
     def refusal(self) -> str | None:
-        """Why executors cannot be scaled here; None: they can."""
+        """Return why executors cannot be scaled here. None: they can."""
         return self._refusal
 
     @cached_property
@@ -52,7 +52,7 @@ class ContextControl:
 
     @cached_property
     def can_drain(self) -> bool:
-        """Whether the application was started with decommissioning; without it executors are killed."""
+        """Whether the application was started with decommissioning. Otherwise executors are killed."""
         setting = self._call(
             "read spark.decommission.enabled",
             lambda: self._context.getConf().get("spark.decommission.enabled", "false"),
@@ -60,10 +60,10 @@ class ContextControl:
         return setting == "true"
 
     def census(self) -> Census:
-        """The registered executors, as the driver's scheduler knows them."""
+        """Return the registered executors, as the driver's scheduler sees them."""
 
         def count() -> Census:
-            joined = str(self._backend.getExecutorIds().mkString(","))  # one call, however many there are
+            joined = str(self._backend.getExecutorIds().mkString(","))  # one call for all executors
             known = joined.split(",") if joined else []
             active = [i for i in known if self._backend.isExecutorActive(i)]
             return Census(tuple(active), tuple(i for i in known if i not in active))
@@ -71,7 +71,7 @@ class ContextControl:
         return self._call("count executors", count)
 
     def requested_total(self) -> int | None:
-        """The total asked for so far, or else the one the application was started with; None: neither is known."""
+        """Return the total requested so far, or else the one the application started with. None: neither is known."""
 
         def read() -> int | None:
             joined = str(self._backend.getRequestedTotalExecutors().values().mkString(","))
@@ -87,16 +87,16 @@ class ContextControl:
         return int(str(conf.get("spark.executor.instances"))) if conf.contains("spark.executor.instances") else None
 
     def request_total(self, total: int) -> None:
-        """Set how many executors are wanted."""
+        """Request a total number of executors."""
         jvm = self._jvm
 
         def request() -> Any:
             return self._scala_context.requestTotalExecutors(total, 0, jvm.scala.Predef.Map().empty())
 
-        self._accepted(f"ask for {total} executors", request)
+        self._accepted(f"request {total} executors", request)
 
     def drain(self, executor_id: str, reason: str) -> None:
-        """Decommission an executor. The wanted total is left alone: it was set before."""
+        """Decommission an executor. The requested total stays: it was set before."""
         jvm = self._jvm
 
         def decommission() -> Any:
@@ -107,7 +107,7 @@ class ContextControl:
         self._accepted(f"drain executor {executor_id}", decommission)
 
     def kill(self, executor_ids: Sequence[str]) -> None:
-        """End executors now. The wanted total is left alone: it was set before."""
+        """Kill executors now. The requested total stays: it was set before."""
         jvm = self._jvm
 
         def kill() -> Any:

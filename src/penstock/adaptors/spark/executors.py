@@ -26,10 +26,10 @@ class ExecutorsByRest:
     app_id
         `SparkContext.applicationId`.
     timeout_seconds
-        How long one look may take.
+        How long one request may take.
     first_timeout_seconds
-        The same until the first answer: the driver builds its REST service at the first question, which was seen
-        to take more than two seconds on a busy machine.
+        The same until the first answer: the driver builds its REST service at the first request, which was seen to
+        take more than two seconds on a busy machine.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class ExecutorsByRest:
         self._url = None if ui_url is None else f"{ui_url.rstrip('/')}/api/v1/applications/{app_id}/executors"
         self._timeout_seconds = timeout_seconds
         self._next_timeout_seconds = first_timeout_seconds
-        # The driver is asked directly: an http_proxy of the environment is not meant for it.
+        # Ask the driver directly: an http_proxy in the environment is not meant for it.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def __call__(self) -> tuple[ExecutorState, ...]:
-        """Give the live executors; the driver only where it runs the tasks itself.
+        """Return the live executors. The driver counts only if it runs the tasks itself.
 
         Raises
         ------
         MetricSourceError
-            When the page is disabled, does not answer in time or answers something else.
+            The page is disabled, does not answer in time or answers something else.
         """
         if self._url is None:
             raise MetricSourceError(
-                "executors cannot be seen: Spark's web page is off; start the application with spark.ui.enabled=true",
+                "executors cannot be listed: Spark's web page is off; set spark.ui.enabled=true",
                 target="spark-ui",
             )
         try:
@@ -65,7 +65,7 @@ class ExecutorsByRest:
             states = executor_states(entries)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as fault:
             raise MetricSourceError(
-                f"executors cannot be seen: {self._url} gave {type(fault).__name__}: {fault}",
+                f"executors cannot be listed: {self._url} failed with {type(fault).__name__}: {fault}",
                 target="spark-ui",
                 retryable=True,
             ) from fault
@@ -74,7 +74,7 @@ class ExecutorsByRest:
 
 
 def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState, ...]:
-    """Give the executors in the REST interface's list; the driver only where it runs the tasks itself."""
+    """Return the executors in the REST interface's list. The driver counts only if it runs the tasks itself."""
     return tuple(
         ExecutorState(
             executor_id=str(entry["id"]),
@@ -86,17 +86,17 @@ def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState
             added_at=_instant(entry.get("addTime")),
         )
         for entry in entries
-        # The driver of a local master runs the tasks itself: only then has it cores.
+        # Only the driver of a local master has cores: it runs the tasks itself.
         if entry["id"] != "driver" or int(entry["totalCores"]) > 0
     )
 
 
 def choose_to_remove(executors: Iterable[ExecutorState], count: int, draining: Collection[str] = ()) -> tuple[str, ...]:
-    """Give the ids of up to `count` executors that should go, the first to go first.
+    """Return the ids of up to `count` executors to remove, the first to go first.
 
-    The ones with the fewest running tasks go first, since that delays the running batch least; among equals the
-    youngest, since an old one holds more state, cached blocks and compiled code. Those that are on their way out
-    already (`draining`, or marked so) are never chosen again. One whose start is not known counts as young.
+    Those with the fewest running tasks go first, which delays the running batch least. Among equals the youngest goes
+    first, because an old one holds more state, cached blocks and compiled code. Executors already on their way out
+    (`draining`, or marked so) are never chosen again. One whose start is not known counts as young.
     """
     if count <= 0:
         return ()
@@ -107,19 +107,19 @@ def choose_to_remove(executors: Iterable[ExecutorState], count: int, draining: C
             e.active_tasks,
             e.added_at is not None,
             -(e.added_at or 0.0),
-            -_number(e.executor_id),
+            -_id_as_number(e.executor_id),
             e.executor_id,
         )
     )
     return tuple(e.executor_id for e in candidates[:count])
 
 
-def _number(executor_id: str) -> int:
+def _id_as_number(executor_id: str) -> int:
     return int(executor_id) if executor_id.isdecimal() else -1
 
 
 def _instant(text: str | None) -> float | None:
-    """Read the REST interface's own time format, which ends in GMT where ISO has Z."""
+    """Parse the REST interface's time format, which ends in GMT where ISO has Z."""
     if text is None:
         return None
     return datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC).timestamp()

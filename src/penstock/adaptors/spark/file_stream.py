@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the records of a file stream arrived: an operator that reads the Parquet folder another query writes.
+"""When the records of a file stream arrived, for an operator that reads the Parquet folder another query writes.
 
-A record arrives downstream when the upstream query commits the batch that wrote it. Three logs tell that exactly:
+A record arrives downstream when the upstream query commits the batch that wrote it. Three logs give that exactly:
 
 - ``<checkpoint>/sources/<i>/<n>`` of the reader: the files of log offset n (a batch's offsets are
   ``{"logOffset": n}``; the start is exclusive, a batch's files are those of the offsets after it up to its end);
 - ``<folder>/_spark_metadata/<b>`` of the writer: the files of its batch b; the time it was written is the commit;
 - the footers of the Parquet files: how many records each holds.
 
-Every tenth entry of both logs is a ``<n>.compact`` that repeats all before it; the single entries are removed
-some ten minutes later. The reader's entries keep their offset there, the writer's lose their batch: what was
-compacted before the first look has no known commit time, and the answer for it is None.
+Every tenth entry of both logs is a ``<n>.compact`` that repeats all before it, and the single entries are removed some
+ten minutes later. In it the reader's entries keep their offset, but the writer's lose their batch. So files compacted
+before the first look have no known commit time, and the answer for them is None.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FileStreamArrivals:
     source_index
         Which source of the query, counted from 0.
     folder
-        The folder that is read. Left out, it is learnt from the first progress; until then nothing is known to
+        The folder that the query reads. None: it is taken from the first progress, and until then nothing is known to
         have arrived.
     """
 
@@ -59,7 +59,7 @@ class FileStreamArrivals:
         self._sink = None if folder is None else _SinkLog(_local(folder, "folder"))
 
     def of(self, source: SourceProgress) -> FloatArray | None:
-        """Arrival times of the records of a batch, in order; None for other sources and forgotten files."""
+        """Return the arrival times of a batch's records, in order, or None for other sources and forgotten files."""
         files = self._files(source)
         if files is None:
             return None
@@ -70,15 +70,15 @@ class FileStreamArrivals:
         return np.sort(np.repeat(np.array(times, dtype=np.float64), np.array(rows, dtype=np.int64)))
 
     def arrived_by(self, at: float) -> int | None:
-        """Records in the files the upstream query has committed up to `at`; None where that cannot be told."""
+        """Return the records in files that the upstream query committed up to `at`, or None if not known."""
         return None if self._sink is None else self._sink.rows_by(at)
 
     def done_index(self, source: SourceProgress) -> int | None:  # noqa: ARG002 - the port's signature
-        """None: file offsets number log entries, not records; the rows of the batches are counted instead."""
+        """Return None: file offsets number log entries, not records. The rows of the batches are counted instead."""
         return None
 
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
-        """Ids of the upstream batches whose records a batch carried, rising; None where one is not known.
+        """Return the ids, rising, of the upstream batches whose records a batch carried, or None if one is not known.
 
         Together with the upstream arrivals of those batches they give the latency along a path.
         """
@@ -105,7 +105,7 @@ class FileStreamArrivals:
         return self._sink.files(paths)
 
     def _paths(self, start: int, end: int) -> list[Path] | None:
-        """Paths of the files of log offsets above `start`, up to `end`."""
+        """Return the paths of the files of log offsets above `start`, up to `end`."""
         numbers = _listing(self._log)
         read: dict[str, list[Mapping[str, Any]]] = {}
         paths = []
@@ -126,7 +126,7 @@ class FileStreamArrivals:
 
 @dataclass(frozen=True, slots=True)
 class _CommittedFile:
-    """A file of the upstream folder; batch and time are None where they were compacted away unseen."""
+    """A file of the upstream folder. Batch and time are None if they were compacted before the first look."""
 
     batch_id: int | None
     committed_at: float | None
@@ -134,7 +134,7 @@ class _CommittedFile:
 
 
 class _SinkLog:
-    """The upstream query's log of committed files, read on from where the last look ended."""
+    """The upstream query's log of committed files, read incrementally."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -147,13 +147,13 @@ class _SinkLog:
         """Whether `_times` goes back to the first commit and leaves none out."""
 
     def files(self, paths: list[Path]) -> list[_CommittedFile] | None:
-        """The files under these paths; None where one is not known to be committed."""
+        """Return the files under these paths, or None if one is not known to be committed."""
         self._read_on()
         found = [self._files.get(path) for path in paths]
         return None if None in found else [file for file in found if file is not None]
 
     def rows_by(self, at: float) -> int | None:
-        """Rows committed up to `at`."""
+        """Return the rows committed up to `at`."""
         self._read_on()
         place = bisect_right(self._times, at)
         if place == 0:
@@ -167,16 +167,16 @@ class _SinkLog:
             try:
                 committed_at = file.stat().st_mtime
             except FileNotFoundError:
-                continue  # removed since it was listed: the compact entry after it repeats it
+                continue  # removed after the listing: the next compact entry repeats it
             entries = _entries(file)
             if entries is not None:
                 paths = [_local(entry["path"], "path") for entry in entries]
                 self._add(number, committed_at, paths, is_compact=numbers[number])
 
     def _add(self, number: int, committed_at: float, paths: list[Path], *, is_compact: bool) -> None:
-        """Take in the entry of batch `number`."""
+        """Add the entry of batch `number`."""
         follows = number == 0 if self._last is None else number == self._last + 1
-        # A compact entry has its own batch's files last; after a gap the files of several batches are mixed.
+        # A compact entry has its own batch's files last. After a gap, the files of several batches are mixed.
         is_exact = follows or not is_compact
         fresh = list(takewhile(lambda path: path not in self._files, reversed(paths)))[::-1]
         at = max(committed_at, self._times[-1] if self._times else 0.0)
@@ -202,7 +202,7 @@ class _SinkLog:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None where one is not known."""
+    """Return the sum, or None if one is not known."""
     total = 0
     for count in counts:
         if count is None:
@@ -212,7 +212,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _listing(folder: Path) -> dict[int, bool]:
-    """Numbers of the entries of a log, each with whether it is compact."""
+    """Return the numbers of a log's entries, each with whether it is compact."""
     try:
         matches = [_LOG_FILE.match(child.name) for child in folder.iterdir()]
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def _listing(folder: Path) -> dict[int, bool]:
 
 
 def _entries(file: Path) -> list[Mapping[str, Any]] | None:
-    """The lines of one log entry; None where it has been removed."""
+    """Return the lines of one log entry, or None if it was removed."""
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
         if version != "v1":
@@ -236,7 +236,7 @@ def _entries(file: Path) -> list[Mapping[str, Any]] | None:
 
 
 def _row_count(file: Path) -> int | None:
-    """Records in a Parquet file by its footer; None where the file is gone or is no Parquet file."""
+    """Return the records in a Parquet file by its footer, or None if the file is gone or is not a Parquet file."""
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import read_metadata
 
@@ -247,7 +247,7 @@ def _row_count(file: Path) -> int | None:
 
 
 def _log_offset(offset: str | None) -> int | None:
-    """The n of ``{"logOffset": n}``; None for no offset and for other sources' offsets."""
+    """Return the n of ``{"logOffset": n}``, or None without an offset and for other sources' offsets."""
     if offset is None:
         return None
     try:
@@ -258,7 +258,7 @@ def _log_offset(offset: str | None) -> int | None:
 
 
 def _local(location: str | Path, field: str, *, is_encoded: bool = True) -> Path:
-    """The path of a local file or ``file:`` URI; `is_encoded`: the URI has %20 for a space."""
+    """Return the path of a local file or ``file:`` URI. `is_encoded`: the URI has %20 for a space."""
     if isinstance(location, Path) or ("://" not in location and not location.startswith("file:")):
         return Path(location)
     scheme, _, rest = location.partition(":")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark inside the installed PySpark package, and how its daemons are run without its shell scripts."""
+"""The Spark inside the installed PySpark package, and how to run its daemons without its shell scripts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 INSTALL_COMMAND = "pip install 'penstock[spark]'"
 
-# What Spark's own launcher opens to its classes (seen in 4.3); a daemon needs no more than these.
-_OPENED = (
+# The packages that Spark's own launcher opens (seen in 4.3). A daemon needs no more than these.
+_OPENED_PACKAGES = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
     "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
     "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
     "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )  # fmt: skip
-# Daemons live on little: one collector thread, the quick compiler, no shared-memory file in /tmp.
+# Daemons need little: one collector thread, the quick compiler, no shared-memory file in /tmp.
 _SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xss512k")
 
 
@@ -44,16 +44,16 @@ class SparkInstallation:
         Raises
         ------
         ConfigurationError
-            PySpark or Java is missing; the message gives the command that mends it.
+            PySpark or Java is missing. The message gives the command that installs it.
         """
         spec = importlib.util.find_spec("pyspark")
         if spec is None or spec.origin is None:
-            raise ConfigurationError(f"pyspark: not installed; mend it: {INSTALL_COMMAND}", field="pyspark")
+            raise ConfigurationError(f"pyspark: not installed; run: {INSTALL_COMMAND}", field="pyspark")
         home = Path(spec.origin).parent
         cores = sorted((home / "jars").glob("spark-core_*.jar"))
         if not cores:
             raise ConfigurationError(
-                f"pyspark: {home} holds no jars (the small client package?); mend it: {INSTALL_COMMAND}",
+                f"pyspark: {home} has no jars (the small client package?); run: {INSTALL_COMMAND}",
                 field="pyspark",
             )
         scala_version = cores[0].name.removeprefix("spark-core_").partition("-")[0]
@@ -63,21 +63,21 @@ class SparkInstallation:
         self, main_class: str, arguments: list[str], *, conf: Path, temporary: Path, memory: str,
         properties: Mapping[str, str],
     ) -> list[str]:  # fmt: skip
-        """The Java command of a master or worker.
+        """Return the Java command of a master or worker.
 
-        Spark's script `spark-class` would start a second JVM only to print this command; without it a daemon is up
-        about a second earlier, and its pid is the one that was started.
+        Spark's script `spark-class` would start a second JVM only to print this command. Without it a daemon is up
+        about a second earlier, and its pid is that of the started process.
         """
         options = [*_SMALL_JVM, f"-Xmx{memory}", f"-Djava.io.tmpdir={temporary}"]
-        options += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
-        if self.java.major >= 24:  # from there on the JVM warns about what Netty does
+        options += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        if self.java.major >= 24:  # from that version on the JVM warns about Netty
             options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]
         options += [f"-D{name}={value}" for name, value in properties.items()]
         classpath = f"{conf}{os.pathsep}{self.home / 'jars'}/*"
         return [str(self.java.program), *options, "-cp", classpath, main_class, *arguments]
 
     def environment(self) -> dict[str, str]:
-        """Variables that tell a process which Spark, Java and Python to use."""
+        """Return variables that select this Spark, Java and Python for a process."""
         return {
             "SPARK_HOME": str(self.home),
             "SPARK_SCALA_VERSION": self.scala_version,
@@ -88,5 +88,5 @@ class SparkInstallation:
 
 
 def without_spark_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment without what would steer another Spark than ours."""
+    """Return the environment without variables that would select another Spark."""
     return {name: value for name, value in environment.items() if not name.startswith(("SPARK_", "PYSPARK_"))}

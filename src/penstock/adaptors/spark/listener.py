@@ -25,7 +25,7 @@ DEFAULT_CAPACITY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a listener heard since it was last asked; `lost` counts reports that found the queue full."""
+    """What a listener received since the last call. `lost` counts reports that found the queue full."""
 
     reports: tuple[Mapping[str, Any], ...]
     lost: int
@@ -39,7 +39,7 @@ class ProgressListener(StreamingQueryListener):
     query_id
         The id that stays with a query over restarts from its checkpoint.
     capacity
-        How many reports are kept; above it the oldest go, and are counted.
+        How many reports are kept. Above it, the oldest are dropped and counted.
     """
 
     def __init__(self, query_id: str, capacity: int = DEFAULT_CAPACITY) -> None:
@@ -54,18 +54,18 @@ class ProgressListener(StreamingQueryListener):
 
     @classmethod
     def attached_to(cls, query: StreamingQuery, capacity: int = DEFAULT_CAPACITY) -> ProgressListener:
-        """Give a listener that hears the query, whichever session of the driver it was started from."""
+        """Return a listener for the query, whichever session of the driver started it."""
         from pyspark.sql.streaming.query import StreamingQueryManager
 
         listener = cls(str(query.id), capacity)
-        # Each session has a manager of its own; the active session need not be the one the query runs in.
+        # Each session has its own manager. The active session need not be the one that the query runs in.
         streams = StreamingQueryManager(query._jsq.sparkSession().streams())
         streams.addListener(listener)
         listener._streams = streams
         return listener
 
     def detach(self) -> None:
-        """Stop listening; what was heard can still be drained. May be called twice, or after Spark has ended."""
+        """Stop listening. What was received can still be drained. May be called twice, or after Spark has ended."""
         from py4j.protocol import Py4JError
 
         streams, self._streams = self._streams, None
@@ -74,7 +74,7 @@ class ProgressListener(StreamingQueryListener):
         try:
             streams.removeListener(self)
         except (Py4JError, OSError):
-            # The driver's JVM is gone, and its listener bus with it: there is nothing left to be removed from.
+            # The driver's JVM is gone, and its listener bus with it: nothing is left to be removed from.
             self._is_terminated = True
 
     @property
@@ -84,11 +84,11 @@ class ProgressListener(StreamingQueryListener):
 
     @property
     def exception(self) -> str | None:
-        """Why the query ended, where it was a failure."""
+        """Why the query failed, or None if it did not."""
         return self._exception
 
     def drain(self) -> Drained:
-        """Give the reports heard since the last call, in order."""
+        """Return the reports since the last call, in order."""
         with self._lock:
             drained = Drained(tuple(self._queue), self._lost)
             self._queue.clear()
@@ -96,7 +96,7 @@ class ProgressListener(StreamingQueryListener):
         return drained
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's name)
-        """Note that the query (again) runs."""
+        """Record that the query runs (again)."""
         if str(event.id) == self._query_id:
             self._is_terminated, self._exception = False, None
 
@@ -114,6 +114,6 @@ class ProgressListener(StreamingQueryListener):
         """Do nothing: a trigger without data is not a batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Note that the query ended."""
+        """Record that the query ended."""
         if str(event.id) == self._query_id:
             self._exception, self._is_terminated = event.exception, True

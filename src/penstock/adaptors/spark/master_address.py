@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a pipeline's cluster is: an embedded one, or a master that runs already."""
+"""Where a pipeline's cluster is: an embedded one, or a running master."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KUBERNETES = re.compile(r"^k8s://(?:https?://)?(?P<host>[A-Za-z0-9._-]+|\[[0-9a
 
 
 class MasterKind(StrEnum):
-    """Who gives the executors."""
+    """What kind of cluster provides the executors."""
 
     EMBEDDED = "embedded"
     STANDALONE = "spark"
@@ -32,24 +32,19 @@ class MasterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MasterAddress:
-    """A validated master. `url` is what Spark takes; None for the embedded one, which is known once it runs."""
+    """A validated master. `url` is the form for Spark; None for the embedded one, known once it runs."""
 
     kind: MasterKind
     url: str | None
 
-    @property
-    def can_scale_executors(self) -> bool:
-        """Whether executors can be asked for and given back; in local mode the driver is the one executor."""
-        return self.kind is not MasterKind.LOCAL
-
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a master as the user writes it.
+        """Parse a master as the user writes it.
 
         Raises
         ------
         ConfigurationError
-            The text is none of the known forms; the message names the field and the forms.
+            The text matches none of the known forms. The message names the field and the forms.
 
         Examples
         --------
@@ -79,4 +74,6 @@ def _check_port(match: re.Match[str] | None, text: str) -> None:
             f"{FIELD}: cannot read host and port in {text!r}; known forms: {KNOWN_FORMS}", field=FIELD
         )
     if match["port"] is not None and not 1 <= int(match["port"]) <= 65535:
-        raise ConfigurationError(f"{FIELD}: port {match['port']} in {text!r} is not in 1..65535", field=FIELD)
+        raise ConfigurationError(
+            f"{FIELD}: port {match['port']} in {text!r} is not a port; give one from 1 to 65535", field=FIELD
+        )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's progress reports, translated once at the border into `BatchProgress`."""
+"""Translates Spark's progress reports into `BatchProgress`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from penstock.records import BatchProgress, SourceProgress
 
 
 def is_batch(progress: Mapping[str, Any]) -> bool:
-    """Whether a progress report tells of an executed batch.
+    """Whether a progress report describes an executed batch.
 
-    A trigger that found nothing to do may be reported too (in Spark below 3.5, and in `recentProgress`): it has no
-    rows, carries the id of the batch that is yet to come, and spent no time in `addBatch`. A no-data batch, which
-    Spark runs to let state expire, has no rows either but was executed, so it did spend time there.
+    A trigger that found nothing to do may be reported too (in Spark below 3.5, and in `recentProgress`). It has no
+    rows, carries the id of the batch still to come, and spent no time in `addBatch`. A no-data batch, which Spark runs
+    to let state expire, has no rows either, but it was executed and did spend time there.
     """
     return "addBatch" in (progress.get("durationMs") or {})
 
 
 def to_batch_progress(operator: str, progress: Mapping[str, Any]) -> BatchProgress:
-    """Give the batch in a progress report.
+    """Return the batch in a progress report.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def to_batch_progress(operator: str, progress: Mapping[str, Any]) -> BatchProgre
     Raises
     ------
     MetricSourceError
-        When the report lacks what every batch has; the message names the field.
+        The report lacks what every batch has. The message names the field.
     """
     try:
         durations = {str(name): int(ms) / 1e3 for name, ms in progress["durationMs"].items()}
@@ -72,7 +72,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress:
 
 
 def _offset_text(offset: Any) -> str | None:
-    """Give an offset as JSON text: a live report carries the text itself, a report read from JSON its value.
+    """Return an offset as JSON text. A live report carries the text itself, a report read from JSON its value.
 
     PySpark writes a missing offset of a live report as the text "None".
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurements of a query that runs in this very process."""
+"""Measures a query that runs in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class QueryProbe:
-    """A MetricSource for a query of this process; listens from its making until it is closed.
+    """A MetricSource for a query of this process. It listens from construction until it is closed.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ class QueryProbe:
     operator
         The operator's name in all records.
     cpu_reader
-        Gives the executors' CPU counters; None: they cannot be read here.
+        Returns the executors' CPU counters. None: they cannot be read here.
     read_executors
-        Gives the executors; by default the driver's REST interface is asked.
+        Returns the executors. Default: asks the driver's REST interface.
     draining
-        Gives the ids of executors that are on their way out.
+        Returns the ids of executors that are on their way out.
     other_faults
-        Gives what else the controller should know, such as failed actuations; asked at each `collect`.
+        Returns what else the controller should know, such as failed actuations. Called at each `collect`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class QueryProbe:
         if listener is None and not hasattr(query, "_jsq"):
             raise ConfigurationError(
                 "query: a Spark Connect query has no driver in this process; attach inside the driver, "
-                "with a session that was not made by remote()",
+                "with a session that remote() did not create",
                 field="query",
             )
         self._query = query
@@ -73,12 +73,12 @@ class QueryProbe:
         self._listener = listener or ProgressListener.attached_to(query)
 
     def collect(self) -> Telemetry:
-        """Give what is new since the last call.
+        """Return what is new since the last call.
 
         Raises
         ------
         MetricSourceError
-            When the driver's JVM no longer answers.
+            The driver's JVM no longer answers.
         """
         faults: list[str] = []
         is_running = self._is_running(faults)
@@ -101,11 +101,11 @@ class QueryProbe:
 
     @property
     def has_heard_the_end(self) -> bool:
-        """Whether the query's end was heard, and with it every batch before."""
+        """Whether the query's end was reported, and with it every batch before."""
         return self._listener.is_terminated
 
     def close(self) -> None:
-        """Stop listening; the query is not touched. May be called twice."""
+        """Stop listening. The query is not touched. May be called twice."""
         self._listener.detach()
 
     def __enter__(self) -> QueryProbe:
@@ -149,7 +149,7 @@ class QueryProbe:
         return to_batch_progress(self._operator, report)
 
     def _is_known(self, batch: BatchProgress) -> bool:
-        """Whether the batch was given already; a restarted query (a new run) may well repeat its last batch."""
+        """Whether the batch was returned before. A restarted query (a new run) may repeat its last batch."""
         if self._last_batch is None:
             return False
         run_id, batch_id = self._last_batch
@@ -167,7 +167,7 @@ class QueryProbe:
 
 
 def executors_of_this_driver() -> ExecutorsByRest:
-    """Give the reader of the executors of this process's SparkContext."""
+    """Return a function that reads the executors of this process's SparkContext."""
     from pyspark import SparkContext
 
     context = SparkContext.getOrCreate()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace replay as a streaming source: ``spark.readStream.format("penstock_replay")``.
 
-The load is open: a record is due at its time whether or not the query keeps up. What is due and unread is the
-queue (latestOffset - endOffset of a progress), and a record's latency counts from when it was due.
+The load is open: a record is due at its time whether or not the query keeps up. Records that are due and unread form
+the queue (latestOffset - endOffset of a progress). A record's latency counts from when it was due.
 
-An offset is ``{"epoch_us": ..., "index": ...}`` (`penstock.arrivals.ReplayOffset`). Time zero travels in it, so a
-query restarted from its checkpoint goes on in the same trace at the same times. A restart must keep the options:
-another speed or trace would give the records that are left other times.
+An offset is ``{"epoch_us": ..., "index": ...}`` (`penstock.arrivals.ReplayOffset`). It includes time zero, so a query
+restarted from its checkpoint continues in the same trace at the same times. A restart must keep the options: another
+speed or trace would give the remaining records other times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.adaptors.spark.payloads import open_payload
-from penstock.adaptors.spark.replay_options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.payloads import open_payload
 from penstock.arrivals.due import ReplayOffset, due_index
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError
@@ -42,12 +42,12 @@ _ARROW_SCHEMA = pa.schema([("index", pa.int64()), ("arrival", pa.timestamp("us",
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format ``penstock_replay`` known to a session; may be called twice."""
+    """Register the format ``penstock_replay`` with a session. May be called twice."""
     spark.dataSource.register(ReplayDataSource)
 
 
 class ReplayDataSource(DataSource):
-    """The replay source; its options are the fields of `ReplayOptions` in camelCase."""
+    """The source ``penstock_replay``. Its options are the fields of `ReplayOptions` in camelCase."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -55,25 +55,25 @@ class ReplayDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """How ``format(...)`` calls it."""
+        """The name for ``format(...)``."""
         return NAME
 
     def schema(self) -> str:
-        """The record's number, when it arrived, and its text."""
+        """The columns: the record's number, when it arrived, and its text."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> ReplayStreamReader:  # noqa: N802 - Spark's name
-        """Give the reader."""
+        """Return the reader."""
         if schema.fieldNames() != _ARROW_SCHEMA.names:
             raise ConfigurationError(
-                f"schema: the replay source gives {SCHEMA}; leave .schema(...) out", field="schema"
+                f"schema: the replay source has the columns {SCHEMA}; leave .schema(...) out", field="schema"
             )
         return ReplayStreamReader(self.replay)
 
 
 @dataclass(frozen=True)
 class ReplayPartition(InputPartition):
-    """The records of one task. Holds three numbers; the task opens the trace itself."""
+    """The records of one task: three numbers. The task opens the trace itself."""
 
     epoch_us: int
     start: int
@@ -81,26 +81,26 @@ class ReplayPartition(InputPartition):
 
 
 class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says what is due (in one long-lived process beside the driver) and reads it (in tasks)."""
+    """Determines what is due (in one long-lived process beside the driver) and reads it (in tasks)."""
 
     def __init__(self, options: ReplayOptions, clock: Clock | None = None) -> None:
-        # Copied into every task: options only. Arrivals and payloads are opened by each process for itself.
+        # Every task gets a copy, so it holds options only. Each process opens arrivals and payloads for itself.
         self._options = options
         self._clock: Clock = SystemClock() if clock is None else clock
         self._epoch_us = options.epoch_us
         self._until = float("inf")
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Time zero is now, or when the options say; asked again, the same."""
-        open_arrivals(self._options)  # a bad trace is told before time zero is set
+        """Return the offset at time zero: now, or what the options say. Repeated calls return the same."""
+        open_arrivals(self._options)  # raises for a bad trace before time zero is set
         open_payload(self._options)
         if self._epoch_us is None:
             self._epoch_us = round(self._clock.now() * 1e6)
         return ReplayOffset(self._epoch_us, 0).as_dict()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """What is due by now, as far as `limit` lets it."""
-        # The checkpoint's time zero wins over this process's: after a restart they differ.
+        """Return the offset of what is due by now, within `limit`."""
+        # The checkpoint's time zero overrides this process's: after a restart they differ.
         self._epoch_us = start["epoch_us"]
         first = start["index"]
         end = max(first, self._due(self._epoch_us))
@@ -111,30 +111,30 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReplayOffset(self._epoch_us, end).as_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The option maxRowsPerBatch."""
+        """Return the limit of the option maxRowsPerBatch."""
         rows = self._options.max_rows_per_batch
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
-        """What is due by now without any limit, so that progress shows the queue."""
+        """Return the offset of what is due by now, without a limit, so that progress shows the queue."""
         if self._epoch_us is None:
             return None
         return ReplayOffset(self._epoch_us, self._due(self._epoch_us)).as_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """With ``trigger(availableNow=True)`` the query ends with what is due now."""
+        """With ``trigger(availableNow=True)``, end the query after what is due now."""
         self._until = self._clock.now()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Split the records of a batch evenly, in order."""
-        # The end's time zero: a first batch that is run again after a crash has a start of its own, made anew.
+        # Use the end's time zero: a first batch that is run again after a crash has a new start of its own.
         first, stop = start["index"], end["index"]
         count = min(self._options.partitions, stop - first)
         edges = [first + (stop - first) * i // count for i in range(count + 1)] if count > 0 else []
         return [ReplayPartition(end["epoch_us"], a, b) for a, b in pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give the partition's records as Arrow batches of bounded size."""
+        """Return the partition's records as Arrow batches of bounded size."""
         assert isinstance(partition, ReplayPartition)
         arrivals, payload = open_arrivals(self._options), open_payload(self._options)
         for start in range(partition.start, partition.stop, ROWS_PER_ARROW_BATCH):

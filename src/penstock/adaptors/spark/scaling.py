@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More and fewer executors for a running application, without stopping its query.
+"""Adds executors to a running application, and removes them, without stopping its query.
 
 What the cluster manager promises (seen on standalone, Spark 4.3; YARN and Kubernetes have the same calls but were
 not tried):
 
-- The wanted total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
-- An executor that dies is replaced while fewer run than the total; one that goes after it was lowered is not.
-- A draining (decommissioned) executor takes no new tasks at once but counts as running for the cluster manager
-  until it has ended. So while it drains, the total must be one higher for a new executor to be started beside it.
-- On a standalone cluster `spark.cores.max` bounds all of them together, the draining ones too.
+- The requested total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
+- An executor that dies is replaced while fewer run than the total. One that goes after the total was lowered is not.
+- A draining (decommissioned) executor takes no new tasks at once, but counts as running for the cluster manager
+  until it has ended. So while it drains, the total must be one higher for a new executor to start beside it.
+- On a standalone cluster `spark.cores.max` bounds all of them together, including the draining ones.
 - Most of a drain is waiting: `spark.storage.decommission.replicationReattemptInterval`, 30 s by default.
 """
 
@@ -34,27 +34,27 @@ ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
 
 
 class ExecutorControl(Protocol):
-    """The few calls on a running application that scaling needs. Failures are ActuationError."""
+    """The calls on a running application that scaling needs. Failures are ActuationError."""
 
     def refusal(self) -> str | None:
-        """Why executors cannot be scaled here; None: they can."""
+        """Return why executors cannot be scaled here. None: they can."""
         ...
 
     @property
     def can_drain(self) -> bool:
-        """Whether executors can be decommissioned; without it they are killed."""
+        """Whether executors can be decommissioned. Otherwise they are killed."""
         ...
 
     def census(self) -> Census:
-        """The registered executors."""
+        """Return the registered executors."""
         ...
 
     def requested_total(self) -> int | None:
-        """The total asked for by an earlier call; None: none was."""
+        """Return the total that an earlier call requested, or None."""
         ...
 
     def request_total(self, total: int) -> None:
-        """Set how many executors are wanted."""
+        """Request a total number of executors."""
         ...
 
     def drain(self, executor_id: str, reason: str) -> None:
@@ -62,7 +62,7 @@ class ExecutorControl(Protocol):
         ...
 
     def kill(self, executor_ids: Sequence[str]) -> None:
-        """End executors now."""
+        """Kill executors now."""
         ...
 
 
@@ -75,14 +75,14 @@ class Census:
 
 
 class ExecutorScaler:
-    """Brings an application to a number of executors, step by step; each step starts from what is true.
+    """Brings an application to a number of executors, step by step. Each step starts from the actual state.
 
     Parameters
     ----------
     control
         The running application.
     read_executors
-        Tells tasks and ages, for the choice of who goes; without it, or when it fails, the highest ids go.
+        Returns tasks and ages, to choose which executors go. Without it, or if it fails, the highest ids go.
     drain_deadline_seconds
         How long an executor may drain before it is killed.
     """
@@ -114,45 +114,45 @@ class ExecutorScaler:
         *,
         drain_deadline_seconds: float = 60.0,
     ) -> ExecutorScaler:
-        """Give the scaler of the running context's application."""
+        """Return the scaler of the running context's application."""
         from penstock.adaptors.spark.context_control import ContextControl
 
         return cls(ContextControl(spark_context), read_executors, drain_deadline_seconds=drain_deadline_seconds)
 
     @property
     def draining(self) -> frozenset[str]:
-        """Executors last seen, or told, to be on their way out; asks nothing of the application."""
+        """Executors last seen on their way out, or asked to go. Sends no request to the application."""
         return self._leaving
 
     def ensure_scalable(self) -> None:
-        """Raise ActuationRejectedError where executors cannot be scaled, saying why."""
+        """Raise ActuationRejectedError with the reason if executors cannot be scaled."""
         reason = self._control.refusal()
         if reason is not None:
             raise ActuationRejectedError(reason, target="spark")
 
     def take_notes(self) -> tuple[str, ...]:
-        """What the user should know of the steps since the last call, such as executors that had to be killed."""
+        """Return notes for the user since the last call, such as executors that had to be killed."""
         with self._lock:
             notes, self._notes = tuple(self._notes), []
         return notes
 
     def current_total(self) -> int:
-        """How many executors the application is meant to have: the total it asked for, or those it has."""
+        """Return how many executors the application is meant to have: the total it requested, or those it has."""
         requested = self._control.requested_total()
         return len(self._control.census().active) if requested is None else requested
 
     def active_count(self) -> int:
-        """How many executors take tasks now."""
+        """Return how many executors take tasks now."""
         return len(self._control.census().active)
 
     def request_total(self, total: int) -> None:
-        """Set how many executors are wanted, those still draining among them."""
+        """Request a total number of executors, including those still draining."""
         self.ensure_scalable()
         self._control.request_total(total)
         self._total = total
 
     def remove(self, executor_ids: Sequence[str], *, drain: bool = True) -> None:
-        """Let executors go, drained where that is possible; lower the total first or they are replaced."""
+        """Remove executors, draining them if possible. Lower the total first, or they are replaced."""
         self.ensure_scalable()
         with self._lock:
             if not (drain and self._control.can_drain):
@@ -164,15 +164,15 @@ class ExecutorScaler:
                 self._leaving |= {executor_id}
 
     def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
-        """Take one step from the executors there are to `target`; with none to take it does nothing.
+        """Take one step from the present executors towards `target`, if one is needed.
 
-        Asks for what is missing, drains what is too much, and kills what has been draining for too long. Call it
-        again and again: executors come and go seconds after they are asked to. New executors are started beside
-        the draining ones unless `beside_draining` is false: then they come when those have ended.
+        Requests missing executors, drains surplus ones, and kills those that drain for too long. Call it repeatedly:
+        executors come and go seconds after the request. New executors start beside the draining ones, unless
+        `beside_draining` is false: then they start when those have ended.
         """
         if target < 1:
             raise ActuationRejectedError(
-                f"{target} executors were asked for; a running query needs at least 1", target="spark"
+                f"{target} executors were requested; a running query needs at least 1", target="spark"
             )
         self.ensure_scalable()
         with self._lock:
@@ -181,9 +181,9 @@ class ExecutorScaler:
             self._draining_since = {i: t for i, t in self._draining_since.items() if i in self._leaving}
             self._killed &= self._leaving
             missing = target - len(census.active)
-            # The leaving ones still count for the cluster manager. The extra is asked for only while executors
-            # are missing: afterwards it would replace the leaving ones. Should one end in between, the executor
-            # started in its place is one too many, and a later step drains it.
+            # Leaving executors still count for the cluster manager. The extra is requested only while executors are
+            # missing: afterwards it would replace the leaving ones. If one ends in between, the executor started in
+            # its place is one too many, and a later step drains it.
             total = target + len(census.leaving) if missing > 0 and beside_draining else target
             if missing > 0 or total != self._total:
                 self.request_total(total)
@@ -197,7 +197,7 @@ class ExecutorScaler:
             try:
                 described = {e.executor_id: e for e in self._read_executors()}
             except MetricSourceError as fault:
-                self._notes.append(f"the youngest executors were let go, whatever they ran: {fault}")
+                self._notes.append(f"the youngest executors were removed, whatever they ran: {fault}")
         return [described.get(i) or ExecutorState(i, "", 0, True, 0, 0.0) for i in census.active]
 
     def _kill_overdue(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long or many traces in numbers, window by window, as a Spark job: how bursty each is, and when.
+"""Describes long or many traces, window by window, as a Spark job: how bursty each is, and when.
 
-``windows`` says what is computed of a window and needs no Spark; ``job`` computes it for all of them at once.
+``windows`` computes the description of a window and needs no Spark. ``job`` computes it for all windows at once.
 """
 
 from penstock.apps.characterize.windows import COLUMNS, WindowSettings, characterize_gaps, describe_window, plan_windows

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark job: files are opened where the tasks run, windows are described in parallel, only rows travel.
+"""The Spark job: tasks open the files and describe windows in parallel, and only rows travel.
 
-Two steps. Each file is read by one task, which keeps its inter-arrival times as an array on its machine and tells which
-windows there are; then each window is described by a task that maps the array (or makes it, on a machine that has none
-yet) and reads its own part alone. The driver sees where windows begin and what is said of them, never what is in them.
+It has two steps. One task per file reads it, keeps its inter-arrival times as an array on its machine, and lists its
+windows. Then one task per window maps the array (or creates it, on a machine that has none yet), reads only its own
+part, and describes it. The driver sees where windows begin and their descriptions, never their content.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ def characterize(
     *,
     cache_dir: str | None = None,
 ) -> DataFrame:
-    """Give the table of all windows of all traces (`COLUMNS`), one row each.
+    """Return the table of all windows of all traces (`COLUMNS`), one row each.
 
     Parameters
     ----------
     traces
         Path of each stream's file, as the executors see it.
     reading
-        How the files are read.
+        How to read the files.
     cache_dir
-        Where executors keep the inter-arrival times; None: a private folder under their temporary one.
+        The folder where executors keep the inter-arrival times. None: a private folder under their temporary one.
 
     Raises
     ------
     ConfigurationError
-        Every file that cannot be read as a trace, with why.
+        Lists every file that cannot be read as a trace, with the reason.
     """
     reader = _Reader(reading, settings, cache_dir)
     files = spark.range(0, len(traces), 1, len(traces))
@@ -60,13 +60,13 @@ def characterize(
     faults = [window["fault"] for window in plan if window["fault"] is not None]
     if faults:
         raise ConfigurationError.of_all("trace", faults)
-    # Windows cost unlike each other: more tasks than slots, so that none waits long for the last.
+    # Windows differ in cost: use more tasks than slots, so that none waits long for the last.
     tasks = max(1, min(len(plan), _TASKS_PER_SLOT * spark.sparkContext.defaultParallelism))
     return spark.range(0, len(plan), 1, tasks).mapInArrow(partial(reader.describe, plan), _TABLE)
 
 
 class _Reader:
-    """What the tasks do; goes to each of them, without any data."""
+    """What the tasks do. Every task gets a copy, without any data."""
 
     def __init__(self, reading: Reading, settings: WindowSettings, cache_dir: str | None) -> None:
         self._reading, self._settings, self._cache_dir = reading, settings, cache_dir
@@ -89,7 +89,7 @@ class _Reader:
             yield _batch([row_of(window["stream"], place, self._gaps(window["path"]), self._settings)], _TABLE)
 
     def _gaps(self, path: str) -> Gaps:
-        # Kept per process: Python workers live on between tasks. One at a time: each may be mapped from a large file.
+        # Cached per process: Python workers outlive tasks. One at a time: each may be mapped from a large file.
         if path not in _open:
             folder = Path(self._cache_dir) if self._cache_dir is not None else default_cache_dir()
             opened = open_gaps(path, self._reading, cache_dir=folder)
@@ -99,7 +99,7 @@ class _Reader:
 
 
 def _chosen(items: Sequence[T], batches: Iterator[pa.RecordBatch]) -> Iterator[T]:
-    """Give the items whose numbers this task got."""
+    """Return the items whose numbers this task received."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield items[number]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which windows a trace has, and what is said of each: one flat row, the same on one machine and on many."""
+"""Splits a trace into windows and describes each in one flat row, the same on one machine and on many."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ COLUMNS: dict[str, str] = {
 
 `first` is the number of the window's first inter-arrival time, `start` and `end` are seconds since the stream's first
 arrival. `idc` is the variance over the mean of counts in the longest interval that the window allows, `idc_seconds`.
-From `kind` on: the best process fitted, None without a fit; `queue_error` is the relative error of its mean response
-time at a load of 0.8, `map` its D0 and D1 as JSON. `notes` say what is odd, or why a window has no numbers.
+The columns from `kind` on describe the best fitted process and are None without a fit: `queue_error` is the relative
+error of its mean response time at a load of 0.8, `map` its D0 and D1 as JSON. `notes` explain what is odd, or why a
+window has no numbers.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSettings:
-    """How a trace is cut into windows and what is done with each.
+    """How to split a trace into windows, and what to do with each.
 
     Parameters
     ----------
     size
-        Inter-arrival times in a window; the last window has what is left.
+        Inter-arrival times in a window. The last window has what is left.
     step
-        From one window's start to the next one's; None: `size`, so that they do not overlap.
+        From one window's start to the next one's. None: `size`, so that they do not overlap.
     fit
-        Whether processes are fitted too.
+        Whether to fit processes too.
     max_states, seed
-        Of the fit.
+        Options of the fit.
     """
 
     size: int = 50_000
@@ -63,7 +64,7 @@ class WindowSettings:
 
 
 def plan_windows(gaps: Gaps, settings: WindowSettings) -> list[dict[str, Any]]:
-    """Give number, place, length and start of each window of a trace."""
+    """Return number, place, length and start of each window of a trace."""
     starts = gaps.edges(settings.every)
     windows = []
     for number, first in enumerate(range(0, gaps.total, settings.every)):
@@ -75,7 +76,7 @@ def plan_windows(gaps: Gaps, settings: WindowSettings) -> list[dict[str, Any]]:
 
 
 def describe_window(iats: FloatArray, settings: WindowSettings) -> dict[str, Any]:
-    """Give what is said of one window; what cannot be said is None, and `notes` say why."""
+    """Return the description of one window. Unknown values are None, and `notes` say why."""
     row: dict[str, Any] = dict.fromkeys(list(COLUMNS)[6:])
     try:
         if settings.fit:
@@ -92,32 +93,33 @@ def describe_window(iats: FloatArray, settings: WindowSettings) -> dict[str, Any
         return row | _of_trace(describe_iats(iats))
     except (NotReadyError, ConfigurationError) as fault:
         if isinstance(fault, NotReadyError) and settings.fit:
-            # Too short for a fit may be long enough for numbers.
+            # A window too short for a fit may be long enough for the other numbers.
             return describe_window(iats, WindowSettings(settings.size, settings.step, fit=False)) | {
                 "notes": str(fault)
             }
         return row | {"notes": str(fault)}
 
 
-def _of_trace(told: TraceDescription) -> dict[str, Any]:
+def _of_trace(trace: TraceDescription) -> dict[str, Any]:
     def rho(lag: int) -> float | None:
-        return float(told.acf[lag - 1]) if lag <= told.acf.size else None
+        return float(trace.acf[lag - 1]) if lag <= trace.acf.size else None
 
     return {
-        "rate": told.rate, "mean": told.mean, "scv": told.scv, "scv_error": told.scv_error, "skewness": told.skewness,
-        "rho1": rho(1), "rho10": rho(10), "rho100": rho(100), "idc": float(told.idc[-1]),
-        "idc_seconds": float(told.idc_widths[-1]), "zero_share": told.zero_share, "coarse_step": told.coarse_step,
-        "notes": "; ".join(told.notes) or None,
+        "rate": trace.rate, "mean": trace.mean, "scv": trace.scv, "scv_error": trace.scv_error,
+        "skewness": trace.skewness,
+        "rho1": rho(1), "rho10": rho(10), "rho100": rho(100), "idc": float(trace.idc[-1]),
+        "idc_seconds": float(trace.idc_widths[-1]), "zero_share": trace.zero_share, "coarse_step": trace.coarse_step,
+        "notes": "; ".join(trace.notes) or None,
     }  # fmt: skip
 
 
 def characterize_gaps(stream: str, gaps: Gaps, settings: WindowSettings) -> list[dict[str, Any]]:
-    """Give the table's rows of one trace, computed here, one after the other."""
+    """Yield the table's rows of one trace, computed here, one after the other."""
     return [row_of(stream, window, gaps, settings) for window in plan_windows(gaps, settings)]
 
 
 def row_of(stream: str, window: dict[str, Any], gaps: Gaps, settings: WindowSettings) -> dict[str, Any]:
-    """Give the whole row of one window of `plan_windows`."""
+    """Return the whole row of one window of `plan_windows`."""
     iats = gaps.window(window["first"], window["first"] + window["n"])
     place = {"stream": stream, **window, "end": window["start"] + float(iats.sum())}
     return place | describe_window(iats, settings)

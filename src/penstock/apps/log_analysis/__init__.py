@@ -6,13 +6,14 @@
     lines -> parser -> counter    events of each component
                     -> matcher    lines that each user-given regular expression is found in
 
-As one query it is `log_analysis`. As three operators, each a Spark application of its own, the parser's stream
-goes to a folder of Parquet files which counter and matcher read as a file stream with ``stream_schema("parser")``.
+`log_analysis` runs it as one query. It also runs as three operators, each its own Spark application: the parser's
+stream goes to a folder of Parquet files, which counter and matcher read as a file stream with
+``stream_schema("parser")``.
 
-`match_lines` is the matcher without a state: one row for each find, line by line, also in Spark's real-time mode.
+`match_lines` is a stateless matcher: one row for each match, line by line, also in Spark's real-time mode.
 
-The lines come from the replay source, which makes them up or reads real ones (its option ``payload=file:PATH``;
-the operator's option ``format`` then names the file's format).
+The lines come from the replay source, which generates them or reads real ones (its option ``payload=file:PATH``; the
+operator's option ``format`` then names the file's format).
 """
 
 from penstock.apps.log_analysis.counts import Counts, read_counts

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result: counts by kind and key, as one small JSON file that is always whole.
+"""The result: counts by kind and key, in one small JSON file that is always whole.
 
-Every batch writes all counts so far (complete mode) with its id, so a batch that is run again after a crash
-writes the same file again, and nothing is counted twice.
+Every batch writes all counts so far (complete mode) with its id. A batch that is run again after a crash writes the
+same file again, and nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNTS_SCHEMA = "kind STRING, key STRING, count BIGINT"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """All counts up to and with batch `batch_id`: kind -> key -> count.
+    """All counts up to and including batch `batch_id`: kind -> key -> count.
 
     Kinds are ``component``, ``pattern``, ``malformed`` and ``total``; the last two have the one key ``""``.
     """
@@ -36,22 +36,22 @@ class Counts:
     by_kind: Mapping[str, Mapping[str, int]]
 
     def of(self, kind: str) -> Mapping[str, int]:
-        """The counts of one kind; empty where the query has counted none."""
+        """Return the counts of one kind, empty if the query has counted none."""
         return self.by_kind.get(kind, {})
 
     @property
     def total(self) -> int | None:
-        """Lines read, well-formed or not; None where the query does not count them."""
+        """Lines read, well-formed or not. None if the query does not count them."""
         return self.of("total").get("")
 
     @property
     def malformed(self) -> int | None:
-        """Lines discarded; None where none was, or the query does not see them."""
+        """Lines discarded. None if none was, or if the query does not see them."""
         return self.of("malformed").get("")
 
 
 def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, str, int]]) -> Path:
-    """Write rows of (kind, key, count) as `folder`/counts.json; a reader sees the old file or the new, no part."""
+    """Write rows of (kind, key, count) as `folder`/counts.json. A reader sees the old or the new file, never a part."""
     by_kind: dict[str, dict[str, int]] = {}
     for kind, key, count in rows:
         by_kind.setdefault(kind, {})[key] = count
@@ -71,12 +71,12 @@ def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, st
 
 
 def read_counts(path: str | Path) -> Counts | None:
-    """Read the counts in a folder (or in the file itself); None where no batch has ended yet.
+    """Read the counts in a folder (or in the file itself). None if no batch has ended yet.
 
     Raises
     ------
     ConfigurationError
-        Where the file is something else.
+        The file is something else.
     """
     file = Path(path)
     if file.is_dir():
@@ -88,13 +88,13 @@ def read_counts(path: str | Path) -> Counts | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise ConfigurationError(
-            f"output: {file} does not hold counts ({fault!r}); give the output folder of a log analysis",
+            f"output: {file} does not contain counts ({fault!r}); give the output folder of a log analysis",
             field="output",
         ) from fault
 
 
 def counts_writer(counts: DataFrame, folder: str) -> DataStreamWriter:
-    """Give the writer, not yet started, that keeps `folder`/counts.json up to date with a frame of counts."""
+    """Return the writer, not yet started, that keeps `folder`/counts.json up to date with a frame of counts."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         write_counts(folder, batch_id, [(row["kind"], row["key"], row["count"]) for row in batch.collect()])

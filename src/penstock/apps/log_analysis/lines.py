@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line formats the parser knows: one regular expression each, and how its time is written.
+"""The parser's line formats: one regular expression each, and the format of its time.
 
-An expression is kept to what Java's and Python's dialects read alike: Spark runs it, tests check it without Spark.
+Expressions use only syntax that Java and Python read alike: Spark runs them, and tests check them without Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How one kind of log writes a line; the numbers say which group of `regex` holds each field.
+    """The line format of one kind of log. The numbers are the groups of `regex` that hold each field.
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ class LineFormat:
         Matches a whole well-formed line. Every field stands between literal separators, so that a line that
         matches never equals its fields written one after the other.
     timestamp, level, component, message
-        Group numbers; `level` is None where the format has none.
+        Group numbers. `level` is None if the format has none.
     time_pattern
-        How Spark reads the time; None: ISO 8601.
+        Spark's pattern for the time. None: ISO 8601.
     has_year
-        Without a year in the line (syslog) the year of the line's arrival is taken.
+        If the line has no year (syslog), the year of the line's arrival is used.
     """
 
     name: str
@@ -99,12 +99,12 @@ FORMATS: Mapping[str, LineFormat] = {
 
 
 def line_format(name: str) -> LineFormat:
-    """Give the format called `name`.
+    """Return the format called `name`.
 
     Raises
     ------
     ConfigurationError
-        Where no format has that name.
+        No format has that name.
     """
     if name not in FORMATS:
         raise ConfigurationError(f"format: unknown line format {name!r}; known: {', '.join(FORMATS)}", field="format")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matcher, line by line: which patterns are found in which line, the moment the line comes.
+"""The matcher line by line: reports which patterns a line contains as soon as the line arrives.
 
-Where `matcher` counts over the whole stream, `match_lines` gives a row for every find and keeps no state. It parses
-the raw lines itself, so that it can stand first behind a topic: Spark's real-time mode wants a topic before and after
-it, and each hop more would be one more broker to wait for. It is made of projections, a filter and one generator,
-which that mode allows; under micro-batches it is the same query with the same rows.
+`matcher` counts over the whole stream. `match_lines` returns a row for every match and keeps no state. It parses the
+raw lines itself, so that it can stand first behind a topic: Spark's real-time mode needs a topic before and after a
+query, and each further hop would be one more broker to wait for. It consists of projections, a filter and one
+generator, which that mode allows. In micro-batches it is the same query with the same rows.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ if TYPE_CHECKING:
 
 
 def match_lines(stream: DataFrame, options: Options) -> DataFrame:
-    """Give (index, arrival, pattern): a row for each line and each pattern found in its message.
+    """Return (index, arrival, pattern): a row for each line and each pattern found in its message.
 
-    A malformed line, and one in which nothing is found, gives no row.
+    A malformed line, and one without a match, yields no row.
 
     Parameters
     ----------
     stream
         Raw lines: rows with at least `index`, `arrival` and `value`, such as the replay source's, or a topic's as
-        `penstock.adaptors.kafka.operator_stream.read_topic` gives them.
+        `penstock.adaptors.kafka.operator_stream.read_topic` returns them.
     options
         ``format``: the name of a line format (default ``penstock``). ``patterns``: a file of patterns (default: a
         built-in set). ``pattern_count``: how many of them to look for (default: all of them once). ``output`` is
-        taken and not used: the rows are written by whoever runs the query.
+        accepted and ignored: whoever runs the query writes the rows.
 
     Raises
     ------
     ConfigurationError
-        With every mistake in the options, as `check_match_options` finds them, or a pattern that Java refuses.
+        Lists every mistake in the options, as `check_match_options` does, or names a pattern that Java refuses.
     """
     from pyspark.sql import functions as sf
 
-    from penstock.apps.log_analysis.frames import parse
+    from penstock.apps.log_analysis.tables import parse
 
     check_match_options(options)
     patterns = chosen_patterns(options)
     check_in_java(patterns, stream.sparkSession)
     message = sf.col("message")
-    # Each expression is a literal: Spark compiles it once for a task, not once for a row.
+    # Each expression is a literal: Spark compiles it once per task, not once per row.
     found = sf.array_compact(sf.array(*[sf.when(message.rlike(regex), sf.lit(name)) for name, regex in patterns]))
     lines = parse(stream, chosen_format(options)).where("is_parsed")
     return lines.select("index", "arrival", sf.explode(found).alias("pattern"))
 
 
 def check_match_options(options: Options) -> None:
-    """Look through the options of `match_lines` without Spark, before anything is started.
+    """Check the options of `match_lines` without Spark, before anything starts.
 
     Raises
     ------
     ConfigurationError
-        With every mistake: unknown option, unknown format, a pattern that does not compile.
+        Lists every mistake: unknown option, unknown format, a pattern that does not compile.
     """
     check_options("match_lines", options)

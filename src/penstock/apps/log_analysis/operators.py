@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators: parser, counter, matcher, and log_analysis, which is all three as one query.
 
-Each takes a stream and its options and gives a stream, or a writer that is not yet started.
+Each takes a stream and its options and returns a stream, or a writer that is not yet started.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PARSER_METRICS = "penstock_parser"
-"""The name the parser's counts of each batch have among a progress's observed metrics."""
+"""The name of the parser's counts among a progress's observed metrics."""
 
 
 def parser(stream: DataFrame, options: Options) -> DataFrame:
-    """Give the well-formed lines as (index, arrival, timestamp, level, component, message).
+    """Return the well-formed lines as (index, arrival, timestamp, level, component, message).
 
-    Malformed lines are discarded and counted: the progress of each batch holds `parsed` and `malformed` among
-    its observed metrics, under ``penstock_parser``. They belong to the batch, so a batch run again tells them
+    Malformed lines are discarded and counted: the progress of each batch has `parsed` and `malformed` among its
+    observed metrics, under ``penstock_parser``. They belong to the batch, and a batch that is run again reports them
     again: add them up by batch id.
 
     Parameters
@@ -36,7 +36,7 @@ def parser(stream: DataFrame, options: Options) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
-    from penstock.apps.log_analysis.frames import parse
+    from penstock.apps.log_analysis.tables import parse
 
     check_options("parser", options)
     lines = parse(stream, chosen_format(options)).observe(
@@ -48,25 +48,25 @@ def parser(stream: DataFrame, options: Options) -> DataFrame:
 
 
 def counter(stream: DataFrame, options: Options) -> DataStreamWriter:
-    """Count the events of each component of parsed lines; option ``output``: the folder of the result."""
-    from penstock.apps.log_analysis.frames import component_counts
+    """Count the events of each component of parsed lines. Option ``output``: the folder for the result."""
+    from penstock.apps.log_analysis.tables import component_counts
 
     check_options("counter", options)
     return counts_writer(component_counts(stream), options["output"])
 
 
 def matcher(stream: DataFrame, options: Options) -> DataStreamWriter:
-    """Count, for each pattern, the parsed lines whose message it is found in, and the lines looked at.
+    """Count, for each pattern, the parsed lines whose message contains it, and the lines searched.
 
     Parameters
     ----------
     stream
         The parser's rows.
     options
-        ``output``: the folder of the result. ``patterns``: a file of patterns (default: a built-in set).
-        ``pattern_count``: how many patterns to look for, to set the work a line is (default: all of them once).
+        ``output``: the folder for the result. ``patterns``: a file of patterns (default: a built-in set).
+        ``pattern_count``: how many patterns to look for, which sets the work per line (default: all of them once).
     """
-    from penstock.apps.log_analysis.frames import pattern_counts
+    from penstock.apps.log_analysis.tables import pattern_counts
 
     check_options("matcher", options)
     patterns = chosen_patterns(options)
@@ -80,7 +80,7 @@ def log_analysis(stream: DataFrame, options: Options) -> DataStreamWriter:
     The counts have the kinds ``component``, ``pattern``, ``malformed`` and ``total``; the components' counts and
     the malformed lines add up to the total.
     """
-    from penstock.apps.log_analysis.frames import analysis_counts
+    from penstock.apps.log_analysis.tables import analysis_counts
 
     check_options("log_analysis", options)
     patterns = chosen_patterns(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operator takes and gives: its options, looked through before anything starts, and its schema."""
+"""The options of each operator, checked before anything starts, and the schema of its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Options: TypeAlias = Mapping[str, str]
 
 PARSED_SCHEMA = "index BIGINT, arrival TIMESTAMP, timestamp TIMESTAMP, level STRING, component STRING, message STRING"
 MATCHES_SCHEMA = "index BIGINT, arrival TIMESTAMP, pattern STRING"
-"""What `match_lines` gives (DDL)."""
+"""The output schema of `match_lines` (DDL)."""
 _SCHEMAS = {
     "parser": PARSED_SCHEMA,
     "counter": COUNTS_SCHEMA,
@@ -31,12 +31,12 @@ _OPTIONS = {
     "match_lines": ("format", "patterns", "pattern_count", "output"),
 }
 _WRITTEN_BY_THE_RUN = ("parser", "match_lines")
-"""What these give is written by whoever runs them, so they need no folder."""
+"""Whoever runs these operators writes their output, so they need no folder."""
 MOST_PATTERNS = 1000
 
 
 def stream_schema(operator: str) -> str:
-    """Give the schema (DDL) of what an operator emits, so that a reader needs no inference.
+    """Return the schema (DDL) of an operator's output, so that a reader needs no inference.
 
     Examples
     --------
@@ -51,18 +51,18 @@ def stream_schema(operator: str) -> str:
 
 
 def check_options(operator: str, options: Options) -> None:
-    """Look through an operator's options without Spark, before anything is started.
+    """Check an operator's options without Spark, before anything starts.
 
     Raises
     ------
     ConfigurationError
-        With every mistake: unknown option, unknown format, a pattern that does not compile, no output folder.
+        Lists every mistake: unknown option, unknown format, a pattern that does not compile, no output folder.
     """
     stream_schema(operator)
     known = _OPTIONS[operator]
     faults = [f"{name}: unknown option; known: {', '.join(known)}" for name in options if name not in known]
     if operator not in _WRITTEN_BY_THE_RUN and not options.get("output"):
-        faults.append("output: missing; give the folder counts.json is written to")
+        faults.append("output: is missing; give the folder for counts.json")
     for name, check in (("format", chosen_format), ("patterns", _pattern_set), ("pattern_count", chosen_patterns)):
         if name in known and name in options:
             try:
@@ -75,7 +75,7 @@ def check_options(operator: str, options: Options) -> None:
 
 
 def chosen_format(options: Options) -> LineFormat:
-    """Give the line format the options name; ``penstock`` where they name none."""
+    """Return the line format that the options name, by default ``penstock``."""
     return line_format(options.get("format", "penstock"))
 
 
@@ -85,7 +85,7 @@ def _pattern_set(options: Options) -> tuple[Pattern, ...]:
 
 
 def chosen_patterns(options: Options) -> tuple[Pattern, ...]:
-    """Give the patterns of the file the options name (or the built-in ones), as many as they ask for."""
+    """Return the patterns of the file that the options name (or the built-in ones), as many as they ask for."""
     available = _pattern_set(options)
     text = options.get("pattern_count")
     if text is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the matcher looks for: named regular expressions, from a file or built in, checked before anything starts.
+"""The matcher's patterns: named regular expressions, from a file or built in, checked before anything starts.
 
-Spark searches in Java's dialect. Without a running Java an expression is checked by Python's compiler after what
-only Java knows has been masked (`\\p{Lu}`, `\\h`, `\\Q...\\E`, `(?<name>...)`) and what only Python knows refused
-(`(?P<name>...)`, `(?(1)...)`, `(?#...)`). With a Spark session `check_in_java` lets Java itself judge.
+Spark searches in Java's dialect. Without a running Java, Python's compiler checks an expression, after syntax that only
+Java has was masked (`\\p{Lu}`, `\\h`, `\\Q...\\E`, `(?<name>...)`) and syntax that only Python has was refused
+(`(?P<name>...)`, `(?(1)...)`, `(?#...)`). With a Spark session, `check_in_java` lets Java itself judge.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PYTHON_ONLY = (
     (re.compile(r"\(\?\("), "Java has no conditional groups; write both branches with |"),
     (re.compile(r"\(\?#"), "Java has no comments of this form; leave it out"),
 )
-# Each is replaced by harmless text of the same length, so that positions in messages stay true.
+# Each is replaced by harmless text of the same length, so that positions in messages stay correct.
 _JAVA_ONLY = re.compile(
     r"\\Q.*?(?:\\E|$)|\\[pP](?:\{\w[\w=]*\}|[A-Z])|\\k<\w+>|\(\?<(?:[=!]|[A-Za-z]\w*>)|\\x\{[0-9a-fA-F]+\}"
     r"|\(\?(?=[idmsuxU-])[idmsuxU]*(?:-[idmsuxU]+)?[:)]|\\[hHvVRXGzeN]|\\\\|\\.",
@@ -73,19 +73,19 @@ def _masked(regex: str) -> str:
             return "(?:n"
         if text.startswith("(?<"):
             return "(" + "n" * (len(text) - 1)
-        if text.startswith("(?"):  # flags, which Java takes in the middle, too
+        if text.startswith("(?"):  # flags, which Java also accepts in the middle
             return "(?:" + "n" * (len(text) - 4) + (")" if text.endswith(")") else "n")
         if text.startswith((r"\Q", r"\k", r"\x{")):
             return "q" * len(text)
         if text[:2] in (r"\p", r"\P", r"\h", r"\H", r"\v", r"\V", r"\R", r"\X", r"\G", r"\z", r"\e", r"\N"):
             return r"\w" + "w" * (len(text) - 2)
-        return text  # an escape both know
+        return text  # an escape that both dialects have
 
     return _JAVA_ONLY.sub(mask, regex)
 
 
 def fault_of(pattern: Pattern) -> str | None:
-    """Say what is wrong with a pattern, where, and how to mend it; None where Java should compile it."""
+    """Describe what is wrong with a pattern, where, and how to fix it. None: Java should compile it."""
     bare = re.sub(r"\\.", "__", pattern.regex, flags=re.DOTALL)
     for python_only, fix in _PYTHON_ONLY:
         if found := python_only.search(bare):
@@ -101,20 +101,20 @@ def fault_of(pattern: Pattern) -> str | None:
 
 def _fault(pattern: Pattern, what: str, position: int | None, fix: str | None) -> str:
     where = "" if position is None or position < 0 else f" at position {position}"
-    mend = fix or "mend the expression, or put a backslash before a sign that is meant as itself"
+    mend = fix or "fix the expression, or put a backslash before a character that is meant literally"
     return f"patterns: {pattern.name!r} does not compile: {what}{where} in {pattern.regex!r}; {mend}"
 
 
 def load_patterns(path: str | Path) -> tuple[Pattern, ...]:
     """Read patterns from a file: a name, a tab (or a colon and a space) and an expression on each line.
 
-    Empty lines and lines that begin with ``#`` are passed over.
+    Empty lines and lines that begin with ``#`` are ignored.
 
     Raises
     ------
     ConfigurationError
-        With every mistake of the file: a line without an expression, a name given twice, an expression that does
-        not compile, no pattern at all.
+        Lists every mistake in the file: a line without an expression, a name given twice, an expression that does not
+        compile, no pattern at all.
     """
     file = Path(path)
     try:
@@ -139,17 +139,17 @@ def load_patterns(path: str | Path) -> tuple[Pattern, ...]:
             if fault_text := fault_of(pattern):
                 faults.append(f"line {number}: {fault_text}")
     if not found and not faults:
-        faults.append("patterns: there is no pattern in it; write at least one line 'name: regex'")
+        faults.append("patterns: the file has no pattern; write at least one line 'name: regex'")
     if faults:
         raise ConfigurationError.of_all(str(file), faults)
     return tuple(found.values())
 
 
 def take(patterns: Sequence[Pattern], count: int) -> tuple[Pattern, ...]:
-    """Give `count` patterns: the first ones, or all of them round and round under numbered names.
+    """Return `count` patterns: the first ones, or all of them repeated under numbered names.
 
-    The number of patterns sets how much work a line is. A repeated expression is written in one more pair of
-    brackets each round, or Spark would see that it has been searched for already and not search again.
+    The number of patterns sets the work per line. Each repetition of an expression gets one more pair of brackets:
+    otherwise Spark would recognise it and not search again.
     """
     chosen = []
     for index in range(count):
@@ -165,7 +165,7 @@ def check_in_java(patterns: Sequence[Pattern], spark: SparkSession) -> None:
     Raises
     ------
     ConfigurationError
-        With every pattern Java refuses, the position and Java's own words.
+        Lists every pattern that Java refuses, with the position and Java's own words.
     """
     from pyspark.errors import IllegalArgumentException
 

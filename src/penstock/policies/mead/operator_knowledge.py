@@ -47,7 +47,7 @@ class OperatorKnowledge(ABC):
         self.why_not = "no batch was seen yet"
         """Why the demand is not known."""
         self.meant: Allocation | None = None
-        """What it was meant to have when it was last asked about."""
+        """What it is meant to have, as of the last look or request."""
         self.planned: Allocation | None = None
         self.planned_because = ""
         self.is_raised = False
@@ -58,6 +58,8 @@ class OperatorKnowledge(ABC):
     def watch(self, look: Look) -> None:
         """Learn from one look."""
         self.backlog = look.observation.backlog_records
+        # At every look, not only when asked: a plan made from what it was meant to have a change ago changes nothing.
+        self.meant = look.observation.cluster.planned or self.meant
         self.rows += sum(batch.rows for batch in look.telemetry.batches)
         try:
             self._learn(look.telemetry, look.observation)

@@ -200,11 +200,11 @@ class _ExplainedPlan:
         )
 
     def _reason(self, i: int, name: str) -> str:
-        space, told = self.space, self.binding
-        shown = f"{_seconds(told.seconds)} of {_seconds(told.bound_seconds)} on {' > '.join(told.path)}"
+        space, binding = self.space, self.binding
+        shown = f"{_seconds(binding.seconds)} of {_seconds(binding.bound_seconds)} on {' > '.join(binding.path)}"
         if not self.is_possible:
             return f"no allocation keeps every bound: the best there is, {shown}"
-        if not told.is_met:
+        if not binding.is_met:
             return f"the search stopped below delta with a bound broken: {shown}"
         levels = space.levels[name]
         if self.x[i] > self.found.x[i]:
@@ -213,12 +213,12 @@ class _ExplainedPlan:
         return f"the cheapest allocation found that keeps every bound: {shown}"
 
     def _evidence(self, name: str) -> dict[str, float | int | str | None]:
-        told = self.binding
+        binding = self.binding
         evidence: dict[str, float | int | str | None] = {
-            "binding_path": " > ".join(told.path),
-            "binding_seconds": _shown(told.seconds),
-            "objective_seconds": told.bound_seconds,
-            "worst_model": told.worst,
+            "binding_path": " > ".join(binding.path),
+            "binding_seconds": _shown(binding.seconds),
+            "objective_seconds": binding.bound_seconds,
+            "worst_model": binding.worst,
             "cost": self.space.cost(self.x),
             "allocations_predicted": self.space.evaluations,
             "is_possible": "yes" if self.is_possible else "no",
@@ -239,13 +239,13 @@ class _ExplainedPlan:
             if not 0 <= level <= levels.top:
                 continue
             other = (*self.x[:i], level, *self.x[i + 1 :])
-            told = space.binding(other)
-            shown = f"{_seconds(told.seconds)} of {_seconds(told.bound_seconds)} on {' > '.join(told.path)}"
+            binding = space.binding(other)
+            shown = f"{_seconds(binding.seconds)} of {_seconds(binding.bound_seconds)} on {' > '.join(binding.path)}"
             if level > self.x[i]:
                 why = f"costs {space.cost(other) - space.cost(self.x):.3g} more, for {shown}"
             elif self.x[i] > self.found.x[i]:
                 why = f"more than {self.policy.most_levels_down} level(s) down at once"
-            elif told.is_met:
+            elif binding.is_met:
                 limited = self.x != self.found.x
                 why = (
                     "only while others still have more than they need" if limited else "this search gives nothing back"

@@ -46,6 +46,8 @@ _UTILISATION_TO_CATCH_UP = 0.8
 """Utilisation up to which executors with all their CPU work a backlog off."""
 _UTILISATION_WHEN_STUCK = 0.95
 """Utilisation at which a query that puts nothing out lacks CPU."""
+_HAND_ON_SECONDS = 10.0
+"""How often it wants to be asked where no backlog is looked at: a plan is handed on when the loop asks."""
 _OVERTAKEN_FACTOR = 1.1
 """Times the planned rate of arrivals from which a plan to scale down is overtaken by events."""
 
@@ -66,9 +68,12 @@ class MeadPolicy:
         self._topology = context.topology
         self._objectives = dict(context.objectives)
         self._bounds = {path: wanted.seconds for path, wanted in self._objectives.items() if wanted.seconds is not None}
-        unbounded = [path for path in self._objectives if path not in self._bounds]
-        if unbounded:
+        if any(path not in self._bounds for path in context.topology.paths):
             raise ConfigurationError(f"objective: {options.name} plans for a latency bound", field="objective")
+        if options.queues == "gi/g/1" and any(wanted.statistic != "mean" for wanted in self._objectives.values()):
+            raise ConfigurationError(
+                "objective: gi/g/1 queues give means only; bound the mean, or use another policy", field="objective"
+            )
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
         for known in self._known.values():
             Levels.within(known.limits, options.costs)  # costs that do not fit are refused before anything runs
@@ -97,8 +102,9 @@ class MeadPolicy:
 
     @property
     def every_seconds(self) -> float:
-        """How often it wants to be asked: as often as the backlog is looked at."""
-        return self.options.every_seconds
+        """How often it wants to be asked: as often as the backlog is looked at, and so that no plan waits for long."""
+        every = self.options.every_seconds
+        return every if self.options.rescue is not None else min(every, _HAND_ON_SECONDS)
 
     def watch(self, look: Look) -> tuple[str, ...]:
         """Learn from one look at an operator; start an analysis when one is due."""
@@ -118,7 +124,12 @@ class MeadPolicy:
         answered = self._answered.get(request.operator)
         if answered is not None and answered[0] == request:
             return answered[1]
-        decision = self._chosen(request)
+        if request.observation.quality is Quality.GOOD:
+            decision = self._chosen(request)
+        else:
+            known = self._known[request.operator]
+            why = f"holding: the data are {request.observation.quality}"
+            decision = self._decision(request, known, request.current, why)
         is_less = decision.target.capacity < request.current.capacity
         if self.options.hold_while_rising and is_less and self._rising is not None:
             decision = replace(decision, target=request.current, reason=f"no less now: {self._rising}", rejected=())

@@ -2,7 +2,7 @@
 """A step down that cannot break a bound, for an operator of which too little is known to predict anything.
 
 Batches that are all alike do not show what of their time is fixed and what the records take: f and c of f + c n. A
-step to a lower level tells them apart. Until then all that can be said of the lower level is this: with a part r of
+step to a lower level shows which is which. Until then all that can be said of the lower level is this: with a part r of
 the capacity work takes 1 / r times as long; of the batches' time no more than the measured utilisation u is records'
 work; so with b = f / (1 - rho) now, rho <= u, a batch settles at no more than b (1 - u) / (r - u), and a record waits
 for one batch at most and rides with another.

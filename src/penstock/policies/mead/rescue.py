@@ -66,13 +66,13 @@ class Rescue:
         raised: dict[str, str] = {}
         for path, bound in bounds.items():
             left = math.fsum(waiting_seconds[name] for name in path)
-            told = (
+            why = (
                 f"records wait {left:.3g} s on {' > '.join(path)}, beyond {self.bound_part:.0%} of its bound of "
                 f"{bound:g} s"
             )
             for name in sorted(path, key=lambda name: -waiting_seconds[name]):
                 if left <= self.bound_part * bound:
                     break
-                raised.setdefault(name, told)
+                raised.setdefault(name, why)
                 left -= waiting_seconds[name]
         return raised

@@ -38,8 +38,8 @@ def figure_5(space: AllocationSpace, delta: float) -> Found:
     steps: list[str] = []
     for number, path in enumerate(space.latency.paths):
         x = _serve(space, x, number, delta, steps)
-        told = space.predict(x)[number]
-        steps.append(f"{' > '.join(path)}: {told.seconds:.4g} s of {told.bound_seconds:.4g} s")
+        predicted = space.predict(x)[number]
+        steps.append(f"{' > '.join(path)}: {predicted.seconds:.4g} s of {predicted.bound_seconds:.4g} s")
     return Found(x, space.is_met(x), tuple(steps))
 
 
@@ -80,13 +80,13 @@ def _serve(space: AllocationSpace, x: Vector, number: int, delta: float, steps: 
     return x
 
 
-def _slowest(space: AllocationSpace, x: Vector, told: Prediction) -> int | None:
+def _slowest(space: AllocationSpace, x: Vector, predicted: Prediction) -> int | None:
     """The operator of the path with the highest response time, of those that have a level above."""
-    candidates = [i for i, name in enumerate(space.operators) if name in told.path and x[i] < space.top[i]]
+    candidates = [i for i, name in enumerate(space.operators) if name in predicted.path and x[i] < space.top[i]]
 
     def slowness(i: int) -> tuple[float, float]:
         name = space.operators[i]
-        return told.operator_seconds[name], told.utilisation[name]
+        return predicted.operator_seconds[name], predicted.utilisation[name]
 
     return max(candidates, key=slowness, default=None)
 

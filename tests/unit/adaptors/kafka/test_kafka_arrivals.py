@@ -9,7 +9,7 @@ from typing import cast
 from penstock.adaptors.kafka.arrival_times import KafkaArrivals
 from penstock.adaptors.kafka.offsets import Partition
 from penstock.adaptors.kafka.record_times import RangeTimes, RecordTimes
-from penstock.adaptors.kafka.tap import TopicTap
+from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.errors import MetricSourceError
 from penstock.ports import TimedArrivalTimes
 from penstock.records import SourceProgress

@@ -65,10 +65,16 @@ def test_own_settings_go_first(tmp_path: Path) -> None:
 
 def test_a_formatted_folder_is_not_formatted_again(tmp_path: Path) -> None:
     """Data that is there stays: the tool is not run a second time."""
-    home = BrokerHome(tmp_path / "broker", tmp_path, played_java(tmp_path / "java", "exit 9"))
-    (tmp_path / "broker" / "data").mkdir(parents=True)
-    (tmp_path / "broker" / "data" / "meta.properties").write_text("cluster.id=x\n")
+    ran, formatted = tmp_path / "ran", tmp_path / "broker" / "data" / "meta.properties"
+    home = BrokerHome(tmp_path / "broker", tmp_path, played_java(tmp_path / "java", f"touch {ran}"))
+    formatted.parent.mkdir(parents=True)
+    formatted.write_text("cluster.id=x\n")
     home.prepare(1, 2)
+    assert not ran.exists()
+    assert formatted.read_text() == "cluster.id=x\n"
+    formatted.unlink()
+    home.prepare(1, 2)
+    assert ran.exists(), "without that file it is formatted"
 
 
 def test_a_failing_format_is_told_with_its_words(tmp_path: Path) -> None:
@@ -80,7 +86,7 @@ def test_a_failing_format_is_told_with_its_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"heap": "64m"}, "too little"), ({"host": "0.0.0.0"}, "not a loopback"), ({"users": {}}, "is empty")],
+    [({"heap": "64m"}, "too small"), ({"host": "0.0.0.0"}, "not a loopback"), ({"users": {}}, "is empty")],
 )
 def test_wrong_values_are_refused(tmp_path: Path, wrong: dict[str, object], said: str) -> None:
     """A broker that could not run, or that others could reach, is refused at once."""

@@ -83,9 +83,9 @@ def test_secrets_are_not_shown() -> None:
         ("one:99999", {}, "'one:99999' is not host:port"),
         ("one:9092", {"sasl.pasword": "x"}, "did you mean 'sasl.password'"),
         ("one:9092", {"linger.ms": "5"}, "librdkafka.linger.ms"),
-        ("one:9092", {"bootstrap.servers": "x:1"}, "belongs into bootstrap_servers"),
+        ("one:9092", {"bootstrap.servers": "x:1"}, "belongs in bootstrap_servers"),
         ("one:9092", {"security.protocol": "TLS"}, "unknown 'TLS'; known: PLAINTEXT"),
-        ("one:9092", {**LOGIN, "security.protocol": "SSL"}, "SSL does not log in"),
+        ("one:9092", {**LOGIN, "security.protocol": "SSL"}, "SSL has no login"),
         ("one:9092", {"security.protocol": "SASL_SSL", "sasl.username": "x"}, "sasl.mechanism: is missing"),
         ("one:9092", {**LOGIN, "sasl.mechanism": "SCRAM"}, "unknown 'SCRAM'"),
         (
@@ -93,10 +93,14 @@ def test_secrets_are_not_shown() -> None:
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "x"},
             "needs both sasl.username and sasl.password",
         ),
-        ("one:9092", {**LOGIN, "sasl.mechanism": "GSSAPI"}, "GSSAPI takes no password"),
-        ("one:9092", {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}, "no file /nowhere/ca.pem"),
+        ("one:9092", {**LOGIN, "sasl.mechanism": "GSSAPI"}, "GSSAPI does not use a password"),
+        (
+            "one:9092",
+            {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"},
+            "/nowhere/ca.pem does not exist",
+        ),
         ("one:9092", {"ssl.ca.location": __file__}, "PLAINTEXT is not encrypted"),
-        ("one:9092", {"security.protocol": "SSL", "ssl.key.location": __file__}, "go together"),
+        ("one:9092", {"security.protocol": "SSL", "ssl.key.location": __file__}, "belong together"),
     ],
 )
 def test_wrong_options_are_refused_with_a_way_out(servers: str, options: dict[str, str], said: str) -> None:

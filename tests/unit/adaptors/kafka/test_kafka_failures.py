@@ -7,18 +7,18 @@ import re
 
 import pytest
 
-from penstock.adaptors.kafka.failures import explain_failure
+from penstock.adaptors.kafka.query_failures import explain_failure
 
 CASES = {
     "[KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some data may have been lost because they are not available in Kafka "
-    "any more; Reason: Partition lines-0 offset was changed from 7 to 0.": "removed and made anew",
+    "any more; Reason: Partition lines-0 offset was changed from 7 to 0.": "deleted and created again",
     "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost because they are not available in "
     "Kafka any more; Reason: Could not read records in offset [0, 9) for topic partition lines-3 with consumer "
     "group g.": "retention is shorter than .*(lines-3)",
     "[KAFKA_DATA_LOSS.PARTITIONS_DELETED] Some data may have been lost. Partitions Set(lines-0) have been "
-    "deleted.": "not on the broker any more",
+    "deleted.": "no longer on the broker",
     "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position": "retention is shorter",
-    "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed": "does not let the operator in",
+    "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed": "refuses the operator",
     "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [a]": "the right to",
     "org.apache.kafka.common.errors.TimeoutException: Topic lines not present in metadata after 60000 ms.": "no broker "
     "answered for a minute",
@@ -26,7 +26,7 @@ CASES = {
     "org.apache.kafka.common.InvalidRecordException: One or more records have been rejected": "compacted",
     "org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given": "bootstrap_servers",
     "org.apache.kafka.common.errors.TimeoutException: Expiring 3 record(s) for lines-0:120001 ms has passed since "
-    "batch creation": "does not answer",
+    "batch creation": "did not answer",
     "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment.": "loses nothing",
     "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected": "own function",
     "[KAFKA_MALFORMED_RECORD_TIMESTAMP] Record at topic lines": "milliseconds",
@@ -58,7 +58,7 @@ def test_what_only_the_plan_says_did_not_happen() -> None:
     """Spark tells a query's plan with its failure: messages that stand in the plan are not taken for it."""
     plan = (
         "\n=== Streaming Query ===\nCurrent State: ACTIVE\nLogical Plan:\n+- CASE WHEN isnull(id) THEN "
-        "raise_error(topic 't': a record has null in id, which should tell it from all others) END\n"
+        "raise_error(topic 't': a record has null in id, which should identify it) END\n"
     )
     failed = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
     assert explain_failure(f"{failed}[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: XXKST{plan}") is None
@@ -67,7 +67,7 @@ def test_what_only_the_plan_says_did_not_happen() -> None:
         f"lines-0 offset was changed from 5 to 1.\nThis could be SQLSTATE: XXKST{plan}"
     )
     assert told is not None
-    assert "removed and made anew" in told
+    assert "deleted and created again" in told
 
 
 def test_what_is_not_kafkas_is_not_explained() -> None:

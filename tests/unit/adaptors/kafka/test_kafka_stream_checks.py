@@ -92,8 +92,8 @@ def test_a_connection_goes_through_a_file_and_keeps_its_secret_from_logs() -> No
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        ({"index": t.LongType(), "pattern": t.StringType()}, "and it has index, pattern; pass the input's column"),
-        ({"arrival": t.LongType()}, "and its column arrival is a long"),
+        ({"index": t.LongType(), "pattern": t.StringType()}, "but it has index, pattern; pass the input's column"),
+        ({"arrival": t.LongType()}, "but its column arrival is a long"),
     ],
 )
 def test_a_latency_needs_an_arrival(kinds: dict[str, t.DataType], said: str) -> None:

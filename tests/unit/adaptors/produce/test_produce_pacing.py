@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="needs the extra [spark]")
 from penstock.adaptors.produce.lateness import Lateness
 from penstock.adaptors.produce.pacing import Progress, produce
 from penstock.adaptors.produce.sink import Delivery
-from penstock.adaptors.spark.payloads import LogPayload, NoPayload
+from penstock.adaptors.replay.payloads import LogPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
 from penstock.errors import AdaptorError
 

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("pika", reason="needs the extra [rabbitmq]")
 
 from penstock.adaptors.process.children import Warden
-from penstock.adaptors.rabbitmq import server
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout
 from penstock.errors import AdaptorError, ConfigurationError
+from penstock.testing import rabbitmq_server
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:5672", "http://127.0.0.1/", "amqp://", "kafka://a:1/t"])
@@ -90,14 +90,14 @@ def test_wrong_names_and_limits_are_refused(field: str, values: dict[str, object
 
 def test_a_missing_server_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without rabbitmq-server on the machine the error gives the command that installs it; nothing is started."""
-    monkeypatch.setattr(server, "_PROGRAMS", ())
+    monkeypatch.setattr(rabbitmq_server, "_PROGRAMS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="apt-get install rabbitmq-server"):
-        server.find_rabbitmq()
+        rabbitmq_server.find_rabbitmq()
 
 
 def test_the_private_server_listens_on_the_loopback_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that others can reach is refused."""
-    monkeypatch.setattr(server, "find_rabbitmq", lambda: (Path("a"), Path("b")))
+    monkeypatch.setattr(rabbitmq_server, "find_rabbitmq", lambda: (Path("a"), Path("b")))
     with Warden() as warden, pytest.raises(ConfigurationError, match="loopback"):
-        server.RabbitMQServer(warden, tmp_path, host="0.0.0.0")
+        rabbitmq_server.RabbitMQServer(warden, tmp_path, host="0.0.0.0")

@@ -14,9 +14,9 @@ from pika import frame, spec
 from pika.connection import Connection
 
 from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
+from penstock.adaptors.rabbitmq.amqp_frames import FrameTemplate
 from penstock.adaptors.rabbitmq.confirms import Confirms
-from penstock.adaptors.rabbitmq.frames import FrameTemplate
-from penstock.adaptors.rabbitmq.records import Message
+from penstock.adaptors.rabbitmq.message import Message
 
 
 def _decoded(data: bytes) -> list[Any]:

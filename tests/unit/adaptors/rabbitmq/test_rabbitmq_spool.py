@@ -14,10 +14,10 @@ pytest.importorskip("pyarrow", reason="needs the extra [spark]")
 
 import pyarrow as pa
 
-from penstock.adaptors.rabbitmq import arrival_file, spool
-from penstock.adaptors.rabbitmq.arrival_file import SpoolArrivals
-from penstock.adaptors.rabbitmq.records import Message
+from penstock.adaptors.rabbitmq import spool, spool_arrivals
+from penstock.adaptors.rabbitmq.message import Message
 from penstock.adaptors.rabbitmq.spool import Spool
+from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
 from penstock.adaptors.rabbitmq.spool_files import read, segments_in, split
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.records import SourceProgress
@@ -194,8 +194,8 @@ def test_two_queries_cannot_share_a_spool(opened: Spool, monkeypatch: pytest.Mon
 
 def test_arrival_times_outlive_the_rows(opened: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrival times of a batch are known after its rows are gone, over the borders of files; unknown is None."""
-    monkeypatch.setattr(arrival_file, "PER_FILE", 4)
-    monkeypatch.setattr(arrival_file, "KEPT_FILES", 2)
+    monkeypatch.setattr(spool_arrivals, "PER_FILE", 4)
+    monkeypatch.setattr(spool_arrivals, "KEPT_FILES", 2)
     opened.append(_messages(range(6)))
     opened.release(6)
     times = SpoolArrivals(opened.folder)
@@ -228,7 +228,7 @@ def test_rows_have_the_schema_that_spark_is_told(opened: Spool) -> None:
 
 def test_dropped_rows_have_not_arrived(opened: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that a restart drops are not counted as received: they are in the broker's queue again."""
-    monkeypatch.setattr(arrival_file, "PER_FILE", 4)
+    monkeypatch.setattr(spool_arrivals, "PER_FILE", 4)
     opened.append(_messages(range(10)))
     opened.close()
     times = SpoolArrivals(opened.folder)

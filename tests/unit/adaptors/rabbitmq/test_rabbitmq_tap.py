@@ -12,7 +12,7 @@ from pika import BasicProperties
 from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
-from penstock.adaptors.rabbitmq.tap import QueueTap
+from penstock.adaptors.rabbitmq.queue_tap import QueueTap
 from penstock.errors import ConfigurationError
 
 NOBODY = RabbitMQConnection("amqp://127.0.0.1:1/")

@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_refused_before_the_start(tmp_path: Path, settin
     """A fixed port somebody listens on is named with the way out."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings: dict[str, Any] = {setting: taken.getsockname()[1]}
-        with pytest.raises(ConfigurationError, match=r"cannot be used .*choose another") as caught:
+        with pytest.raises(ConfigurationError, match=r"is not available .*choose another") as caught:
             EmbeddedCluster(FakeWarden(), tmp_path, **settings)
     assert caught.value.field == f"cluster.{setting}"
 
@@ -115,7 +115,7 @@ def test_missing_pyspark_gives_the_install_command(monkeypatch: pytest.MonkeyPat
     """Without PySpark the error names it and the command that installs it."""
     monkeypatch.undo()  # the real search
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"pyspark: not installed; mend it: pip install") as caught:
+    with pytest.raises(ConfigurationError, match=r"pyspark: not installed; run: pip install") as caught:
         SparkInstallation.find()
     assert caught.value.field == "pyspark"
 

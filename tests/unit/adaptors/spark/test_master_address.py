@@ -29,7 +29,6 @@ def test_known_forms_are_read(text: str, kind: MasterKind, url: str | None) -> N
     """Each known form gives its kind and the address Spark takes."""
     address = MasterAddress.parse(text)
     assert (address.kind, address.url) == (kind, url)
-    assert address.can_scale_executors is (kind is not MasterKind.LOCAL)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adaptors.spark.real_time import (
+from penstock.adaptors.spark.real_time_mode import (
     check_real_time,
     cores_needed,
     explain_refusal,
@@ -50,7 +50,7 @@ def test_every_mistake_is_told_at_once() -> None:
     with pytest.raises(ConfigurationError) as refused:
         check_real_time("match", Limits(1, 1), 2, 3, interval_seconds=1.0)
     assert len(refused.value.faults) == 2
-    assert "interval: 1 s is no length for a real-time batch; give at least 5.00 s" in refused.value.faults[1]
+    assert "interval: 1 s is too short for a real-time batch; give at least 5.00 s" in refused.value.faults[1]
 
 
 @pytest.mark.parametrize("interval", [float("nan"), float("inf"), 0.0, -1.0, 4.999])
@@ -78,7 +78,7 @@ def test_counts_below_one_are_refused(sources: int, shuffles: tuple[int, ...], c
             "[STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED] "
             + PREFIX
             + "The output mode Append is not supported. To work around this limitation, set the output mode to Update.",
-            "real-time mode does not know output mode append; write outputMode('update')",
+            "real-time mode does not support output mode append; write outputMode('update')",
         ),
         (
             "[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] "
@@ -92,7 +92,7 @@ def test_counts_below_one_are_refused(sources: int, shuffles: tuple[int, ...], c
             + PREFIX
             + "The operator(s): org.apache.spark.sql.execution.python.ArrowEvalPythonExec is not in the operator "
             "allowlist for Real-Time Mode.\n=== Streaming Query ===\nIdentifier: [id = 1]",
-            "real-time mode has no ArrowEvalPythonExec; it is a Python function: say it with Spark's own functions, "
+            "real-time mode does not support ArrowEvalPythonExec; it is a Python function: use Spark's own functions, "
             "or run the operator in micro-batches",
         ),
         (
@@ -114,7 +114,7 @@ def test_counts_below_one_are_refused(sources: int, shuffles: tuple[int, ...], c
         ),
         (
             "maxOffsetsPerTrigger is not compatible with real time mode",
-            "the source's option maxOffsetsPerTrigger limits a batch, and a real-time batch has no limit; leave it out",
+            "the source's option maxOffsetsPerTrigger limits a batch, but a real-time batch has no limit; leave it out",
         ),
         (
             "[STREAMING_REAL_TIME_MODE.SOME_LATER_KIND] " + PREFIX + "Something new.",

@@ -3,122 +3,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.unit.policies.contexts import a_context, a_fork
+from tests.unit.policies.mead.toy_query import LIMITS, PATIENCE, TOP, Query, RisingArrivals, mead, step
 
 from penstock.errors import ConfigurationError
-from penstock.policies.mead.operator_knowledge import InBatches, Place
-from penstock.policies.mead.policy import PipelineMead
+from penstock.policies import make_policy
+from penstock.policies.mead.operator_knowledge import BatchKnowledge
 from penstock.policies.mead.options import mead_options
-from penstock.ports import FloatArray, WatchingPolicy
+from penstock.policies.mead.policy import MeadPolicy
+from penstock.ports import WatchingPolicy
 from penstock.records import (
     Allocation,
-    BatchProgress,
     ClusterState,
     Decision,
     LatencySummary,
-    Limits,
     Objective,
     Observation,
     PlanRequest,
     Quality,
-    SourceProgress,
-    Telemetry,
+    decode,
+    encode,
 )
-
-LIMITS = Limits(1, 2, (0.4, 0.7, 1.0))
-TOP = Allocation(2, 1.0)
-OPTIONS = {"window": 10_000, "sub_windows": 0, "best": 1, "max_states": 2, "every_seconds": 30.0, "rescue_every": 1.0}
-PATIENCE = 60.0
-
-
-class RisingArrivals:
-    """Arrival times by index, written into the offsets."""
-
-    def __init__(self, times: FloatArray) -> None:
-        self.times = times
-
-    def of(self, source: SourceProgress) -> FloatArray | None:
-        """The records from one index to the other."""
-        return self.times[int(source.start_offset or 0) : int(source.end_offset or 0)]
-
-    def arrived_by(self, at: float) -> int | None:
-        """How many by then."""
-        return int(np.searchsorted(self.times, at, side="right"))
-
-    def done_index(self, source: SourceProgress) -> int | None:
-        """The index reached."""
-        return int(source.end_offset or 0)
-
-
-@dataclass
-class Query:
-    """A query whose batches take f + c n / capacity, looked at after each of them."""
-
-    rates: FloatArray
-    """Records per second, by the second."""
-    fixed: float = 0.2
-    per_record: float = 0.002
-    has: Allocation = TOP
-    at: float = 0.0
-    batches: int = 0
-    utilisation: float | None = 0.3
-    latency: float | None = None
-    arriving: float | None = None
-    arrivals: RisingArrivals = field(init=False)
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        rng = np.random.default_rng(3)
-        second = [i + np.sort(rng.random(rng.poisson(rate))) for i, rate in enumerate(self.rates)]
-        self.arrivals = RisingArrivals(np.concatenate(second))
-
-    def look(self) -> tuple[Telemetry, Observation]:
-        """Run one batch of what has arrived, and look."""
-        start = max(self.at, float(self.arrivals.times[self.done]))
-        until = int(np.searchsorted(self.arrivals.times, start, side="right"))
-        seconds = self.fixed + self.per_record * (until - self.done) / self.has.capacity
-        source = SourceProgress("replay", str(self.done), str(until), None, until - self.done)
-        self.batches += 1
-        self.at = start + seconds
-        batch = BatchProgress("log", "q", "r", self.batches, start, self.at, until - self.done, {}, (source,))
-        self.done = until
-        backlog = (self.arrivals.arrived_by(self.at) or 0) - until
-        late = self.latency
-        latency = None if late is None else LatencySummary(9, late, late, late, late, late)
-        seen = Observation(
-            "log", self.at, 15.0, Quality.GOOD, ClusterState(None, None, self.has),
-            backlog_records=backlog, utilisation=self.utilisation, batch_seconds=seconds, latency=latency,
-            arrival_rate_rows_per_second=self.arriving,
-        )  # fmt: skip
-        return Telemetry("log", self.at, (batch,)), seen
-
-
-def mead(query: Query, bound: float = 3.0, **changes: object) -> PipelineMead:
-    """The policy of one operator, planning in a thread."""
-    options = mead_options(**{**OPTIONS, **changes})  # type: ignore[arg-type]
-    return PipelineMead([Place("log", LIMITS)], Objective("p95", bound), options, worker="thread")
-
-
-def step(policy: PipelineMead, query: Query) -> Decision:
-    """One look, its analysis waited for, and what is decided; it is carried out at once."""
-    telemetry, seen = query.look()
-    policy.watch("log", telemetry, seen, query.arrivals)
-    assert policy._beside.wait(PATIENCE)
-    policy.watch("log", Telemetry("log", query.at), seen, query.arrivals)
-    decision = policy.plan(PlanRequest("log", query.at, seen, query.has, LIMITS, Objective("p95", 3.0)))
-    query.has = decision.target
-    return decision
 
 
 def test_it_learns_and_goes_down_level_by_level_to_the_cheapest_that_keeps_the_bound() -> None:
     """From the top, one level for each plan, until the next one down would break the bound; it says why."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(400) / 7.0))
-    policy = mead(query)
-    assert isinstance(policy.policy("log"), WatchingPolicy)
+    policy = mead()
+    assert isinstance(policy, WatchingPolicy)
     first = step(policy, query)
     assert first.reason.startswith("holding: 0 inter-arrival times so far")
     assert first.target == TOP
@@ -142,7 +59,7 @@ def test_it_learns_and_goes_down_level_by_level_to_the_cheapest_that_keeps_the_b
 def test_a_plan_that_a_guard_holds_back_is_not_gone_on_from() -> None:
     """Plans start from what the operator is meant to have: held back for a time, it still loses one level alone."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(400) / 7.0))
-    policy = mead(query)
+    policy = mead()
     while query.at < 200.0:  # several plans, none of them carried out
         decision = step(policy, query)
         query.has = TOP
@@ -155,7 +72,7 @@ def test_a_backlog_brings_the_highest_level_at_once_and_afterwards_the_plan_agai
     rates = 150.0 + 60.0 * np.sin(np.arange(900) / 7.0)
     rates[212:216] = 1500.0
     query = Query(rates)
-    policy = mead(query, bound=3.0, believed=1.0)
+    policy = mead(bound=3.0, believed=1.0)
     raised, back = None, None
     while query.at < 260.0:
         decision = step(policy, query)
@@ -173,10 +90,10 @@ def test_a_backlog_brings_the_highest_level_at_once_and_afterwards_the_plan_agai
 
 
 def test_batches_that_are_all_alike_are_probed_with_a_step_that_cannot_harm() -> None:
-    """Even batches do not tell f from c: where the CPU is idle a level is taken, and then both are known."""
+    """Even batches do not show f apart from c: where the CPU is idle a level is taken, and then both are known."""
     query = Query(np.full(200, 100.0), utilisation=0.1)
     query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
-    policy = mead(query)
+    policy = mead()
     decisions = []
     while query.at < 60.0:
         decisions.append(step(policy, query))
@@ -193,7 +110,7 @@ def test_a_busy_operator_is_not_probed_and_a_late_one_gets_everything() -> None:
     """Without a plan nothing is taken from a busy operator, and one whose records are late goes to the top."""
     query = Query(np.full(200, 100.0), utilisation=0.95, has=Allocation(1, 1.0))
     query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
-    policy = mead(query)
+    policy = mead()
     while query.at < 20.0:
         decision = step(policy, query)
         assert not decision.is_change
@@ -208,7 +125,7 @@ def test_a_busy_operator_is_not_probed_and_a_late_one_gets_everything() -> None:
 def test_a_plan_to_scale_down_is_dropped_when_more_arrives_by_now() -> None:
     """A plan is some seconds old: what it would take away stays while arrivals are above what it was made for."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=900.0)
-    policy = mead(query)
+    policy = mead()
     decisions = []
     while query.at < 100.0:
         decisions.append(step(policy, query))
@@ -220,7 +137,7 @@ def test_a_plan_to_scale_down_is_dropped_when_more_arrives_by_now() -> None:
 def test_nothing_is_taken_away_while_arrivals_rise() -> None:
     """A rate a quarter above the least of the last 20 s holds what there is; when it has settled the plan is done."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=100.0)
-    policy = mead(query)
+    policy = mead()
     reasons = []
     while query.at < 60.0:
         query.arriving = 50.0 * 1.02**query.at  # by half within 20 s
@@ -242,52 +159,51 @@ def test_nothing_is_taken_away_while_arrivals_rise() -> None:
 def test_a_rise_is_planned_for_as_it_will_be() -> None:
     """While arrivals grow, the plan rests on more of them than came: on the line through the last 20 s."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), arriving=150.0)
-    policy = mead(query)
-    told = None
+    policy = mead()
+    planned = None
     while query.at < 75.0:
         query.arriving = 150.0 if query.at < 50.0 else 150.0 + 4.0 * (query.at - 50.0)
         decision = step(policy, query)
         if query.at > 60.0 and "binding_seconds" in decision.evidence:
-            told = decision
+            planned = decision
     policy.close()
-    assert told is not None
-    rate, age = told.evidence["arrivals_per_second"], told.evidence["plan_age_seconds"]
+    assert planned is not None
+    rate, age = planned.evidence["arrivals_per_second"], planned.evidence["plan_age_seconds"]
     assert isinstance(rate, float)
     assert isinstance(age, float)
-    risen = 4.0 * (told.at - age - 50.0)
+    risen = 4.0 * (planned.at - age - 50.0)
     # Half of the monitor's 15 s, half of the 30 s between plans, and 5 s ahead, at the mean slope of the last 20 s.
     assert rate == pytest.approx(150.0 + risen + risen / 20.0 * 27.5, rel=0.1)
 
 
 def test_batches_during_a_change_are_not_learnt_from() -> None:
-    """A batch that began before the allocation was seen tells nothing of it."""
+    """A batch that began before the allocation was seen says nothing about it."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(100) / 7.0))
-    policy = mead(query)
+    policy = mead()
     for _ in range(30):
-        telemetry, seen = query.look()
-        policy.watch("log", telemetry, seen, query.arrivals)
+        policy.watch(query.look())
     known = policy._known["log"]
-    assert isinstance(known, InBatches)
+    assert isinstance(known, BatchKnowledge)
     assert known._learnt is not None
     before = known._learnt.batches
-    telemetry, _ = query.look()
+    look = query.look()
     late = Observation("log", query.at, 15.0, Quality.GOOD, ClusterState(None, None, Allocation(1, 0.4)))
-    policy.watch("log", telemetry, late, query.arrivals)
+    policy.watch(replace(look, observation=late))
     policy.close()
     assert known._learnt is not None
     assert known._learnt.batches == pytest.approx(before)
 
 
-def test_a_failed_plan_is_told_and_the_loop_goes_on() -> None:
+def test_a_failed_plan_is_reported_and_the_loop_goes_on() -> None:
     """What the queues cannot do is a note for the user, not the end of the control."""
     query = Query(150.0 + 60.0 * np.sin(np.arange(100) / 7.0))
-    policy = mead(query, queues="gi/g/1")
+    policy = mead(queues="gi/g/1")
     notes: tuple[str, ...] = ()
     while query.at < 40.0 and not notes:
-        telemetry, seen = query.look()
-        notes = policy.watch("log", telemetry, seen, query.arrivals)
-        policy._beside.wait(PATIENCE)
-    decision = policy.plan(PlanRequest("log", query.at, seen, query.has, LIMITS, Objective("p95", 3.0)))
+        look = query.look()
+        notes = policy.watch(look)
+        policy._background.wait(PATIENCE)
+    decision = policy.plan(PlanRequest("log", query.at, look.observation, query.has, LIMITS, Objective("p95", 3.0)))
     policy.close()
     assert "a plan was failed" in notes[0]
     assert "gi/g/1 knows means alone" in notes[0]
@@ -295,19 +211,20 @@ def test_a_failed_plan_is_told_and_the_loop_goes_on() -> None:
 
 
 def test_without_a_bound_it_is_refused() -> None:
-    """To keep up is no latency bound; it says what to give, or what to use instead."""
-    with pytest.raises(ConfigurationError, match=r"latency bound.*use threshold"):
-        PipelineMead([Place("log", LIMITS)], Objective(), mead_options())
+    """To keep up is no latency bound, and neither is a path of which nothing is said."""
+    with pytest.raises(ConfigurationError, match="plans for a latency bound"):
+        MeadPolicy(a_context(Objective()), mead_options())
+    with pytest.raises(ConfigurationError, match="plans for a latency bound"):
+        MeadPolicy(a_fork({("parser", "counter"): Objective("p95", 8.0)}), mead_options())
 
 
 def test_every_path_needs_a_bound_and_may_have_its_own() -> None:
     """A path without one is named; with one for each, an operator is held to the tightest through it."""
-    places = [Place("parser", LIMITS), Place("counter", LIMITS, ("parser",)), Place("matcher", LIMITS, ("parser",))]
     slow, quick = ("parser", "counter"), ("parser", "matcher")
     with pytest.raises(ConfigurationError, match="the path parser -> matcher has none"):
-        PipelineMead(places, {slow: Objective("p95", 8.0)}, mead_options())
+        make_policy("mead", a_fork({slow: Objective("p95", 8.0)}))
     objectives: dict[tuple[str, ...], Objective] = {slow: Objective("p95", 8.0), quick: Objective("mean", 3.0)}
-    policy = PipelineMead(places, objectives, mead_options(), worker="here")
+    policy = MeadPolicy(a_fork(objectives, LIMITS), mead_options())
     late = Observation(
         "matcher", 9.0, 15.0, Quality.GOOD, ClusterState(None, None, Allocation(1, 1.0)),
         latency=LatencySummary(9, 2.0, 2.0, 2.0, 2.0, 2.0),
@@ -319,3 +236,35 @@ def test_every_path_needs_a_bound_and_may_have_its_own() -> None:
     assert policy.plan(matcher).target == TOP  # 2 s is beyond half of its 3 s
     assert policy.plan(counter).target == Allocation(1, 1.0)  # and not beyond half of 8 s
     policy.close()
+
+
+def test_asked_the_same_again_it_says_the_same_again() -> None:
+    """A request has one answer, the very same decision, whatever was decided for it before."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(100) / 7.0))
+    policy = mead(worker="here")
+    while query.at < 40.0:
+        look = query.look()
+        policy.watch(look)
+        request = PlanRequest("log", query.at, look.observation, query.has, LIMITS, Objective("p95", 3.0))
+        first, again = policy.plan(request), policy.plan(request)
+        assert first is again
+        query.has = first.target
+    assert query.has != TOP  # a plan was handed on meanwhile
+
+
+def test_a_decision_carries_its_workload_and_its_prediction() -> None:
+    """What was expected to arrive and what was predicted stand in the record of a planned decision."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0))
+    policy = mead(worker="here")
+    planned = None
+    while planned is None:
+        decision = step(policy, query)
+        planned = decision if decision.prediction is not None else None
+    assert planned.workload is not None
+    assert planned.workload.arrivals_per_second == pytest.approx(150.0, rel=0.35)
+    assert planned.workload.is_exact
+    assert len(planned.workload.windows) == 1
+    assert planned.prediction is not None
+    assert planned.prediction.path == ("log",)
+    assert planned.prediction.is_met
+    assert decode(Decision, encode(planned)) == planned

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.unit.policies.contexts import a_context
 
-from penstock.policies.mead.operator_knowledge import Place
-from penstock.policies.mead.policy import PipelineMead
+from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.performance.demand import RecordDemand
-from penstock.policies.mead.options import mead_options
-from penstock.ports import FloatArray
+from penstock.policies import make_policy
+from penstock.policies.mead.policy import MeadPolicy
+from penstock.ports import AnalysisPlace, FloatArray, Look, OperatorSite
 from penstock.records import (
     Allocation,
     ClusterState,
@@ -42,7 +43,7 @@ class Topic:
         self.times: FloatArray = np.cumsum(rng.exponential(1.0 / rate, int(400 * rate)))
 
     def of(self, source: SourceProgress) -> FloatArray | None:
-        """No batch tells of any."""
+        """No batch shows any."""
         raise AssertionError(f"nobody may wait for the batch {source}")
 
     def between(self, start: float, end: float) -> FloatArray | None:
@@ -71,9 +72,9 @@ class RealTimeQuery:
     at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.topic = Topic(self.rate)
+        self.arrivals = ArrivalResolver(Topic(self.rate))
 
-    def look(self) -> tuple[Telemetry, Observation]:
+    def look(self) -> Look:
         """One second later."""
         self.at += 1.0
         used, late = self.rate * self.cpu_seconds, self.late
@@ -84,23 +85,25 @@ class RealTimeQuery:
             cpu_used_cores=used if self.knows_cpu else None,
             latency=None if late is None else LatencySummary(9, late, late, late, late, late),
         )  # fmt: skip
-        return Telemetry("m", self.at), seen
+        return Look(Telemetry("m", self.at), seen, self.arrivals.since_last(self.at))
 
 
-def mead(**changes: object) -> PipelineMead:
+def mead(**changes: object) -> MeadPolicy:
     """The policy of one real-time operator, planning in a thread."""
-    place = Place("m", LIMITS, is_real_time=True, tasks=2)
-    options = mead_options(**{**OPTIONS, **changes})  # type: ignore[arg-type]
-    return PipelineMead([place], Objective("p95", BOUND), options, worker="thread")
+    site = OperatorSite(LIMITS, is_real_time=True, tasks=2)
+    context = a_context(Objective("p95", BOUND), site=site, analysis=AnalysisPlace("thread"), operator="m")
+    made = make_policy("mead", context, {**OPTIONS, **changes})
+    assert isinstance(made, MeadPolicy)
+    return made
 
 
-def step(policy: PipelineMead, query: RealTimeQuery) -> Decision:
+def step(policy: MeadPolicy, query: RealTimeQuery) -> Decision:
     """One look, its analysis waited for, and what is decided; it is carried out at once."""
-    telemetry, seen = query.look()
-    policy.watch("m", telemetry, seen, query.topic)
-    assert policy._beside.wait(PATIENCE)
-    policy.watch("m", Telemetry("m", query.at), seen, query.topic)
-    decision = policy.plan(PlanRequest("m", query.at, seen, query.has, LIMITS, Objective("p95", BOUND)))
+    look = query.look()
+    policy.watch(look)
+    assert policy._background.wait(PATIENCE)
+    policy.watch(Look(Telemetry("m", query.at), look.observation))
+    decision = policy.plan(PlanRequest("m", query.at, look.observation, query.has, LIMITS, Objective("p95", BOUND)))
     query.has = decision.target
     return decision
 

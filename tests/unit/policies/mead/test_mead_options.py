@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from penstock.plan.registry import make_pipeline_options, make_policy, pipeline_policy_names, policy_options
 
 from penstock.errors import ConfigurationError
 from penstock.policies.mead.options import MeadOptions, mead_options
 from penstock.policies.mead.probing import safe_step_down
-from penstock.plan.registry import make_pipeline_options, make_policy, pipeline_policy_names, policy_options
 from penstock.records import Allocation, Limits
 
 

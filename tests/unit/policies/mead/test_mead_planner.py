@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MEAD policy: Fig. 5, its refinement, the planning rules and what is told."""
+"""The MEAD policy: Fig. 5, its refinement, the planning rules and what is reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.policies.mead.planner import MeadPolicy, PipelinePlan
+from penstock.policies.mead.planner import MeadPlanner, PipelinePlan
 from penstock.policies.mead.search import figure_5, refined
 from penstock.records import Allocation, Decision, Prediction, decode, encode
 from penstock.testing.path_latencies import FakePathLatency, single_executors
@@ -27,7 +27,7 @@ def space_of(latency: FakePathLatency) -> AllocationSpace:
 def plan(latency: FakePathLatency, share: float = 1.0, **options: Any) -> PipelinePlan:
     """A plan from one share for all."""
     current = dict.fromkeys(latency.operators, Allocation(1, share))
-    return MeadPolicy(**options).plan_pipeline(7.0, latency, current)
+    return MeadPlanner(**options).plan_pipeline(7.0, latency, current)
 
 
 def test_figure_5_scales_the_slowest_operator_until_the_bound_is_kept() -> None:
@@ -109,17 +109,17 @@ def test_scaling_down_goes_one_level_at_most_and_up_at_once() -> None:
     latency = FakePathLatency({("a",): 0.5, ("b",): 0.5}, {"a": 0.01, "b": 0.4})
     current = {"a": Allocation(2, 1.0), "b": Allocation(1, 0.4)}
     levels = {"a": Levels(executors=(2,) * 5), "b": Levels()}
-    made = MeadPolicy().plan_pipeline(0.0, latency, current, levels)
+    made = MeadPlanner().plan_pipeline(0.0, latency, current, levels)
     assert [d.target for d in made.decisions] == [Allocation(2, 0.85), Allocation(1, 0.85)]
     assert "1 level(s) away at most" in made.decisions[0].reason
     assert made.wanted_cost < made.cost
-    free = MeadPolicy(most_levels_down=None).plan_pipeline(0.0, latency, current, levels)
+    free = MeadPlanner(most_levels_down=None).plan_pipeline(0.0, latency, current, levels)
     assert [d.target.cpu_share for d in free.decisions] == [0.4, 0.85]
     assert free.wanted_cost == free.cost
 
 
 @pytest.mark.parametrize("search", ["published", "refined", "exact"])
-def test_a_plan_tells_the_binding_path_the_worst_model_and_what_was_rejected(search: str) -> None:
+def test_a_plan_names_the_binding_path_the_worst_model_and_what_was_rejected(search: str) -> None:
     """Every decision carries its evidence and, level by level, why its neighbours were not taken."""
     made = plan(FakePathLatency(LOG_ANALYSIS, DEMANDS, rate=2.0), search=search, most_levels_down=None)
     matcher = next(d for d in made.decisions if d.operator == "matcher")
@@ -150,9 +150,9 @@ def test_an_unproven_optimum_is_said_to_be() -> None:
 
     class Rising(FakePathLatency):
         def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
-            (told,) = super().predict(allocations)
-            seconds = told.seconds + 0.2 * allocations["b"].cpu_share
-            return (Prediction(told.path, seconds, 0.9, told.operator_seconds, told.utilisation, "odd"),)
+            (predicted,) = super().predict(allocations)
+            seconds = predicted.seconds + 0.2 * allocations["b"].cpu_share
+            return (Prediction(predicted.path, seconds, 0.9, predicted.operator_seconds, predicted.utilisation, "odd"),)
 
     made = plan(Rising({("a", "b"): 0.9}, {"a": 0.5, "b": 0.0001}))
     assert "cannot be excluded" in made.steps[-1]
@@ -171,13 +171,13 @@ def test_an_unproven_optimum_is_said_to_be() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], named: str) -> None:
     """Each error names the option."""
     with pytest.raises(ConfigurationError, match=named):
-        MeadPolicy(**options)
+        MeadPlanner(**options)
 
 
 def test_missing_operators_and_too_many_for_the_exact_search_are_refused() -> None:
-    """Nothing is assumed about an operator that was not told of, and nothing is started that does not end."""
+    """Nothing is assumed about an operator that was not named, and nothing is started that does not end."""
     with pytest.raises(ConfigurationError, match="matcher"):
-        MeadPolicy().plan_pipeline(
+        MeadPlanner().plan_pipeline(
             0.0, FakePathLatency(LOG_ANALYSIS, DEMANDS), {"parser": Allocation(1), "counter": Allocation(1)}
         )
     many = {f"o{i}": 0.01 for i in range(9)}

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's side: measures and acts for a controller in another process, and watches its lease.
+
+If a controller that has acted falls silent, the agent opens the CPU shares and keeps the executors. The query goes on,
+and the agent waits for a controller to come back. `wire` defines the messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from penstock.adaptors.agent.outbox import Outbox
+from penstock.adaptors.agent.private_socket import checked_socket_path, listen_privately, wake_listener
+from penstock.adaptors.agent.wire import PROTOCOL, REQUEST_LIMIT_BYTES, LineChannel, OversizedMessageError
+from penstock.adaptors.allocation_check import check_allocation
+from penstock.errors import ActuationRejectedError, AdaptorError, MetricSourceError
+from penstock.ports import Actuator, MetricSource
+from penstock.records import Action, decode
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 0.2
+_LONGEST_WAIT_FOR_THREADS_SECONDS = 5.0
+
+
+class LeasedActuator(Actuator, Protocol):
+    """An actuator that can lift the CPU cap and keep the executors."""
+
+    def open_shares(self) -> None:
+        """Lift the CPU cap and leave the executors as they are. The next request sets the cap again."""
+        ...
+
+
+@dataclass(slots=True)
+class _Seat:
+    """The one controller being served."""
+
+    controller: str
+    channel: LineChannel
+
+
+class OperatorAgent:
+    """Serves one controller at a time on a Unix domain socket that only this user can reach.
+
+    Parameters
+    ----------
+    operator
+        The operator's name. Requests for another one are refused.
+    source, actuator
+        Measures and changes the operator.
+    socket_path
+        Where to listen. The folder is created with mode 0700; an existing folder must have that mode.
+    lease_seconds
+        How long a controller that has acted may be silent before CPU shares are opened.
+    on_stop
+        Called when the controller asks the operator to end. It must return at once: set an event instead of waiting.
+    on_stop_at_border
+        The same, but after the running batch, which may take the given number of seconds. None: not supported.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        source: MetricSource,
+        actuator: LeasedActuator,
+        socket_path: str | Path,
+        *,
+        on_stop: Callable[[], None],
+        on_stop_at_border: Callable[[float], None] | None = None,
+        lease_seconds: float = 5.0,
+        batches_per_reply: int = 500,
+        batches_kept: int = 10_000,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._operator = operator
+        self._source = source
+        self._actuator = actuator
+        self._path = checked_socket_path(socket_path)
+        self._on_stop = on_stop
+        self._on_stop_at_border = on_stop_at_border
+        self._all_collected = threading.Event()
+        self._is_last_collect = False
+        self._replied_all = False
+        self._lease_seconds = lease_seconds
+        self._monotonic = monotonic
+        self._outbox = Outbox(source, batches_per_reply, batches_kept)
+        self._lock = threading.Lock()
+        self._work_lock = threading.Lock()
+        self._seat: _Seat | None = None
+        self._heard_at = monotonic()
+        self._in_progress = 0
+        self._is_leased = False
+        self._is_closing = threading.Event()
+        self._listening: socket.socket | None = None
+        self._threads: list[threading.Thread] = []
+        self._channels: set[LineChannel] = set()
+
+    def start(self) -> OperatorAgent:
+        """Start listening in background threads."""
+        listening = listen_privately(self._path)
+        listening.settimeout(_LOOK_EVERY_SECONDS)
+        self._listening = listening
+        self._run("penstock-agent", lambda: self._accept(listening))
+        return self
+
+    def close(self) -> None:
+        """Stop listening and leave the operator as it is. May be called twice."""
+        self._is_closing.set()
+        listening, self._listening = self._listening, None
+        if listening is None:
+            return
+        wake_listener(self._path, _LOOK_EVERY_SECONDS)
+        self._path.unlink(missing_ok=True)
+        with self._lock:
+            channels = list(self._channels)
+        for channel in channels:
+            channel.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(_LONGEST_WAIT_FOR_THREADS_SECONDS)
+        # Close it last, when no thread waits on it: the kernel may reuse its number at once.
+        listening.close()
+
+    def __enter__(self) -> OperatorAgent:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def await_last_collect(self, timeout_seconds: float) -> bool:
+        """Wait until a controller has collected everything measured so far. False: none did in time."""
+        self._is_last_collect = True
+        return self._all_collected.wait(timeout_seconds)
+
+    def check_lease(self) -> None:
+        """Open the CPU shares if a controller that has acted stays silent for too long."""
+        # Holding the lock keeps a request that arrives meanwhile from being undone. If it is taken, one is in progress.
+        if not self._work_lock.acquire(blocking=False):
+            return
+        try:
+            silent_seconds = self._monotonic() - self._heard_at
+            if not self._is_leased or self._in_progress or silent_seconds <= self._lease_seconds:
+                return
+            self._actuator.open_shares()
+            self._is_leased = False
+            note = f"the controller was silent for {silent_seconds:.1f} s: CPU shares were opened"
+            _log.warning("%s: %s", self._operator, note)
+            self._outbox.add_fault(note)
+        except Exception as fault:  # the operator's process must go on; the next check tries again
+            _log.error("CPU shares of %s could not be opened: %s", self._operator, fault)
+        finally:
+            self._work_lock.release()
+
+    def _run(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        thread.start()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while not self._is_closing.is_set():
+            self.check_lease()
+            try:
+                connection, _ = listening.accept()
+            except TimeoutError:
+                continue
+            except OSError as fault:
+                # For example, no file numbers are left. The lease must still be watched, and the next try may succeed.
+                _log.error("%s could not accept a connection: %s", self._operator, fault)
+                self._is_closing.wait(_LOOK_EVERY_SECONDS)
+                continue
+            if self._is_closing.is_set():
+                connection.close()
+                return
+            connection.settimeout(None)
+            channel = LineChannel(connection, REQUEST_LIMIT_BYTES)
+            with self._lock:
+                self._channels.add(channel)
+            self._run("penstock-agent-connection", lambda c=channel: self._serve(c))  # type: ignore[misc]
+
+    def _serve(self, channel: LineChannel) -> None:
+        try:
+            while (reply := self._next_reply(channel)) is not None:
+                channel.send(reply)
+                if self._replied_all:
+                    self._all_collected.set()
+                if reply.get("kind") == "oversized":
+                    return
+        except OSError as fault:
+            # The controller has gone. The lease decides what follows.
+            _log.info("%s: connection lost: %s", self._operator, fault)
+        finally:
+            with self._lock:
+                self._channels.discard(channel)
+                if self._seat is not None and self._seat.channel is channel:
+                    self._seat = None
+            channel.close()
+
+    def _next_reply(self, channel: LineChannel) -> dict[str, Any] | None:
+        try:
+            message = channel.receive()
+        except ValueError as fault:
+            return _refusal("oversized" if isinstance(fault, OversizedMessageError) else "malformed", fault)
+        if message is None:
+            return None
+        try:
+            return self._answer(message, channel)
+        except (AdaptorError, ValueError) as fault:
+            return _refusal(_kind_of(fault), fault)
+        except Exception as fault:  # a defect of ours is reported to the controller and must not end the operator
+            _log.exception("%s: a request failed", self._operator)
+            return _refusal("actuation", fault)
+
+    def _answer(self, message: dict[str, Any], channel: LineChannel) -> dict[str, Any]:
+        verb = message.get("do")
+        if verb == "hello":
+            return self._greet(message, channel)
+        verbs: dict[str, Callable[[], dict[str, Any]]] = {
+            "collect": lambda: self._collect(message),
+            "request": lambda: self._request(message),
+            "release": self._release,
+            "beat": dict,
+            "stop": self._stop,
+            "stop_at_border": lambda: self._stop_after_batch(message),
+        }
+        if not isinstance(verb, str) or verb not in verbs:
+            raise ValueError(f"unknown verb {verb!r}; known: hello, {', '.join(verbs)}")
+        with self._lock:
+            if self._seat is None or self._seat.channel is not channel:
+                raise ValueError("say hello first: this connection does not belong to the controller in charge")
+            self._in_progress += 1
+        try:
+            with self._work_lock:
+                reply = verbs[verb]()
+            self._heard_at = self._monotonic()
+        except AdaptorError:
+            self._heard_at = self._monotonic()  # the operator failed, not the controller
+            raise
+        finally:
+            with self._lock:
+                self._in_progress -= 1
+        return {"ok": True, **reply}
+
+    def _greet(self, message: dict[str, Any], channel: LineChannel) -> dict[str, Any]:
+        controller = message.get("controller")
+        if not isinstance(controller, str) or not controller:
+            raise ValueError("hello: 'controller' must name the controller")
+        if message.get("protocol") != PROTOCOL:
+            raise ValueError(
+                f"hello: protocol {message.get('protocol')!r} is not {PROTOCOL}; "
+                "run the same version of Penstock on both sides"
+            )
+        with self._lock:
+            seat, now = self._seat, self._monotonic()
+            # Once the lease has run out, a connection whose controller hangs counts as dead.
+            is_alive = self._in_progress > 0 or now - self._heard_at <= self._lease_seconds
+            if seat is not None and seat.controller != controller and is_alive:
+                return _refusal("occupied", ValueError("another controller is in charge of this operator"))
+            self._seat, self._heard_at = _Seat(controller, channel), now
+        if seat is not None and seat.channel is not channel:
+            seat.channel.close()
+        return {
+            "ok": True,
+            "operator": self._operator,
+            "can_set_cpu_share": self._actuator.can_set_cpu_share,
+        }
+
+    def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
+        ack = message.get("ack")
+        if isinstance(ack, bool) or not isinstance(ack, int):
+            raise ValueError("collect: 'ack' must be the number of the last reply received, 0 before the first")
+        is_last_collect = self._is_last_collect  # read before collecting: what comes then is all there is
+        reply = self._outbox.next_reply(ack)
+        self._replied_all = is_last_collect and self._outbox.is_empty
+        return reply
+
+    def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+        text = message.get("action")
+        if not isinstance(text, str):
+            raise ValueError("request: 'action' must be an encoded Action")
+        action = decode(Action, text)
+        if action.operator != self._operator:
+            raise ValueError(f"request: this is {self._operator!r}, not {action.operator!r}")
+        check_allocation(action.target, action.request_id)
+        self._is_leased = True
+        self._actuator.request(action)
+        return {}
+
+    def _release(self) -> dict[str, Any]:
+        self._actuator.release()
+        self._is_leased = False
+        return {}
+
+    def _stop(self) -> dict[str, Any]:
+        self._on_stop()
+        return {}
+
+    def _stop_after_batch(self, message: dict[str, Any]) -> dict[str, Any]:
+        seconds = message.get("seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+            raise ValueError("stop_at_border: 'seconds' must say how long the running batch may take")
+        if self._on_stop_at_border is None:
+            raise ValueError("stop_at_border: this operator cannot be stopped at a batch border")
+        self._on_stop_at_border(float(seconds))
+        return {}
+
+
+def _kind_of(fault: Exception) -> str:
+    if isinstance(fault, MetricSourceError):
+        return "metrics"
+    if isinstance(fault, ActuationRejectedError):
+        return "rejected"
+    return "actuation" if isinstance(fault, AdaptorError) else "malformed"
+
+
+def _refusal(kind: str, fault: Exception) -> dict[str, Any]:
+    return {
+        "ok": False,
+        "kind": kind,
+        "error": str(fault) or type(fault).__name__,
+        "retryable": bool(getattr(fault, "retryable", kind == "occupied")),
+        "request_id": getattr(fault, "request_id", None),
+    }

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A delivered message: the headers its producer sets, and the row of the Spark source.
+
+The AMQP ``message_id`` identifies a message, or else the pair (producer, sequence) in its headers. A message with
+neither cannot be recognised when it is delivered again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
+
+if TYPE_CHECKING:
+    from pika import BasicProperties
+    from pika.spec import Basic
+
+SCHEMA = (
+    "number BIGINT, body BINARY, routing_key STRING, delivery_tag BIGINT, redelivered BOOLEAN, duplicate_of BIGINT, "
+    "message_id STRING, producer STRING, sequence BIGINT, published TIMESTAMP, arrival TIMESTAMP"
+)
+_TIME = pa.timestamp("us", tz="UTC")
+ARROW_SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("body", pa.binary()),
+        ("routing_key", pa.string()),
+        ("delivery_tag", pa.int64()),
+        ("redelivered", pa.bool_()),
+        ("duplicate_of", pa.int64()),
+        ("message_id", pa.string()),
+        ("producer", pa.string()),
+        ("sequence", pa.int64()),
+        ("published", _TIME),
+        ("arrival", _TIME),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One delivered message. Instants are microseconds since 1970, None if the producer gave none."""
+
+    body: bytes
+    routing_key: str
+    delivery_tag: int
+    redelivered: bool
+    message_id: str | None
+    producer: str | None
+    sequence: int | None
+    published_us: int | None
+    arrival_us: int
+    due_us: int | None
+
+    @classmethod
+    def of(cls, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> Message:
+        """Read what pika delivered. Headers of an unexpected type count as absent."""
+        headers: dict[str, Any] = properties.headers or {}
+        producer, sequence = headers.get(PRODUCER_HEADER), headers.get(SEQUENCE_HEADER)
+        due_us = whole(headers.get(DUE_HEADER))
+        stamp = properties.timestamp
+        published_us = due_us if due_us is not None else (None if stamp is None else int(stamp) * 1_000_000)
+        return cls(
+            body=body,
+            routing_key=method.routing_key or "",
+            delivery_tag=method.delivery_tag or 0,
+            redelivered=bool(method.redelivered),
+            message_id=properties.message_id,
+            producer=producer if isinstance(producer, str) else None,
+            sequence=whole(sequence),
+            published_us=published_us,
+            arrival_us=time.time_ns() // 1000,
+            due_us=due_us,
+        )
+
+    @property
+    def identity(self) -> str | None:
+        """The message's identity, or None if it has none."""
+        return identity(self.message_id, self.producer, self.sequence)
+
+
+def identity(message_id: str | None, producer: str | None, sequence: int | None) -> str | None:
+    """Return the text that identifies a message, or None if nothing does.
+
+    Examples
+    --------
+    >>> identity("m-7", None, None), identity(None, "p", 7), identity(None, None, 7)
+    ('id:m-7', 'p:7', None)
+    """
+    if message_id:
+        return f"id:{message_id}"
+    return f"{producer}:{sequence}" if producer is not None and sequence is not None else None
+
+
+def whole(value: object) -> int | None:
+    """Return the value if it is a whole number, or else None."""
+    # pika uses a subclass of int for long ones.
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_batch(messages: Sequence[Message], first: int, duplicate_of: Sequence[int | None]) -> pa.RecordBatch:
+    """Return the rows of messages numbered from `first` on."""
+    columns = [
+        pa.array(range(first, first + len(messages)), pa.int64()),
+        pa.array([m.body for m in messages], pa.binary()),
+        pa.array([m.routing_key for m in messages], pa.string()),
+        pa.array([m.delivery_tag for m in messages], pa.int64()),
+        pa.array([m.redelivered for m in messages], pa.bool_()),
+        pa.array(duplicate_of, pa.int64()),
+        pa.array([m.message_id for m in messages], pa.string()),
+        pa.array([m.producer for m in messages], pa.string()),
+        pa.array([m.sequence for m in messages], pa.int64()),
+        pa.array([m.published_us for m in messages], pa.int64()).cast(_TIME),
+        pa.array([m.arrival_us for m in messages], pa.int64()).cast(_TIME),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
