@@ -19,18 +19,32 @@ from pydantic_core import PydanticUndefined
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 HEADER = "<!-- Written by `make docs` from the code; edits here are lost. -->\n\n"
+SETTINGS_INTRODUCTION = """\
+A settings file is YAML and describes one pipeline. The same file is run on Spark (`penstock run pipeline.yaml`) and
+simulated (`penstock simulate pipeline.yaml`); a wrong one shows all its mistakes at once.
+
+| to | it needs |
+|---|---|
+| run it | `name`, `arrivals`, and `app` of every operator, each of which reads one input |
+| simulate it | `service` or `micro_batch` of every operator, or `--from-run FOLDER`; `arrivals`, or `--trace FILE` |
+
+A declared demand is handed to the policy in both, unless the operator says `demand: learnt`.
+"""
 
 
 def settings_page() -> str:
     """Every setting with its type, default and description."""
     from penstock import settings
 
-    parts = [HEADER, "# Settings\n\n", "A settings file is YAML: `penstock run pipeline.yaml`.\n"]
-    sections = [
+    parts = [HEADER, "# Settings\n\n", SETTINGS_INTRODUCTION]
+    sections: list[tuple[str, type[BaseModel]]] = [
         ("top level", settings.RunSettings),
         ("broker", settings.BrokerSettings),
         ("arrivals", settings.ArrivalsSettings),
         ("operators (a list)", settings.OperatorSettings),
+        ("input of an operator, where it is more than a name", settings.InputSettings),
+        ("service of an operator", settings.ServiceSettings),
+        ("micro_batch of an operator", settings.MicroBatchSettings),
         ("sizes of an operator (a list)", settings.SizeSettings),
         ("policy", settings.PolicySettings),
         ("guards", settings.GuardSettings),
@@ -47,7 +61,7 @@ def settings_page() -> str:
 def _settings_table(model: type[BaseModel]) -> str:
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     for name, field in model.model_fields.items():
-        lines.append(f"| `{name}` | {_default(field)} | {field.description} |")
+        lines.append(f"| `{field.alias or name}` | {_default(field)} | {_cell(field.description)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -62,8 +76,15 @@ def _default(field: Any) -> str:
         )
     if field.default is None or field.default is PydanticUndefined:
         return "none"
+    if field.alias == "input":
+        return "`arrivals`"
     value = list(field.default) if isinstance(field.default, tuple) else field.default
     return f"`{value}`"
+
+
+def _cell(text: object) -> str:
+    """Text that does not end its cell of a table."""
+    return str(text).replace("|", "\\|")
 
 
 def cli_page() -> str:

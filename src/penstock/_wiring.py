@@ -36,7 +36,7 @@ class LoopSettings:
     limits: Limits
     objective: Objective
     mode: Mode
-    guards: GuardSettings
+    guards: GuardSettings | None
     window_seconds: float = 15.0
     warm_up_seconds: float = 15.0
     cores_per_executor: int = 1
@@ -47,13 +47,15 @@ class LoopSettings:
 
 def ignored_objective(policy: Policy, objectives: Iterable[Objective]) -> str | None:
     """One line for the user where a bound is given and the policy does not look at it; None: all is well."""
+    return None if reads_objective(policy) else objective_not_read(policy.name, objectives)
+
+
+def objective_not_read(policy: str, objectives: Iterable[Objective]) -> str | None:
+    """The line about a policy that reads no objective; None where there is no bound that it could read."""
     wanted = next((objective for objective in objectives if objective.seconds is not None), None)
-    if wanted is None or reads_objective(policy):
+    if wanted is None:
         return None
-    return (
-        f"the policy {policy.name} does not look at the objective ({wanted}); "
-        "name no policy to get one that plans for it"
-    )
+    return f"the policy {policy} does not look at the objective ({wanted}); name no policy to get one that plans for it"
 
 
 def make_cycle(

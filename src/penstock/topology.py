@@ -222,6 +222,43 @@ def topology_faults(operators: Sequence[str], streams: Sequence[tuple[str, str]]
     ]
 
 
+def input_faults(inputs: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Every mistake in operators that are given one after the other, each with what it reads from.
+
+    An operator reads the arrivals or what stands above it, so that no circle can be written. Each fault names the
+    field of a settings file.
+
+    Examples
+    --------
+    >>> input_faults([("parser", [ARRIVALS]), ("counter", ["parsr"])])
+    ["operators.1.input: 'parsr' is none of arrivals, parser; an operator reads what stands above it"]
+    """
+    faults: list[str] = []
+    known, every = [ARRIVALS], [name for name, _ in inputs]
+    for i, (name, sources) in enumerate(inputs):
+        where = f"operators.{i}"
+        if not sources:
+            faults.append(f"{where}.input: it reads nothing; give {ARRIVALS} or the name of an operator above it")
+        for source in dict.fromkeys(sources):
+            if source in every and source not in known:
+                faults.append(
+                    f"{where}.input: {source!r} does not stand above it; move it up, or, where the two read from "
+                    "each other, cut the circle: records would go round for ever"
+                )
+            elif source not in known:
+                faults.append(
+                    f"{where}.input: {source!r} is none of {', '.join(known)}; an operator reads what stands above it"
+                )
+            if list(sources).count(source) > 1:
+                faults.append(f"{where}.input: {source!r} is there twice; one stream carries every record once")
+        if name == ARRIVALS:
+            faults.append(f"{where}.name: {name!r} is the name of the pipeline's source; choose another name")
+        elif name in known:
+            faults.append(f"{where}.name: {name!r} is taken; give every operator a name of its own")
+        known.append(name)
+    return faults
+
+
 def check_selectivity(where: str, value: float) -> None:
     """Refuse a selectivity that is not a positive number."""
     if not 0.0 < value < math.inf:

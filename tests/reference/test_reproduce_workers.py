@@ -13,7 +13,7 @@ TABLE = {
     "rows": {"MEAD": "mead:window=1000,best=1,max_states=2,every_seconds=30s", "static": "static"},
     "pipeline": {
         "operators": [{"name": "matcher", "service": {"distribution": "erlang", "phases": 2}}],
-        "streams": ["arrivals -> matcher"],
+        "guards": "none",
     },
     "traces": [
         {

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigurationError
+from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.running.checks import check_run, load_checked
+from penstock.running.policy_choice import policy_context
+from penstock.settings import parse_settings
 
 
 def test_mistakes_of_every_layer_show_at_once(tmp_path: Path) -> None:
@@ -18,7 +21,7 @@ name: logs
 arrivals: {shape: "periodic:base=5,peek=9,period=60s,width=20s,duration=2m"}
 operators:
   - {name: a, app: "penstock.apps.log_analysis:log_analisys", executers: [1, 2]}
-policy: {options: {uper: 0.7}}
+policy: {name: threshold, options: {uper: 0.7}}
 """
     )
     with pytest.raises(ConfigurationError) as fault:
@@ -38,7 +41,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_mead_needs_is_told_before_anything_starts(tmp_path: Path) -> None:
-    """Without a latency bound, or with costs that do not fit the levels, the run is refused with both reasons."""
+    """Without a latency bound, or with costs that do not fit the levels, the run is refused."""
     path = tmp_path / "mead.yaml"
     path.write_text(
         "name: p\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
@@ -50,4 +53,68 @@ def test_what_mead_needs_is_told_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as fault:
         check_run(settings)
     assert "objective: mead plans for a latency bound" in str(fault.value)
-    assert "2 costs for 5 CPU shares" in str(fault.value)
+    path.write_text(path.read_text() + "objective: {p95: 2s}\n")
+    with pytest.raises(ConfigurationError, match="2 costs for 5 CPU shares"):
+        check_run(load_checked(path))
+
+
+def test_a_file_that_can_only_be_simulated_says_what_a_run_needs(tmp_path: Path) -> None:
+    """One message for every operator without an application, beside all other mistakes."""
+    path = tmp_path / "simulated.yaml"
+    path.write_text(
+        "operators:\n"
+        "  - {name: a, service: {distribution: exponential, mean: 1ms}, executers: 3}\n"
+        "  - {name: b, input: [arrivals, a], service: {distribution: exponential, mean: 1ms}}\n"
+        "policy: {name: threshold, options: {uper: 1}}\n"
+    )
+    with pytest.raises(ConfigurationError) as fault:
+        load_checked(path)
+    for words in (
+        "name: is missing; to run it",
+        "arrivals: is missing; to run it, say what arrives",
+        "operators.0.app: is missing; to run it, name its PySpark function",
+        "operators.1.app: is missing",
+        "operators.1.input: a run reads one input for each operator",
+        "operators.0.executers",
+        "uper",
+    ):
+        assert words in str(fault.value)
+    with pytest.raises(ConfigurationError, match=r"operators\.0\.app: is missing"):
+        check_run(parse_settings({"operators": [{"name": "a"}]}))
+
+
+def test_declared_demand_is_handed_to_the_policy() -> None:
+    """A run's policy is given what the file declares, with trigger and cap, unless that is to be learnt."""
+    batch = {"fixed": "200ms", "per_record": "1ms", "driver": "100ms", "cap": 500}
+    settings = parse_settings(
+        {
+            "operators": [
+                {"name": "a", "micro_batch": batch, "trigger": "2s", "selectivity": 0.5},
+                {"name": "b", "input": "a", "service": {"distribution": "erlang", "phases": 4, "mean": "2ms"}},
+                {"name": "c", "input": "a", "micro_batch": batch, "selectivity": 0.5, "demand": "learnt"},
+                {"name": "d", "input": "a"},
+            ]
+        }
+    )
+    a, b, c, d = policy_context(settings).operators.values()
+    assert isinstance(a.demand, BatchDemand)
+    assert a.demand.fixed_seconds == pytest.approx(0.3)
+    assert a.demand.fixed_cpu_seconds == 0.2
+    assert (a.demand.trigger_seconds, a.demand.cap, a.trigger_seconds, a.cap) == (2.0, 500, 2.0, 500)
+    assert a.selectivity == 0.5
+    assert isinstance(b.demand, RecordDemand)
+    assert b.demand.service.mean == pytest.approx(0.002)
+    assert b.demand.service.scv == pytest.approx(0.25)
+    assert (c.demand, c.selectivity, d.demand, d.selectivity) == (None, None, None, None)
+
+
+def test_measured_times_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    """The field is named, and nothing is started."""
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "name: p\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
+        "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis',\n"
+        "             service: {distribution: samples, file: none.txt}}]\n"
+    )
+    with pytest.raises(ConfigurationError, match=r"operators\.0\.service\..*none\.txt"):
+        check_run(load_checked(path))

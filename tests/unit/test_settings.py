@@ -8,7 +8,11 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.records import Objective
-from penstock.settings import WITH_SECRETS, load_settings, make_objective, mode_of, parse_settings
+from penstock.settings import WITH_SECRETS, load_settings, make_objective, mode_of, parse_settings, run_faults
+from penstock.topology import ARRIVALS, Stream
+
+EXPONENTIAL = {"distribution": "exponential", "mean": "1ms"}
+BATCH = {"fixed": "200ms", "per_record": "1ms"}
 
 
 def plain() -> dict[str, Any]:
@@ -23,7 +27,8 @@ def plain() -> dict[str, Any]:
 def test_the_smallest_settings_have_sane_defaults() -> None:
     """A name, arrivals and one operator are enough."""
     settings = parse_settings(plain())
-    assert settings.policy.name == "threshold"
+    assert settings.policy.name is None  # the one that plans for the objective
+    assert settings.guards is not None
     assert settings.mode == "act"
     assert settings.cluster.master == "embedded"
     assert settings.operators[0].limits().top.executors == 1
@@ -269,9 +274,133 @@ def test_wrong_options_of_a_reader_are_told(options: dict[str, Any], words: str)
 def test_an_input_that_is_no_name_and_a_path_with_two_bounds_are_told() -> None:
     """Neither ends in a crash or in the last one winning."""
     data = three_operators()
-    data["operators"][1]["input"] = ["parser"]
+    data["operators"][1]["input"] = [5]
     with pytest.raises(ConfigurationError, match=r"operators\.1\.input"):
         parse_settings(data)
     twice = [{"path": "parser -> matcher", "objective": {"p95": f"{n}s"}} for n in (2, 3)]
     with pytest.raises(ConfigurationError, match=r"objectives\.1\.path.*has a bound already"):
         parse_settings(three_operators() | {"objectives": twice})
+
+
+def test_an_operator_may_read_from_several_and_take_a_part() -> None:
+    """One name, a list of names, or entries with a part of their own; all are written down as they were given."""
+    data = three_operators()
+    data["operators"][1]["input"] = ["parser"]
+    data["operators"][2]["input"] = [{"from": "parser", "selectivity": 0.3}, "counter"]
+    settings = parse_settings(data)
+    assert settings.operators[1].input == "parser"
+    assert settings.topology.streams == (
+        Stream(ARRIVALS, "parser"), Stream("parser", "counter"), Stream("parser", "matcher", 0.3),
+        Stream("counter", "matcher"),
+    )  # fmt: skip
+    assert settings.paths == (("parser", "matcher"), ("parser", "counter", "matcher"))
+    written = settings.model_dump(mode="json")
+    assert [o["input"] for o in written["operators"]] == [
+        "arrivals", "parser", [{"from": "parser", "selectivity": 0.3}, "counter"],
+    ]  # fmt: skip
+    assert parse_settings(written) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "operators.2.input: it reads nothing"),
+        (["parser", "parser"], "operators.2.input: 'parser' is there twice"),
+        (["parser", "zzz"], "operators.2.input: 'zzz' is none of arrivals, parser, counter"),
+        ({"to": "parser"}, "operators.2.input.0.from: is missing"),
+        ({"from": "parser", "selectivity": 0}, "operators.2.input.0.selectivity: Input should be greater than 0"),
+        ({"from": "parser", "part": 0.5}, "operators.2.input.0.part: is not a setting"),
+        (7, "operators.2.input: write the name of what it reads"),
+    ],
+)
+def test_wrong_inputs_are_told(given: object, words: str) -> None:
+    """Nothing to read, one thing twice, an unknown name or an impossible part."""
+    data = three_operators()
+    data["operators"][2]["input"] = given
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(data)
+    assert words in str(caught.value)
+
+
+def test_settings_of_the_past_say_what_replaces_them() -> None:
+    """The former pipeline file's streams and levels are refused, all at once and each with the way out."""
+    data = plain() | {"streams": ["arrivals -> all"], "levels": [0.5, 1.0]}
+    data["operators"][0] |= {"levels": [1.0], "micro_batch": {"fixed": "1s", "per_record": "1ms", "trigger": "1s"}}
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(data)
+    for words in (
+        "4 mistakes",
+        "streams: is said by the operators now: give each the `input` it reads from",
+        "- levels: is said by the operators now: give each its `cpu_shares`",
+        "operators.0.levels: is called `cpu_shares` now",
+        "operators.0.micro_batch.trigger: stands beside `micro_batch` now",
+    ):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        (
+            {"service": EXPONENTIAL, "micro_batch": BATCH},
+            "operators.0.micro_batch: `service` is given too; keep the one",
+        ),
+        ({"demand": "declared"}, "operators.0.demand: nothing is declared; add `service` or `micro_batch`"),
+        ({"demand": "known"}, "operators.0.demand: Input should be 'declared' or 'learnt'"),
+        ({"service": EXPONENTIAL, "trigger": "2s"}, "operators.0.service: is the work of records taken one by one"),
+        ({"micro_batch": BATCH, "trigger": "realtime"}, "operators.0.micro_batch: with `trigger: realtime`"),
+        ({"micro_batch": BATCH | {"cap": 5}, "input_options": {"maxOffsetsPerTrigger": 6}}, "leave `cap` out"),
+        ({"selectivity": 0}, "operators.0.selectivity: Input should be greater than 0"),
+        ({"micro_batch": {"fixed": "1s"}}, "operators.0.micro_batch.per_record: is missing"),
+        ({"micro_batch": "1s"}, "operators.0.micro_batch: write names and values, with some of: fixed, per_record"),
+        ({"service": {"distribution": "exponential", "meen": 1}}, "did you mean `mean`?"),
+    ],
+)
+def test_demands_that_do_not_fit_are_told(operator: dict[str, Any], words: str) -> None:
+    """What a record costs must fit how the operator takes its records."""
+    data = plain() | {"broker": {}}
+    data["operators"][0] |= operator
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(data)
+    assert words in str(caught.value)
+
+
+def test_declared_demand_is_kept_with_the_settings() -> None:
+    """What is declared reads the same again; `learnt` keeps it from policies."""
+    data = three_operators() | {"guards": "none"}
+    data["operators"][0] |= {"service": EXPONENTIAL, "selectivity": 0.9}
+    data["operators"][1] |= {"micro_batch": BATCH, "demand": "learnt"}
+    settings = parse_settings(data)
+    assert [o.is_demand_declared for o in settings.operators] == [True, False, False]
+    assert settings.guards is None
+    assert parse_settings(settings.model_dump(mode="json")) == settings
+    assert parse_settings(data | {"guards": None}).guards is None
+
+
+def test_measured_times_are_found_beside_the_file(tmp_path: Path) -> None:
+    """A file of samples is named from the settings file's folder, wherever the command is started."""
+    path = tmp_path / "p.yaml"
+    path.write_text("operators: [{name: a, service: {distribution: samples, file: times.txt, unit: ms}}]\n")
+    (operator,) = load_settings(path).operators
+    assert operator.service is not None
+    assert operator.service.file == tmp_path / "times.txt"
+
+
+def test_what_only_a_run_needs_is_said_by_itself() -> None:
+    """A file to simulate is good settings; to run it, everything that lacks is listed with what to add."""
+    data: dict[str, Any] = {
+        "operators": [
+            {"name": "a", "service": EXPONENTIAL},
+            {"name": "b", "service": EXPONENTIAL, "input": ["arrivals", {"from": "a", "selectivity": 0.5}]},
+        ]
+    }
+    settings = parse_settings(data)
+    faults = run_faults(data)
+    assert [fault.partition(":")[0] for fault in faults] == [
+        "name", "arrivals", "operators.0.app", "operators.1.app", "operators.1.input", "operators.1.input",
+    ]  # fmt: skip
+    assert "a run reads one input for each operator" in faults[4]
+    for read in (lambda: settings.arrivals, lambda: settings.operators[0].app, lambda: settings.operators[1].input):
+        with pytest.raises(ConfigurationError):
+            read()
+    assert run_faults(plain()) == []

@@ -13,36 +13,47 @@ from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from penstock.arrivals import Reading
+    from penstock.evaluation.learnt_demand import LearntDemand
+    from penstock.evaluation.policy_choice import PolicyChoice
     from penstock.evaluation.simulation_result import SimulationResult
     from penstock.ports import FloatArray
-    from penstock.records import LatencySummary, Objective
+    from penstock.records import LatencySummary, Limits, Objective
+    from penstock.simulator import Pipeline
 
 
 @click.command(short_help="Try a policy on a trace, without Spark.")
-@click.option("--trace", "file", type=click.Path(path_type=Path), required=True, help="When records arrive.")
-@click.option("--pipeline", type=click.Path(path_type=Path), required=True, help="What they flow through (YAML).")
+@click.argument("given", metavar="[SETTINGS.yaml]", required=False, type=click.Path(path_type=Path))
+@click.option("--pipeline", type=click.Path(path_type=Path), help="The settings file, by name instead of by place.")
+@click.option(
+    "--trace", "file", type=click.Path(path_type=Path), help="When records arrive.  [default: the file's arrivals]"
+)
 @click.option(
     "--policy",
     "policies",
     multiple=True,
-    required=True,
     metavar="NAME[:OPTION=VALUE,...]",
     help="What decides: static (the top allocation throughout), or a policy that `penstock policies` lists, with "
-    "options; several are compared.",
+    "options; several are compared.  [default: the file's, else the one that plans for its objective]",
 )
 @click.option(
     "--objective",
     metavar="STATISTIC=SECONDS",
-    help="Bound on the latency of every path, such as p95=0.5 or mean=200ms.  [default: the pipeline file's]",
+    help="Bound on the latency of every path, such as p95=0.5 or mean=200ms.  [default: the file's]",
+)
+@click.option(
+    "--from-run",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Take the demand that this run has learnt, for operators that declare none or have `demand: learnt`.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
 @click.option("--records", type=click.IntRange(1), help="Take only so many records of the trace.")
-@click.option("--interval", default="1s", show_default=True, help="How often the loop looks.")
+@click.option("--interval", help="How often the loop looks.  [default: the file's, 1s]")
 @click.option(
     "--analysis",
     default="5s",
@@ -54,21 +65,27 @@ if TYPE_CHECKING:
 @json_option
 @debug_option
 def simulate(  # noqa: PLR0917 - click passes them by name
-    file: Path,
-    pipeline: Path,
+    given: Path | None,
+    pipeline: Path | None,
+    file: Path | None,
     policies: tuple[str, ...],
     objective: str | None,
+    from_run: Path | None,
     seed: int,
     records: int | None,
-    interval: str,
+    interval: str | None,
     analysis: str,
     plot: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a policy on a trace in the simulator: the loop of a real run, with simulated operators behind it.
+    """Simulate the pipeline in SETTINGS.yaml: the loop of a real run, with simulated operators behind it.
 
-    The policy is the object that runs on Spark. Every operator starts at the top of its limits.
+    It is the file that `penstock run` runs. Its operators need no `app` here; what their records cost is declared with
+    `service` or `micro_batch`, or taken from an earlier run with --from-run. The policy is the object that runs on
+    Spark, and has to learn what is not declared. Every operator starts at the top of its limits. One that sets no
+    `cpu_shares` has the policy's own levels (all CPU where it has none), and 0.4, 0.55, 0.7, 0.85, 1.0 where several
+    policies are compared.
 
     Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency" is
     that of the path nearest to its bound. A window of 10 s breaks the objective when its own statistic is above the
@@ -82,12 +99,13 @@ def simulate(  # noqa: PLR0917 - click passes them by name
 
     \b
     Examples:
-      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy threshold --objective p95=0.5
-      penstock simulate --trace packets.txt.xz --unit us --pipeline pipeline.yaml --policy static \\
-        --policy threshold --policy threshold:upper=0.5,lower=0.3 --objective mean=200ms --plot runs.png
-      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy mead-published
-      penstock simulate --trace arrivals.txt --pipeline pipeline.yaml --policy mead --policy mead:rescue=false
-      penstock simulate --trace iats.csv --as iats --pipeline pipeline.yaml --policy static --json
+      penstock simulate pipeline.yaml
+      penstock simulate pipeline.yaml --from-run runs/logs-20250102-030405
+      penstock simulate pipeline.yaml --trace arrivals.txt --policy threshold --objective p95=0.5
+      penstock simulate pipeline.yaml --trace packets.txt.xz --unit us --policy static --policy threshold \\
+        --policy threshold:upper=0.5,lower=0.3 --objective mean=200ms --plot runs.png
+      penstock simulate pipeline.yaml --trace arrivals.txt --policy mead --policy mead:rescue=false
+      penstock simulate pipeline.yaml --trace iats.csv --as iats --policy static --json
     """
     import dataclasses
 
@@ -95,36 +113,45 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError
     from penstock.evaluation.path_objectives import path_objectives
     from penstock.evaluation.pipeline_file import load_pipeline
-    from penstock.evaluation.policy_choice import parse_policy
+    from penstock.evaluation.policy_choice import STATIC, parse_policy, policy_in
     from penstock.evaluation.simulation import simulate as run
     from penstock.ports import AnalysisMemo
     from penstock.units import parse_seconds
 
     check_picture(plot)
-    spec = load_pipeline(pipeline)
+    spec = load_pipeline(_settings_file(given, pipeline), learnt=_learnt(from_run))
     wanted = spec.objectives if objective is None else _objective(objective)
-    chosen = [parse_policy(text) for text in policies]
-    looks = parse_seconds(interval, "--interval")
+    bounds = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
+    chosen = [parse_policy(text) for text in policies] or [policy_in(spec.settings, bounds)]
+    names = policies or tuple(str(policy or STATIC) for policy in chosen)
+    looks = spec.settings.interval if interval is None else parse_seconds(interval, "--interval")
     if looks == 0.0:
         raise ConfigurationError(
             f"--interval: {interval!r} is not above 0; give a time such as 1s",
             field="--interval",
         )
-    path_objectives(spec.pipeline, wanted)  # what is impossible needs no reading
-    with in_command_words(), progress_bar(f"reading {file.name}") as progress:
-        times = arrival_times(file, reading_of(options, seed), records, progress)
+    simulated = spec.pipeline_with(cpu_shares_for(chosen))
+    path_objectives(simulated, wanted)  # what is impossible needs no reading
+    if file is None:
+        _check_no_reading(options)
+        name, times = spec.arrival_times(records)
+    else:
+        with in_command_words(), progress_bar(f"reading {file.name}") as progress:
+            name, times = file.name, arrival_times(file, reading_of(options, seed), records, progress)
+    console = words_console(as_json)
+    for note in (spec.demand_text, *_notes(chosen, bounds, simulated)):
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
     results: list[SimulationResult] = []
     memo = AnalysisMemo()
-    for text, policy in zip(policies, chosen, strict=True):
+    for text, policy in zip(names, chosen, strict=True):
         with progress_bar(f"simulating {text}") as progress:
             result = run(
-                times, spec.pipeline, policy, wanted, seed,
+                times, simulated, policy, wanted, seed,
                 guards=spec.guards, interval_seconds=looks, progress=progress, memo=memo,
                 analysis_seconds=parse_seconds(analysis, "--analysis"),
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))
-    console = words_console(as_json)
-    heading = _heading(file, spec.pipeline.name, float(times[-1]), results[0])
+    heading = _heading(name, simulated.name, float(times[-1] - times[0]), results[0])
     console.print(heading, markup=False)
     console.print(results_table(results))
     if plot is not None:
@@ -133,6 +160,73 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     if as_json:
         documents = [result.to_json() for result in results]
         print_json(cast("Any", documents if len(documents) > 1 else documents[0]))
+
+
+def _settings_file(given: Path | None, pipeline: Path | None) -> Path:
+    if (given is None) == (pipeline is None):
+        raise click.UsageError(
+            "Name the settings file once, as in: penstock simulate pipeline.yaml"
+            if given is not None
+            else "Name the settings file, as in: penstock simulate pipeline.yaml"
+        )
+    found = given or pipeline
+    assert found is not None
+    return found
+
+
+def _learnt(from_run: Path | None) -> LearntDemand | None:
+    from penstock.cli.runs import find_run, opened
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation.learnt_demand import learnt_demand
+
+    if from_run is None:
+        return None
+    try:
+        with opened(find_run(from_run)) as store:
+            return learnt_demand(store, str(from_run))
+    except ConfigurationError as fault:
+        raise ConfigurationError(str(fault).replace("RUN:", "--from-run:", 1), field="--from-run") from fault
+
+
+def cpu_shares_for(policies: Sequence[PolicyChoice | None]) -> tuple[float, ...]:
+    """The CPU shares of operators that set none: those of the one policy, or the same for all that are compared."""
+    from penstock.evaluation.pipeline_file import DEFAULT_CPU_SHARES
+
+    if len(policies) > 1:
+        return DEFAULT_CPU_SHARES
+    return (1.0,) if policies[0] is None else policies[0].cpu_shares
+
+
+def _notes(
+    policies: Sequence[PolicyChoice | None], objectives: Sequence[Objective], pipeline: Pipeline
+) -> Iterator[str]:
+    """What the user may not expect, a line each."""
+    from penstock._wiring import objective_not_read
+
+    for policy in policies:
+        line = None if policy is None or policy.reads_objective else objective_not_read(policy.name, objectives)
+        if line is not None:
+            yield line
+    if any(policies) and all(_is_fixed(o.limits) for o in pipeline.operators):
+        yield "nothing can be scaled: every operator has one allocation; give `cpu_shares` or more `executors`"
+
+
+def _is_fixed(limits: Limits) -> bool:
+    return limits.min_executors == limits.max_executors and len(limits.cpu_shares) == 1
+
+
+def _check_no_reading(options: Mapping[str, Any]) -> None:
+    from penstock.errors import ConfigurationError
+
+    usual = {"format_name": "auto", "spread": "random"}
+    words = {"kind": "--as", "format_name": "--format"}
+    given = [words.get(name, f"--{name}") for name, value in options.items() if value != usual.get(name)]
+    if given:
+        raise ConfigurationError(
+            f"{given[0]}: says how --trace is read, and none is given; name one, or write it under `options` of the "
+            "file's `arrivals`",
+            field=given[0],
+        )
 
 
 def arrival_times(
@@ -197,12 +291,12 @@ def _met(is_met: bool | None) -> str:
     return "-" if is_met is None else "yes" if is_met else "NO"
 
 
-def _heading(file: Path, name: str, span: float, result: SimulationResult) -> str:
+def _heading(trace: str, name: str, span: float, result: SimulationResult) -> str:
     from penstock.units import format_seconds
 
     objectives = ", ".join(dict.fromkeys(str(path.objective) for path in result.paths))
-    trace = f"{file.name} on {name}: {result.records} records in {format_seconds(span)}, seed {result.seed}"
-    return f"{trace}; objective {objectives}"
+    what = f"{trace} on {name}: {result.records} records in {format_seconds(span)}, seed {result.seed}"
+    return f"{what}; objective {objectives}"
 
 
 def _write_picture(path: Path, times: FloatArray, results: Sequence[SimulationResult], title: str) -> None:

@@ -19,6 +19,7 @@ from penstock.loop.cycle import CycleReport
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
 from penstock.settings import PathBound, objectives_of, objectives_text, tightest
+from penstock.settings.plain import plain_inputs
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
 
@@ -84,8 +85,10 @@ class RunHistory:
     def objectives(self) -> dict[OperatorPath, Objective]:
         """What was wanted of every path."""
         settings = self.settings or {}
-        reads = {str(o["name"]): o.get("input", ARRIVALS) for o in settings.get("operators", []) if "name" in o}
-        inputs = {name: (above,) for name, above in reads.items()} or dict.fromkeys(self.operators, (ARRIVALS,))
+        named = [operator for operator in settings.get("operators", []) if "name" in operator]
+        inputs: dict[str, Sequence[str]] = {
+            str(o["name"]): [source for source, _ in plain_inputs(o) or ()] for o in named
+        } or dict.fromkeys(self.operators, (ARRIVALS,))
         paths = Topology.from_inputs(inputs).paths if inputs else ()
         bounds = [PathBound.model_validate(bound) for bound in settings.get("objectives") or ()]
         known = objectives_of(paths, settings.get("objective") or {}, bounds)
@@ -213,7 +216,7 @@ class RunHistory:
     def _top_capacity(self, operator: str) -> float:
         for settings in (self.settings or {}).get("operators", []):
             if settings.get("name") == operator:
-                executors, shares = settings.get("executors", (1, 1)), settings.get("cpu_shares", (1.0,))
+                executors, shares = settings.get("executors", (1, 1)), settings.get("cpu_shares") or (1.0,)
                 return Limits(executors[0], executors[1], tuple(shares)).top.capacity
         return 0.0
 

@@ -1,191 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline file: what `penstock simulate` simulates, declared as YAML; a wrong one shows all its mistakes at once.
+"""A settings file as the simulator takes it: the same file that `penstock run` runs, with the demand of every operator.
 
 ::
 
     name: log-analysis
-    levels: [0.4, 0.55, 0.7, 0.85, 1.0]
-    objective: {p95: 500ms}
+    arrivals: {shape: "steps:60s@300,60s@1200,60s@300"}
     operators:
       - {name: parser, service: {distribution: erlang, phases: 2, mean: 2ms}, selectivity: 0.98}
-      - {name: counter, service: {distribution: exponential, mean: 1ms}}
-      - {name: matcher, micro_batch: {fixed: 200ms, per_record: 1ms, trigger: 1s}}
-    streams: [arrivals -> parser, parser -> counter, parser -> matcher]
+      - {name: counter, input: parser, service: {distribution: exponential, mean: 1ms}}
+      - {name: matcher, input: parser, micro_batch: {fixed: 200ms, per_record: 1ms}, trigger: 1s}
+    objective: {p95: 500ms}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
-
+from penstock._demand import declared_server
 from penstock.errors import ConfigurationError
-from penstock.evaluation.demand_settings import BatchDemand, ServiceDemand, StrictPart
+from penstock.evaluation.learnt_demand import LearntDemand
 from penstock.plan.guards import guards_as_set
-from penstock.ports import Guard
+from penstock.ports import FloatArray, Guard
 from penstock.records import Limits, Objective
-from penstock.settings import (
-    Bound,
-    CpuShares,
-    Executors,
-    GuardSettings,
-    Name,
-    PathBound,
-    Seconds,
-    objectives_of,
-    read_settings,
-)
-from penstock.simulator import MicroBatch, Operator, Pipeline, Service, Stream
+from penstock.settings import OperatorSettings, RunSettings, parse_settings, read_settings
+from penstock.settings.plain import plain_operators
+from penstock.simulator import MicroBatch, Operator, Pipeline, Service
 from penstock.topology import Path as PipelinePath
-from penstock.topology import topology_faults
 
-DEFAULT_LEVELS = (0.4, 0.55, 0.7, 0.85, 1.0)
-_ARROW = "->"
+DEFAULT_CPU_SHARES = (0.4, 0.55, 0.7, 0.85, 1.0)
+"""CPU shares of operators that set none, where several policies are compared: those of the MEAD paper (Sec. VII)."""
 
-
-class PipelineOperator(StrictPart):
-    """One operator."""
-
-    name: Name = Field(description="how it is called")
-    service: ServiceDemand | None = Field(default=None, description="records one by one: the work of each")
-    micro_batch: BatchDemand | None = Field(default=None, description="records in micro-batches: their work")
-    selectivity: float = Field(default=1.0, gt=0, description="records that go on for each that is done")
-    levels: CpuShares | None = Field(default=None, description="CPU shares, rising; default: the pipeline's")
-    executors: Executors = Field(default=(1, 1), description="fewest and most executors")
-    start_up: Seconds = Field(default=0.0, description="how long a new executor takes to come")
-
-    @model_validator(mode="after")
-    def _one_server(self) -> PipelineOperator:
-        if (self.service is None) == (self.micro_batch is None):
-            raise ValueError("give either `service` or `micro_batch`")
-        return self
+_DECLARE = (
+    "what its records cost is not known; add `service: {distribution: exponential, mean: 1ms}` or "
+    "`micro_batch: {fixed: 200ms, per_record: 1ms}`, or take what a run has learnt (--from-run)"
+)
 
 
-def _stream(value: Any) -> Any:
-    if isinstance(value, str):
-        ends = [end.strip() for end in value.split(_ARROW)]
-        if len(ends) != 2 or not all(ends):
-            raise ValueError('write a stream as "from -> to", such as "arrivals -> parser"')
-        return {"from": ends[0], "to": ends[1]}
-    return value
-
-
-class PipelineStream(StrictPart):
-    """From the arrivals or an operator to an operator."""
-
-    source: str = Field(alias="from", description="`arrivals`, or an operator")
-    target: str = Field(alias="to", description="an operator")
-    selectivity: float = Field(default=1.0, gt=0, description="the part of the records that this stream carries")
-
-
-def _some_streams(value: tuple[PipelineStream, ...]) -> tuple[PipelineStream, ...]:
-    if not value:
-        raise ValueError('there are none, so nothing would arrive; give at least one, such as "arrivals -> parser"')
-    return value
-
-
-Streams = Annotated[tuple[Annotated[PipelineStream, BeforeValidator(_stream)], ...], AfterValidator(_some_streams)]
-
-
-class PipelineSettings(StrictPart):
-    """A pipeline to simulate."""
-
-    name: Name = Field(default="pipeline", description="name of the pipeline")
-    operators: tuple[PipelineOperator, ...] = Field(min_length=1, description="the pipeline's operators")
-    streams: Streams = Field(description="what joins them: `a -> b`, or `{from: a, to: b, selectivity: 0.5}`")
-    levels: CpuShares = Field(default=DEFAULT_LEVELS, description="CPU shares of every operator, rising")
-    objective: Bound = Field(default_factory=dict, description="latency bound of every path: mean, p50, p95 or p99")
-    objectives: tuple[PathBound, ...] = Field(default=(), description="bounds of single paths, before `objective`")
-    guards: GuardSettings | None = Field(
-        default=None, description="damping after the policy, as in a settings file; default: none"
-    )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class PipelineSpec:
-    """A pipeline as its file declares it.
+    """A pipeline that can be simulated.
 
     Attributes
     ----------
-    pipeline
-        Operators and streams.
-    objectives
-        Of the paths that have one.
-    guards
-        Damping after the policy; none where the file names none.
+    settings
+        As its file has them.
+    servers
+        The work of each operator's records.
+    learnt
+        The demand of an earlier run, for operators that do not declare one; None: all of it is declared.
     """
 
-    pipeline: Pipeline
-    objectives: Mapping[PipelinePath, Objective]
-    guards: tuple[Guard, ...]
+    settings: RunSettings
+    servers: Mapping[str, Service | MicroBatch]
+    learnt: LearntDemand | None = None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Operators and streams, with the usual CPU shares where an operator sets none."""
+        return self.pipeline_with(DEFAULT_CPU_SHARES)
+
+    def pipeline_with(self, cpu_shares: Sequence[float]) -> Pipeline:
+        """Operators and streams; `cpu_shares` are of the operators that set none."""
+        operators = tuple(self._operator(operator, tuple(cpu_shares)) for operator in self.settings.operators)
+        return Pipeline(operators, self.settings.topology.streams, self.settings.name)
+
+    def _operator(self, operator: OperatorSettings, cpu_shares: tuple[float, ...]) -> Operator:
+        return Operator(
+            operator.name,
+            self.servers[operator.name],
+            1.0 if operator.selectivity is None else operator.selectivity,
+            Limits(operator.executors[0], operator.executors[1], operator.cpu_shares or cpu_shares),
+            operator.start_up,
+            demand_is_known=operator.is_demand_declared,
+        )
+
+    @property
+    def objectives(self) -> dict[PipelinePath, Objective]:
+        """Of every path; to keep up where there is no bound."""
+        return self.settings.path_objectives()
+
+    def arrival_times(self, records: int | None = None) -> tuple[str, FloatArray]:
+        """The file's own arrivals, as a run would replay them: how they are called, and their times in seconds.
+
+        Raises
+        ------
+        ConfigurationError
+            The file has none, they are a topic's, or they cannot be read.
+        """
+        from penstock.adaptors.replay.options import replay_arrivals
+
+        given = self.settings.given_arrivals
+        if given is None or given.topic is not None:
+            why = "is missing" if given is None else "what comes to a topic is not known beforehand"
+            raise ConfigurationError(
+                f"arrivals: {why}; give --trace FILE, or `arrivals` with a shape", field="arrivals"
+            )
+        try:
+            replay = replay_arrivals(given.replay_options())
+        except ConfigurationError as fault:
+            raise ConfigurationError.of_all("arrivals", fault.faults) from fault
+        most = replay.arrivals.total if records is None else min(records, replay.arrivals.total)
+        name = given.shape if given.trace is None else given.trace.name
+        return str(name), replay.arrivals.times(0, most) / replay.speed
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """Damping after the policy."""
+        return guards_as_set(self.settings.guards)
+
+    @property
+    def demand_text(self) -> str:
+        """Which demand is used for whom, in one line."""
+        declared, hidden, learnt = list[str](), list[str](), list[str]()
+        for operator in self.settings.operators:
+            if operator.is_demand_declared:
+                declared.append(operator.name)
+            elif self.learnt is None:
+                hidden.append(operator.name)
+            else:
+                learnt.append(f"{operator.name} ({self.learnt.text(operator)})")
+        parts = [
+            f"declared for {', '.join(declared)}" if declared else "",
+            f"declared, and left to policies to learn, for {', '.join(hidden)}" if hidden else "",
+            f"learnt in {self.learnt.run} for {', '.join(learnt)}" if self.learnt is not None and learnt else "",
+        ]
+        return "demand: " + "; ".join(part for part in parts if part)
 
 
-def load_pipeline(path: Path) -> PipelineSpec:
-    """Read a pipeline file; a wrong one raises ConfigurationError with every mistake."""
-    return parse_pipeline(read_settings(path), str(path), folder=path.parent)
+def load_pipeline(path: Path, *, learnt: LearntDemand | None = None) -> PipelineSpec:
+    """Read a settings file to simulate it; a wrong one raises ConfigurationError with every mistake."""
+    return parse_pipeline(read_settings(path), str(path), folder=path.absolute().parent, learnt=learnt)
 
 
-def parse_pipeline(data: object, where: str = "pipeline", *, folder: Path | None = None) -> PipelineSpec:
-    """A pipeline out of plain data; files of samples are looked for in `folder`."""
-    faults = _graph_faults(data)
+def parse_pipeline(
+    data: object, where: str = "pipeline", *, folder: Path | None = None, learnt: LearntDemand | None = None
+) -> PipelineSpec:
+    """A pipeline to simulate out of plain data.
+
+    Parameters
+    ----------
+    data, where, folder
+        As of `parse_settings`.
+    learnt
+        Takes the place of a demand that is not declared, or that is to be learnt.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake; among them each operator whose demand is not known.
+    """
     try:
-        settings = PipelineSettings.model_validate(data)
-    except ValidationError as fault:
-        errors = [e for e in fault.errors() if not (e["type"] == "too_short" and e["input"])]
-        raise ConfigurationError.of_all(where, [_in_words(dict(e)) for e in errors] + faults) from fault
-    operators: list[Operator] = []
+        settings = parse_settings(data, where, folder)
+    except ConfigurationError as fault:
+        bare = [(i, o) for i, o in plain_operators(data) if o.get("service") is None and o.get("micro_batch") is None]
+        undeclared = [f"operators.{i}: {_DECLARE}" for i, _ in bare if learnt is None]
+        raise ConfigurationError.of_all(where, [*fault.faults, *undeclared]) from fault
+    servers: dict[str, Service | MicroBatch] = {}
+    faults: list[str] = []
     for i, operator in enumerate(settings.operators):
         try:
-            operators.append(_operator(operator, settings.levels, folder or Path()))
+            server = _server(operator, learnt)
         except ConfigurationError as fault:
             faults.append(f"operators.{i}.service: {fault}")
+            continue
+        if server is not None:
+            servers[operator.name] = server
+        elif learnt is None:
+            faults.append(f"operators.{i}: {_DECLARE}")
+        else:
+            faults.append(
+                f"operators.{i}: {learnt.run} has learnt no demand for {operator.name}; declare `service` or "
+                "`micro_batch`, or take a run under a policy that learns, such as mead"
+            )
     if faults:
         raise ConfigurationError.of_all(where, faults)
-    streams = tuple(Stream(s.source, s.target, s.selectivity) for s in settings.streams)
-    pipeline = Pipeline(tuple(operators), streams, settings.name)
-    return PipelineSpec(
-        pipeline,
-        objectives_of(pipeline.paths, settings.objective, settings.objectives, where),
-        () if settings.guards is None else guards_as_set(settings.guards),
-    )
+    return PipelineSpec(settings, servers, learnt)
 
 
-def _operator(operator: PipelineOperator, levels: tuple[float, ...], folder: Path) -> Operator:
-    server: Service | MicroBatch
-    if operator.micro_batch is not None:
-        server = operator.micro_batch.server()
-    else:
-        assert operator.service is not None  # one of the two is given
-        server = operator.service.service(folder)
-    limits = Limits(operator.executors[0], operator.executors[1], operator.levels or levels)
-    return Operator(operator.name, server, operator.selectivity, limits, operator.start_up)
-
-
-def _graph_faults(data: object) -> list[str]:
-    """What is wrong with the graph, as far as the plain data can be read, beside the faults of single fields."""
-    if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in ("operators", "streams")):
-        return []
-    names = [o["name"] for o in data["operators"] if isinstance(o, dict) and isinstance(o.get("name"), str)]
-    streams: list[tuple[str, str]] = []
-    for value in data["streams"]:
-        try:
-            stream = PipelineStream.model_validate(_stream(value))
-        except (ValidationError, ValueError):
-            return []  # told of already: the stream itself cannot be read
-        streams.append((stream.source, stream.target))
-    return topology_faults(names, streams) if len(names) == len(data["operators"]) else []
-
-
-def _in_words(error: dict[str, Any]) -> str:
-    path = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "missing":
-        message = "is missing"
-    elif error["type"] == "extra_forbidden":
-        message = "is not a setting of a pipeline file"
-    elif error["type"] != "value_error" and not isinstance(error["input"], (dict, list)):
-        message = f"{message} (got {error['input']!r})"
-    return f"{path}: {message}" if path else message
+def _server(operator: OperatorSettings, learnt: LearntDemand | None) -> Service | MicroBatch | None:
+    if learnt is None or operator.is_demand_declared:
+        return declared_server(operator)
+    return learnt.server(operator)

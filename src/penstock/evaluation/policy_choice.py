@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy as a command names it: ``threshold:upper=0.8,every_seconds=5s``."""
+"""A policy as a command names it, ``threshold:upper=0.8,every_seconds=5s``, or as a settings file does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from penstock.errors import ConfigurationError
-from penstock.policies import make_policy, policy_entries, policy_entry
+from penstock.policies import default_policy, make_policy, policy_entries, policy_entry
 from penstock.ports import Policy, PolicyContext
+from penstock.records import Objective
+from penstock.settings import RunSettings
 
 STATIC = "static"
 """The name for no policy at all: every operator keeps what it starts with."""
@@ -32,6 +34,30 @@ class PolicyChoice:
     def reads_objective(self) -> bool:
         """Whether the objective plays a part in its decisions."""
         return policy_entry(self.name).reads_objective
+
+    @property
+    def cpu_shares(self) -> tuple[float, ...]:
+        """The CPU shares of operators that set none: the policy's own levels, or all CPU where it has none."""
+        return policy_entry(self.name).cpu_shares or (1.0,)
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.name}:{options}" if options else self.name
+
+
+def policy_in(settings: RunSettings, objectives: Iterable[Objective]) -> PolicyChoice:
+    """The policy that a settings file names; where it names none, the one that plans for the objectives.
+
+    Raises
+    ------
+    ConfigurationError
+        The policy or an option is not known.
+    """
+    name = settings.policy.name or default_policy(objectives)
+    faults = policy_entry(name).option_faults(settings.policy.options)
+    if faults:
+        raise ConfigurationError.of_all("policy.options", faults)
+    return PolicyChoice(name, settings.policy.options)
 
 
 def parse_policy(text: str) -> PolicyChoice | None:

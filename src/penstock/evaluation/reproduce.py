@@ -21,9 +21,10 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import TableExperiment, TraceCells
 from penstock.evaluation.policy_choice import parse_policy
 from penstock.evaluation.simulation import simulate
+from penstock.evaluation.simulation_result import SimulationResult
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.ports import AnalysisMemo, FloatArray, Guard
+from penstock.ports import AnalysisMemo, FloatArray
 from penstock.records import Allocation, LatencySummary, Objective, Prediction
 from penstock.simulator import Pipeline
 from penstock.topology import Path
@@ -185,9 +186,19 @@ class _Work:
     def pipeline(self) -> Pipeline:
         return self.experiment.pipeline_of(self.trace).pipeline
 
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        return self.experiment.pipeline_of(self.trace).guards
+    def run(self, policy: str, number: int, seed: int, memo: AnalysisMemo) -> SimulationResult:
+        """A policy under the bound of a cell."""
+        return simulate(
+            self.times,
+            self.pipeline,
+            parse_policy(policy),
+            self.objective(number),
+            seed,
+            guards=self.experiment.pipeline_of(self.trace).guards,
+            interval_seconds=self.experiment.interval,
+            analysis_seconds=self.experiment.analysis,
+            memo=memo,
+        )
 
     def objective(self, number: int) -> Objective:
         return self.experiment.objective(self.trace.cells[number])
@@ -203,17 +214,16 @@ def _explore(work: _Work, policies: Sequence[str]) -> tuple[str, AnalysisMemo]:
     """Run each policy once, and keep what its analyses found in the arrivals alone."""
     memo = AnalysisMemo()
     for text in policies:
-        simulate(work.times, work.pipeline, parse_policy(text), work.objective(0), 0, guards=work.guards, memo=memo)
+        work.run(text, 0, 0, memo)
     return work.trace.name, AnalysisMemo(memo.of_arrivals)
 
 
 def _policy(work: _Work, row: str, text: str, cells: tuple[int, ...], memo: AnalysisMemo | None) -> list[CellResult]:
     """One policy under one bound; or under many that it takes no heed of, of which the first is run."""
-    choice, pipeline = parse_policy(text), work.pipeline
     known = AnalysisMemo() if memo is None else AnalysisMemo(memo.of_arrivals)
     runs: dict[int, list[RunFigures]] = {i: [] for i in cells}
     for seed in range(work.seeds):
-        result = simulate(work.times, pipeline, choice, work.objective(cells[0]), seed, guards=work.guards, memo=known)
+        result = work.run(text, cells[0], seed, known)
         for i in cells:
             objective = work.objective(i)
             slowest = max(_measured(objective, path.latency) for path in result.paths)

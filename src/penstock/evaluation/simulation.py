@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from penstock._demand import declared_demand
 from penstock.errors import ConfigurationError
-from penstock.evaluation.declared_demand import declared_demand
 from penstock.evaluation.path_objectives import path_objectives
 from penstock.evaluation.policy_choice import STATIC, PolicyChoice
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
@@ -131,6 +131,8 @@ def _site(operator: Operator) -> OperatorSite:
         limits=operator.limits,
         trigger_seconds=None if batch is None else batch.trigger,
         cap=None if batch is None else batch.cap,
+        # What records cost that are taken one by one is learnt as in Spark's real-time mode, from CPU and arrivals.
+        is_real_time=batch is None and not operator.demand_is_known,
         demand=declared_demand(server) if operator.demand_is_known else None,
         selectivity=operator.selectivity if operator.demand_is_known else None,
     )

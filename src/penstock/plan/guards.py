@@ -62,8 +62,10 @@ def default_guards(
     )
 
 
-def guards_as_set(settings: GuardSettings) -> tuple[Guard, ...]:
-    """Give the default guards with the times of the settings."""
+def guards_as_set(settings: GuardSettings | None) -> tuple[Guard, ...]:
+    """Give the default guards with the times of the settings; where those say none, only the limits are kept."""
+    if settings is None:
+        return (WithinLimits(),)
     return default_guards(
         up_seconds=settings.cooldown_up,
         down_seconds=settings.cooldown_down,

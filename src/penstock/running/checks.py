@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock._demand import policy_demand
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
 from penstock.running.operator_process import load_app
@@ -21,6 +22,7 @@ from penstock.settings import (
     RunSettings,
     parse_settings,
     read_settings,
+    run_faults,
 )
 from penstock.units import parse_bytes
 
@@ -28,10 +30,17 @@ from penstock.units import parse_bytes
 def load_checked(path: Path) -> RunSettings:
     """Read a settings file and look it through; every mistake is reported at once, whichever layer finds it."""
     data = read_settings(path)
+    faults: list[str] = []
     try:
-        return with_policy(parse_settings(data, str(path)))
+        settings = with_policy(parse_settings(data, str(path), path.absolute().parent))
     except ConfigurationError as fault:
-        raise ConfigurationError.of_all(str(path), [*fault.faults, *_faults_in_parts(data)]) from fault
+        faults += fault.faults
+    faults += run_faults(data)
+    if faults:
+        faults += _faults_in_parts(data)
+        # The same may be found in two ways.
+        raise ConfigurationError.of_all(str(path), list(dict.fromkeys(faults)))
+    return settings
 
 
 def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
@@ -78,7 +87,10 @@ def check_run(settings: RunSettings) -> None:
     from penstock.adaptors.spark.installation import SparkInstallation
     from penstock.adaptors.spark.master_address import MasterAddress
 
-    faults: list[str] = []
+    faults = run_faults(settings.model_dump(mode="json"))
+    if faults:
+        raise ConfigurationError.of_all(settings.name, faults)
+    settings = with_policy(settings)
 
     def attempt(where: str, check: Any) -> None:
         try:
@@ -92,7 +104,11 @@ def check_run(settings: RunSettings) -> None:
         attempt("", lambda: _check_payload(settings))
     if settings.broker is not None:
         attempt("broker.", lambda: _check_broker(settings.broker))
-    attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))  # it starts nothing before it is asked
+    known = len(faults)
+    for i, operator in enumerate(settings.operators):
+        attempt(f"operators.{i}.service.", lambda o=operator: policy_demand(o))
+    if len(faults) == known:  # it starts nothing before it is asked
+        attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))
     for i, operator in enumerate(settings.operators):
         known = len(faults)
         attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))

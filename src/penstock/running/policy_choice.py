@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock._demand import policy_demand
 from penstock.policies import default_policy, make_policy, policy_entry
 from penstock.policies.resizing import ResizingPolicy, SizedOperator
 from penstock.policies.restart_weighing import RestartWeighing
@@ -37,7 +38,7 @@ def with_policy(settings: RunSettings) -> RunSettings:
 def policy_context(
     settings: RunSettings, limits: Mapping[str, Limits] | None = None, tasks: Mapping[str, int | None] | None = None
 ) -> PolicyContext:
-    """The pipeline for a policy.
+    """The pipeline for a policy, with the demand that the settings declare, unless it is to be learnt.
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ def policy_context(
                 cap=o.cap,
                 is_real_time=o.is_real_time,
                 tasks=None if tasks is None else tasks[o.name],
+                demand=policy_demand(o),
+                selectivity=None if o.demand == "learnt" else o.selectivity,
             )
             for o in settings.operators
         },

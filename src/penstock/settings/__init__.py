@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user may set, declared once: types, defaults, descriptions; docs/reference/settings.md comes from here.
 
+One file describes a pipeline, to run on Spark, to simulate and to plan for.
+
 A settings file is YAML; a wrong one shows all its mistakes at once, each with its path, and nothing is started.
 """
 
-from penstock.settings.fields import CpuShares, Executors, Name, Seconds
+from penstock.settings.demand import MicroBatchSettings, ServiceSettings
+from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
+from penstock.settings.inputs import InputSettings
 from penstock.settings.objectives import Bound, PathBound, make_objective, objectives_of, objectives_text, tightest
 from penstock.settings.parts import (
     WITH_SECRETS,
@@ -17,7 +21,7 @@ from penstock.settings.parts import (
     PolicySettings,
     RestartSettings,
 )
-from penstock.settings.run import RunSettings, load_settings, mode_of, parse_settings
+from penstock.settings.pipeline import RunSettings, load_settings, mode_of, parse_settings, run_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
@@ -26,17 +30,18 @@ __all__ = [
     "Bound",
     "BrokerSettings",
     "ClusterSettings",
-    "CpuShares",
-    "Executors",
     "GuardSettings",
-    "Name",
+    "InputSettings",
+    "MicroBatchSettings",
     "OperatorSettings",
+    "Part",
     "PathBound",
     "PolicySettings",
     "ResizeSettings",
     "RestartSettings",
     "RunSettings",
     "Seconds",
+    "ServiceSettings",
     "SizeSettings",
     "load_settings",
     "make_objective",
@@ -45,5 +50,6 @@ __all__ = [
     "objectives_text",
     "parse_settings",
     "read_settings",
+    "run_faults",
     "tightest",
 ]

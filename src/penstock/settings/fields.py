@@ -92,4 +92,9 @@ CpuShares = Annotated[tuple[float, ...], AfterValidator(_cpu_shares)]
 class Part(BaseModel):
     """A part of the settings: what it does not know is refused, and nothing changes once it is read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        """What may be written in it."""
+        return [field.alias or name for name, field in cls.model_fields.items()]

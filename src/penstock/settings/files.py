@@ -46,7 +46,9 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
     if not isinstance(data, dict):
-        raise ConfigurationError(f"{path}: needs `name:`, `arrivals:` and `operators:`", field="settings file")
+        raise ConfigurationError(
+            f"{path}: needs `name:`, `operators:` and, to run it, `arrivals:`", field="settings file"
+        )
     return data
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import (
     Field,
@@ -17,8 +17,10 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.errors import ConfigurationError
 from penstock.records import ExecutorSize, Limits
 from penstock.secrets import is_secret
+from penstock.settings.demand import LEARNT, MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import (
     AppPath,
     CpuShares,
@@ -31,16 +33,21 @@ from penstock.settings.fields import (
     TopicName,
     Trigger,
 )
+from penstock.settings.inputs import READS_ARRIVALS, Inputs, InputSettings, written_inputs
 from penstock.settings.reader_options import reader_option_faults
 from penstock.settings.real_time import REALTIME
 from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
-from penstock.topology import ARRIVALS
+from penstock.topology import Stream
 
 WITH_SECRETS = {"secrets": True}
 """The context of a dump that is read again, not told."""
 
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints of a real-time query, where nothing is said."""
+
+NAME_ITS_APP = 'to run it, name its PySpark function, such as app: "my_module:my_function"'
+READ_ONE_INPUT = "a run reads one input for each operator; join the streams in one application, or only simulate it"
+"""What to do about what can be simulated and not run."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -145,13 +152,42 @@ class ArrivalsSettings(Part):
 
 
 class OperatorSettings(Part):
-    """One operator: one Structured Streaming query, a Spark application of its own."""
+    """One operator: one Structured Streaming query, a Spark application of its own.
+
+    To run it, it needs `app`; to simulate it, its demand: `service` or `micro_batch`, or what a run has learnt.
+    """
 
     name: Name = Field(description="how it is called in decisions and folders")
-    app: AppPath = Field(
-        description="the PySpark function, `module:function`, from a DataFrame to a DataFrame or DataStreamWriter"
+    given_app: AppPath | None = Field(
+        default=None,
+        alias="app",
+        description="to run it: the PySpark function, `module:function`, from a DataFrame to a DataFrame or "
+        "DataStreamWriter",
     )
-    input: str = Field(default=ARRIVALS, description="`arrivals`, or the name of the operator whose output it reads")
+    inputs: Inputs = Field(
+        default=READS_ARRIVALS,
+        alias="input",
+        description="`arrivals`, or the name of the operator whose output it reads; simulated, it may read several: a "
+        "list of names, or of parts such as `{from: parser, selectivity: 0.3}`",
+    )
+    selectivity: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="records that go on for each that is done; default: learnt in a run, 1 in the simulator",
+    )
+    service: ServiceSettings | None = Field(
+        default=None, description="declared demand of records that are taken one by one"
+    )
+    micro_batch: MicroBatchSettings | None = Field(
+        default=None, description="declared demand of records that are taken in micro-batches"
+    )
+    demand: Literal["declared", "learnt"] | None = Field(
+        default=None,
+        description="`learnt`: policies learn the demand as it runs, even where it is declared for the simulator. "
+        "Default: as declared, and learnt where nothing is",
+    )
+    start_up: Seconds = Field(default=0.0, ge=0, description="in the simulator: how long a new executor takes to come")
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
     cpu_shares: CpuShares | None = Field(
@@ -200,6 +236,34 @@ class OperatorSettings(Part):
         return sizes
 
     @property
+    def app(self) -> str:
+        """The PySpark function; ConfigurationError where none is given, which is well for a simulation."""
+        if self.given_app is None:
+            raise ConfigurationError(f"operator {self.name}: app: is missing; {NAME_ITS_APP}", field="app")
+        return self.given_app
+
+    @property
+    def input(self) -> str:
+        """The name of the one thing that it reads; ConfigurationError where there are several."""
+        if len(self.inputs) != 1:
+            raise ConfigurationError(f"operator {self.name}: input: {READ_ONE_INPUT}", field="input")
+        return self.inputs[0].source
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams into it."""
+        return tuple(Stream(entry.source, self.name, entry.selectivity) for entry in self.inputs)
+
+    @property
+    def is_demand_declared(self) -> bool:
+        """Whether policies are given its demand."""
+        return self.demand != LEARNT and (self.service is not None or self.micro_batch is not None)
+
+    @field_serializer("inputs")
+    def _inputs_as_written(self, inputs: tuple[InputSettings, ...]) -> Any:
+        return written_inputs(inputs)
+
+    @property
     def executor_sizes(self) -> tuple[ExecutorSize, ...]:
         """What its executors may be, rising; it is started with the first."""
         return sizes_from(self.executor_cores, self.executor_memory, self.sizes)
@@ -237,7 +301,9 @@ class OperatorSettings(Part):
     def cap(self) -> int | None:
         """The most records a batch may have; None: there is no such bound."""
         text = self.input_options.get("maxOffsetsPerTrigger")
-        return None if text is None else int(text)
+        if text is not None:
+            return int(text)
+        return None if self.micro_batch is None else self.micro_batch.cap
 
     def limits(self) -> Limits:
         """What it may have: live, and with a restart its further sizes."""

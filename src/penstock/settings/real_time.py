@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.settings.plain import plain_inputs, plain_operators
+
 REALTIME = "realtime"
 """The trigger of an operator whose records go through one by one."""
 
@@ -20,27 +22,25 @@ def is_realtime(trigger: object) -> bool:
 
 def real_time_faults(data: object) -> list[str]:
     """Every mistake about real-time operators, each with its path in the file and what to do."""
-    operators = data.get("operators") if isinstance(data, Mapping) else None
-    if not isinstance(operators, (list, tuple)):
-        return []
-    assert isinstance(data, Mapping)
     faults: list[str] = []
-    known = [(i, operator) for i, operator in enumerate(operators) if isinstance(operator, Mapping)]
+    known = plain_operators(data)
+    has_broker = isinstance(data, Mapping) and data.get("broker") is not None
     real_time = [o.get("name") for _, o in known if is_realtime(o.get("trigger"))]
     for i, operator in known:
         where = f"operators.{i}"
         if is_realtime(operator.get("trigger")):
-            faults += _of_operator(where, operator, has_broker=data.get("broker") is not None)
+            faults += _of_operator(where, operator, has_broker=has_broker)
         elif operator.get("checkpoint_every") is not None:
             faults.append(
                 f"{where}.checkpoint_every: is for `trigger: realtime`; leave it out, or set that trigger "
                 "(a micro-batch is a checkpoint by itself)"
             )
-        if operator.get("input") in real_time:
-            faults.append(
-                f"{where}.input: {operator.get('input')!r} runs in real-time mode, and its records cannot be followed "
-                "on from there yet; read from another operator, or give that one a trigger interval"
-            )
+        faults += [
+            f"{where}.input: {source!r} runs in real-time mode, and its records cannot be followed "
+            "on from there yet; read from another operator, or give that one a trigger interval"
+            for source, _ in plain_inputs(operator) or ()
+            if source in real_time
+        ]
     return faults
 
 

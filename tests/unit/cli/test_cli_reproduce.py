@@ -22,7 +22,7 @@ TABLE = {
     "rows": {"static": "static", "threshold": "threshold"},
     "pipeline": {
         "operators": [{"name": "matcher", "service": {"distribution": "erlang", "phases": 2}}],
-        "streams": ["arrivals -> matcher"],
+        "guards": "none",
     },
     "traces": [
         {

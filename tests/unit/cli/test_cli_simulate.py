@@ -13,10 +13,13 @@ import pytest
 
 PIPELINE = """
 operators:
-  - {name: parser, service: {distribution: erlang, phases: 2, mean: 4ms}, selectivity: 0.9}
-  - {name: counter, service: {distribution: exponential, mean: 2ms}}
-  - {name: matcher, service: {distribution: deterministic, mean: 8ms}}
-streams: [arrivals -> parser, parser -> counter, parser -> matcher]
+  - name: parser
+    service: {distribution: erlang, phases: 2, mean: 4ms}
+    selectivity: 0.9
+    cpu_shares: &levels [0.4, 0.55, 0.7, 0.85, 1.0]
+  - {name: counter, input: parser, service: {distribution: exponential, mean: 2ms}, cpu_shares: *levels}
+  - {name: matcher, input: parser, service: {distribution: deterministic, mean: 8ms}, cpu_shares: *levels}
+guards: none
 """
 TIMES = np.cumsum(np.random.default_rng(1).standard_exponential(6000) / 50.0)
 
@@ -95,7 +98,6 @@ def test_kinds_and_units_give_the_same_run(
     ("arguments", "pipeline", "told"),
     [
         (["--objective", "p95=0.001"], PIPELINE, "impossible on the path"),
-        ([], PIPELINE, "has none"),
         (["--objective", "p95"], PIPELINE, "--objective"),
         (["--objective", "p90=1"], PIPELINE, "unknown statistic"),
         (["--objective", "p95=1", "--policy", "clever"], PIPELINE, "unknown policy"),
@@ -103,20 +105,20 @@ def test_kinds_and_units_give_the_same_run(
         (
             ["--objective", "p95=1", "--policy", "static", "--interval", "0"],
             PIPELINE,
-            "--interval: '0' is no time between two looks; give one above 0",
+            "--interval: '0' is not above 0; give a time such as 1s",
         ),
         (["--objective", "p95=1", "--plot", "runs"], PIPELINE, "--plot: runs is not a picture's name"),
         (
             ["--objective", "p95=1"],
-            PIPELINE[: PIPELINE.index("streams")] + "streams: []\n",
-            'streams: there are none, so nothing would arrive; give at least one, such as "arrivals -> parser"',
+            PIPELINE + "streams: [arrivals -> parser]\n",
+            "streams: is said by the operators now: give each the `input` it reads from",
         ),
         (
             ["--objective", "p95=1"],
-            PIPELINE.replace("parser -> matcher", "matcher -> parser, parser -> matcher"),
-            "cycle",
+            PIPELINE.replace("selectivity: 0.9", "input: matcher"),
+            "circle",
         ),
-        (["--objective", "p95=1"], PIPELINE + "levels: [1.0, 0.4]\n", "must rise"),
+        (["--objective", "p95=1"], PIPELINE.replace("&levels [0.4, ", "&levels [0.9, "), "must rise"),
         (["--objective", "p95=1", "--plot", "nowhere/x.png"], PIPELINE, "is not a folder"),
         (
             ["--objective", "p95=1", "--unit", "us", "--as", "arrivals", "--trace", "missing.txt"],
@@ -151,3 +153,95 @@ def test_the_picture_names_trace_and_pipeline(
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert titles[0].startswith("arrivals.txt on pipeline: 500 records")
+
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "log-analysis-declared.yaml"
+WHOLE = """
+name: whole
+arrivals: {shape: "constant:rate=20,duration=60s", options: {speed: 2}}
+operators:
+  - {name: matcher, service: {distribution: exponential, mean: 8ms}}
+objective: {p95: 1s}
+"""
+
+
+def test_one_file_is_run_and_simulated(invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same example passes the checks of a run, and is simulated on its own arrivals."""
+    monkeypatch.chdir(EXAMPLE.parents[1])
+    checked = invoke("run", "--check", str(EXAMPLE))
+    assert checked.exit_code == 0, checked.output
+    simulated = invoke("simulate", str(EXAMPLE), "--policy", "threshold", "--json")
+    assert simulated.exit_code == 0, simulated.output
+    document = json.loads(simulated.stdout)
+    assert document["records"] == 96_000
+    assert set(document["paths"]) == {"parser -> counter", "parser -> matcher"}
+    assert "demand: declared, and left to policies to learn, for parser, counter, matcher" in simulated.stderr
+
+
+def test_the_file_alone_says_everything(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """Arrivals with their speed, the policy and its levels are the file's, where the command says nothing else."""
+    file = tmp_path / "whole.yaml"
+    file.write_text(WHOLE + "policy: {name: threshold, options: {upper: 0.9, lower: 0.6}}\n")
+    result = invoke("simulate", str(file), "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert (document["policy"], document["records"]) == ("threshold:upper=0.9,lower=0.6", 1200)
+    assert 29.5 <= document["seconds"] < 32.0
+    assert document["cpu_share_mean"] == 1.0  # threshold has no levels of its own
+    assert "the policy threshold does not look at the objective (p95 <= 1.00 s)" in result.stderr
+    assert "nothing can be scaled" in result.stderr
+    file.write_text(WHOLE)
+    planned = invoke("simulate", "--pipeline", str(file), "--records", "100", "--json")
+    assert planned.exit_code == 0, planned.output
+    assert json.loads(planned.stdout)["policy"] == "mead"
+    assert "does not look at the objective" not in planned.stderr
+    compared = invoke("simulate", str(file), "--policy", "static", "--policy", "threshold", "--json")
+    shares = [document["cpu_share_mean"] for document in json.loads(compared.stdout)]
+    assert shares[0] == 1.0 > shares[1]  # those of the paper, for all that are compared
+
+
+def test_demand_is_taken_from_a_run(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """What a run's policy has learnt is simulated, and said; what it has not is a mistake for each operator."""
+    from penstock.knowledge import SqliteStore
+    from penstock.records import Allocation, Decision
+
+    run, file, one = tmp_path / "run", tmp_path / "whole.yaml", Allocation(1, 1.0)
+    run.mkdir()
+    store = SqliteStore(run / "knowledge.sqlite")
+    evidence = {"fixed_seconds": 0.2, "per_record_seconds": 0.001}
+    store.add_decision(Decision("matcher", 1.0, "mead", one, one, "because", evidence))
+    store.close()
+    undeclared = WHOLE.replace(", service: {distribution: exponential, mean: 8ms}", "")
+    file.write_text(undeclared)
+    result = invoke("simulate", str(file), "--policy", "static", "--from-run", str(run))
+    assert result.exit_code == 0, result.output
+    assert f"demand: learnt in {run} for matcher (200 ms a batch and 1 ms a record)" in result.stdout
+    missing = invoke("simulate", str(file), "--policy", "static")
+    assert missing.exit_code == 2
+    assert "operators.0: what its records cost is not known; add `service:" in " ".join(missing.stderr.split())
+    file.write_text(undeclared.replace("name: matcher", "name: other"))
+    other = invoke("simulate", str(file), "--policy", "static", "--from-run", str(run))
+    assert other.exit_code == 2
+    assert "has learnt no demand for other" in " ".join(other.stderr.split())
+    nowhere = invoke("simulate", str(file), "--from-run", str(tmp_path / "nowhere"))
+    assert "--from-run:" in nowhere.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "Name the settings file, as in"),
+        (["FILE", "--pipeline", "FILE"], "Name the settings file once"),
+        (["FILE", "--unit", "us"], "--unit: says how --trace is read"),
+        (["BARE"], "arrivals: is missing; give --trace FILE"),
+    ],
+)
+def test_what_is_missing_is_told(tmp_path: Path, invoke: Callable[..., Any], arguments: list[str], told: str) -> None:
+    """No file, one twice, options of a trace that is not there, or no arrivals at all."""
+    (tmp_path / "FILE").write_text(WHOLE)
+    (tmp_path / "BARE").write_text(
+        WHOLE.replace('arrivals: {shape: "constant:rate=20,duration=60s", options: {speed: 2}}', "")
+    )
+    result = invoke("simulate", *(str(tmp_path / text) if text.isupper() else text for text in arguments))
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.stderr.split())

@@ -35,7 +35,7 @@ def tiny_table(**changed: Any) -> dict[str, Any]:
         },
         "pipeline": {
             "operators": [{"name": "matcher", "service": {"distribution": "erlang", "phases": 2}}],
-            "streams": ["arrivals -> matcher"],
+            "guards": "none",
         },
         "traces": [
             {

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A settings file as a whole: a wrong one shows all its mistakes at once, each with its path."""
+"""A settings file as a whole: one description of a pipeline, to run on Spark, to simulate and to plan for.
+
+A wrong one shows all its mistakes at once, each with its path.
+"""
 
 from __future__ import annotations
 
 import difflib
 import reprlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from penstock.errors import ConfigurationError
 from penstock.records import Mode, Objective
+from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand_faults
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
+from penstock.settings.inputs import InputSettings
 from penstock.settings.objectives import Bound, PathBound, objectives_of, tightest
 from penstock.settings.parts import (
+    NAME_ITS_APP,
+    READ_ONE_INPUT,
     ArrivalsSettings,
     BrokerSettings,
     ClusterSettings,
@@ -24,20 +31,38 @@ from penstock.settings.parts import (
     PolicySettings,
     RestartSettings,
 )
+from penstock.settings.plain import plain_inputs, plain_operators
 from penstock.settings.real_time import real_time_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
-from penstock.topology import ARRIVALS, Topology
+from penstock.topology import ARRIVALS, Topology, input_faults
 from penstock.topology import Path as OperatorPath
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3  # a value may hold more than anyone wants to read
 
+_REPLACED = {
+    "streams": "is said by the operators now: give each the `input` it reads from, such as `input: parser`, or "
+    "`input: [{from: parser, selectivity: 0.3}]`",
+    "levels": "is said by the operators now: give each its `cpu_shares`",
+    "operators.levels": "is called `cpu_shares` now",
+    "operators.micro_batch.trigger": "stands beside `micro_batch` now: it is the operator's `trigger`",
+}
+"""Settings of the past, and what says the same."""
+
+_GIVE_ARRIVALS = 'to run it, say what arrives, such as {shape: "constant:rate=500,duration=5m"}'
+
+
+def _none_as_written(value: Any) -> Any:
+    return None if value == "none" else value
+
 
 class RunSettings(Part):
-    """A pipeline to run and scale."""
+    """A pipeline: to run on Spark, to simulate and to plan for."""
 
-    name: Name = Field(description="name of the pipeline")
-    arrivals: ArrivalsSettings = Field(description="what arrives")
+    name: Name = Field(default="pipeline", description="name of the pipeline; needed to run it")
+    given_arrivals: ArrivalsSettings | None = Field(
+        default=None, alias="arrivals", description="what arrives; needed to run it, else `penstock simulate --trace`"
+    )
     broker: BrokerSettings | None = Field(default=None, description="Kafka, for streams that are topics")
     operators: tuple[OperatorSettings, ...] = Field(min_length=1, description="the pipeline's operators")
     objective: Bound = Field(
@@ -46,7 +71,10 @@ class RunSettings(Part):
     )
     objectives: tuple[PathBound, ...] = Field(default=(), description="bounds of single paths, before `objective`")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="which policy decides")
-    guards: GuardSettings = Field(default_factory=GuardSettings, description="damping after the policy")
+    guards: Annotated[GuardSettings | None, BeforeValidator(_none_as_written)] = Field(
+        default_factory=GuardSettings,
+        description="damping after the policy; `none`: the policy's decisions are carried out as they are",
+    )
     restarts: RestartSettings = Field(default_factory=RestartSettings, description="when an operator dies")
     resize: ResizeSettings = Field(default_factory=ResizeSettings, description="when an operator gets another size")
     mode: Literal["act", "recommend"] = Field(default="act", description="`recommend` does all but act")
@@ -60,7 +88,7 @@ class RunSettings(Part):
 
     @model_validator(mode="after")
     def _topics_need_a_broker(self) -> RunSettings:
-        topic = self.arrivals.topic
+        topic = None if self.given_arrivals is None else self.given_arrivals.topic
         if self.broker is not None and topic is not None:
             if self.broker.servers == "embedded":
                 raise ValueError(
@@ -69,7 +97,7 @@ class RunSettings(Part):
             if topic in [f"{self.name}.{operator.name}" for operator in self.operators]:
                 raise ValueError(f"arrivals.topic: {topic!r} is what an operator writes to; its records would go round")
         if self.broker is None:
-            if self.arrivals.topic is not None:
+            if topic is not None:
                 raise ValueError("arrivals.topic: needs `broker`; say where the topic is, such as {servers: host:9092}")
             for i, operator in enumerate(self.operators):
                 if operator.unique or operator.input_options:
@@ -79,9 +107,17 @@ class RunSettings(Part):
         return self
 
     @property
+    def arrivals(self) -> ArrivalsSettings:
+        """What arrives; ConfigurationError where nothing is given, which is well for a simulation of a trace."""
+        if self.given_arrivals is None:
+            raise ConfigurationError(f"arrivals: is missing; {_GIVE_ARRIVALS}", field="arrivals")
+        return self.given_arrivals
+
+    @property
     def topology(self) -> Topology:
         """Who reads from whom."""
-        return Topology.from_inputs({o.name: (o.input,) for o in self.operators}, self.name)
+        streams = tuple(stream for operator in self.operators for stream in operator.streams)
+        return Topology(tuple(operator.name for operator in self.operators), streams, self.name)
 
     @property
     def paths(self) -> tuple[OperatorPath, ...]:
@@ -98,9 +134,24 @@ class RunSettings(Part):
         return tightest(self.path_objectives(), operator)
 
 
-def parse_settings(data: object, where: str = "settings") -> RunSettings:
-    """Settings out of plain data; a wrong one raises ConfigurationError with every mistake."""
-    faults = [*_faults_between_operators(data), *real_time_faults(data)]
+def parse_settings(data: object, where: str = "settings", folder: Path | None = None) -> RunSettings:
+    """Settings out of plain data.
+
+    Parameters
+    ----------
+    data
+        As a YAML file gives it.
+    where
+        How errors call it.
+    folder
+        Where files of measured service times are, unless they are named by a whole path.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake. What only a run needs is looked for by `run_faults`.
+    """
+    faults = [*_faults_between_operators(data), *demand_faults(data), *real_time_faults(data)]
     try:
         settings = RunSettings.model_validate(data)
     except ValidationError as fault:
@@ -111,12 +162,44 @@ def parse_settings(data: object, where: str = "settings") -> RunSettings:
         faults = _objective_faults(settings)
     if faults:
         raise ConfigurationError.of_all(where, faults)
-    return settings
+    return settings if folder is None else _beside(settings, folder)
+
+
+def _beside(settings: RunSettings, folder: Path) -> RunSettings:
+    def placed(operator: OperatorSettings) -> OperatorSettings:
+        service = operator.service
+        if service is None or service.file is None:
+            return operator
+        return operator.model_copy(update={"service": service.model_copy(update={"file": folder / service.file})})
+
+    return settings.model_copy(update={"operators": tuple(placed(operator) for operator in settings.operators)})
+
+
+def run_faults(data: object) -> list[str]:
+    """What a run needs and a simulation does not, looked for in the plain data: each with what to add."""
+    faults: list[str] = []
+    if isinstance(data, dict):
+        if data.get("name") is None:
+            faults.append("name: is missing; to run it, give the pipeline a name")
+        if data.get("arrivals") is None:
+            faults.append(f"arrivals: is missing; {_GIVE_ARRIVALS}")
+    for i, operator in plain_operators(data):
+        if operator.get("app") is None:
+            faults.append(f"operators.{i}.app: is missing; {NAME_ITS_APP}")
+        inputs = plain_inputs(operator) or []
+        if len(inputs) > 1:
+            faults.append(f"operators.{i}.input: {READ_ONE_INPUT}")
+        if any(part != 1.0 for _, part in inputs):
+            faults.append(
+                f"operators.{i}.input: a run hands on every record; leave the stream's `selectivity` out and let an "
+                "application drop what is not wanted, or only simulate it"
+            )
+    return faults
 
 
 def load_settings(path: Path) -> RunSettings:
     """Read a settings file (YAML)."""
-    return parse_settings(read_settings(path), str(path))
+    return parse_settings(read_settings(path), str(path), path.absolute().parent)
 
 
 def mode_of(text: str) -> Mode:
@@ -128,29 +211,15 @@ def mode_of(text: str) -> Mode:
 
 
 def _faults_between_operators(data: object) -> list[str]:
-    # On the plain data, so that these faults show beside those of single fields.
     operators = data.get("operators") if isinstance(data, dict) else None
-    if not isinstance(operators, (list, tuple)):
-        return []
-    faults: list[str] = []
-    known, every = [ARRIVALS], [o.get("name") for o in operators if isinstance(o, dict)]
-    for i, operator in enumerate(o for o in operators if isinstance(o, dict)):
-        name, source = operator.get("name"), operator.get("input", ARRIVALS)
-        if not isinstance(source, str) or not isinstance(name, str):
-            continue  # told of as a wrong value
-        if source in every and source not in known:
-            faults.append(
-                f"operators.{i}.input: {source!r} does not stand above it; move it up, or, where the two read from "
-                "each other, cut the circle: records would go round for ever"
-            )
-        elif source not in known:
-            faults.append(
-                f"operators.{i}.input: {source!r} is none of {', '.join(known)}; an operator reads what stands above it"
-            )
-        if name in known:
-            faults.append(f"operators.{i}.name: {name!r} is taken; give every operator a name of its own")
-        known.append(str(name))
-    return faults
+    readable = dict(plain_operators(data))
+    known: list[tuple[str, list[str]]] = []
+    for i in range(len(operators) if isinstance(operators, (list, tuple)) else 0):
+        # What is no name is reported as a wrong value; the others keep their numbers.
+        name, inputs = readable.get(i, {}).get("name"), plain_inputs(readable.get(i, {}))
+        sources = [ARRIVALS] if inputs is None else [source for source, _ in inputs]
+        known.append((name if isinstance(name, str) else f"number {i}", sources))
+    return input_faults(known)
 
 
 def _objective_faults(settings: RunSettings) -> list[str]:
@@ -169,6 +238,9 @@ def _in_words(error: dict[str, Any]) -> str:
     if error["type"] == "missing":
         message = "is missing"
     elif error["type"] == "extra_forbidden":
+        replaced = _REPLACED.get(_place(error["loc"]))
+        if replaced is not None:
+            return f"{path}: {replaced}"
         known = _fields_at(error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         message = "is not a setting" + (f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}")
@@ -189,13 +261,17 @@ def _in_words(error: dict[str, Any]) -> str:
     return f"{path}: {message}" if not message.startswith(f"{path}:") else message
 
 
+def _place(loc: tuple[Any, ...]) -> str:
+    """A path without the numbers of list entries."""
+    return ".".join(str(part) for part in loc if not isinstance(part, int))
+
+
 def _fields_at(loc: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
         "cluster": ClusterSettings, "broker": BrokerSettings, "arrivals": ArrivalsSettings,
-        "operators": OperatorSettings, "policy": PolicySettings, "guards": GuardSettings,
+        "operators": OperatorSettings, "operators.sizes": SizeSettings, "operators.input": InputSettings,
+        "operators.service": ServiceSettings, "operators.micro_batch": MicroBatchSettings,
+        "policy": PolicySettings, "guards": GuardSettings,
         "restarts": RestartSettings, "objectives": PathBound, "resize": ResizeSettings,
     }  # fmt: skip
-    if len(loc) > 2 and loc[2] == "sizes":
-        return list(SizeSettings.model_fields)
-    part = parts.get(str(loc[0]), RunSettings) if loc else RunSettings
-    return list(part.model_fields)
+    return parts.get(_place(loc), RunSettings).setting_names()
