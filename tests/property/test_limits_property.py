@@ -11,20 +11,19 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.plan import (
+from penstock.plan.guards import (
     Cooldown,
-    FixedPolicy,
     HoldUntilSettled,
     NoOppositeWithin,
     NoScaleDownWhileDraining,
     OnlyGoodData,
-    ThresholdPolicy,
     WithinLimits,
     apply_guards,
     default_guards,
-    ladder,
-    step,
 )
+from penstock.plan.ladder import ladder, step
+from penstock.policies.fixed import FixedPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import Guard, Policy
 from penstock.records import (
     Allocation,
