@@ -48,7 +48,7 @@ def test_an_operator_that_cannot_keep_up_gets_larger_executors(tmp_path: Path) -
     """It stops at a batch border and goes on with two cores: no batch is run twice, every record is counted once."""
     with LiveRun(tmp_path / "run", settings()) as run:
         result = run.result()
-        decisions = [d for d in run.decisions() if d.resize is not None]
+        decisions = [d for d in run.decisions() if d.is_restart]
     total = RATE * SECONDS
     assert result["records_due"] == result["records_done"] == total
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -81,5 +82,6 @@ def test_every_measured_number_of_an_observation_has_a_metric() -> None:
     for field in fields(Observation):
         if field.name in counters | about_itself:
             continue
-        gone = replace(FULL, **{field.name: ClusterState() if field.name == "cluster" else None})
+        nothing: dict[str, Any] = {field.name: ClusterState() if field.name == "cluster" else None}
+        gone = replace(FULL, **nothing)
         assert any(metric.read(gone) is None for metric in METRICS.values()), f"no metric reads {field.name}"

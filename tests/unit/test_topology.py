@@ -17,7 +17,9 @@ from penstock.topology import (
     topology_faults,
 )
 
-DIAMOND = Topology.from_inputs({"join": ["left", "right"], "left": ["parser"], "right": ["parser"], "parser": [ARRIVALS]})
+DIAMOND = Topology.from_inputs(
+    {"join": ["left", "right"], "left": ["parser"], "right": ["parser"], "parser": [ARRIVALS]}
+)
 
 
 def test_operators_come_after_all_that_they_read_from() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.knowledge import SqliteStore
 from penstock.account import PathOutcome, RunSummary
+from penstock.knowledge import SqliteStore
 from penstock.records import LatencySummary, Objective
 from penstock.settings import RunSettings
 from penstock.testing.synthetic_run import START, fill_store, synthetic_reports

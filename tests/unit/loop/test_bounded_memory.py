@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.account import OperatorAccount
 from penstock.arrivals.due import ReplayArrivals
 from penstock.arrivals.shapes import Constant
 from penstock.clock import VirtualClock
@@ -15,7 +16,6 @@ from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, Runner
-from penstock.account import OperatorAccount
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import default_guards

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.account import OperatorAccount
 from penstock.clock import VirtualClock
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.loop import Cycle, CycleReport, Runner
-from penstock.account import OperatorAccount
 from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
 from penstock.policies.fixed import FixedPolicy

@@ -147,9 +147,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
         ("fixed", {"executors": 1, "cpu_share": "all"}, "cpu_share", "not a number"),
     ],
 )
-def test_unknown_names_and_bad_values_are_reported(
-    name: str, options: dict[str, Any], field: str, words: str
-) -> None:
+def test_unknown_names_and_bad_values_are_reported(name: str, options: dict[str, Any], field: str, words: str) -> None:
     """An unknown policy or option lists the known ones; a bad value names its field."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         make_policy(name, a_context(), options)
@@ -186,7 +184,7 @@ def test_an_object_is_a_policy_if_it_has_the_parts_of_one() -> None:
 
 
 def test_the_default_policy_plans_for_what_is_wanted() -> None:
-    """With a latency bound on every path it is MEAD; where one path has only to keep up, or none is known, threshold."""
+    """With a latency bound on every path it is MEAD; where one has only to keep up, or none is known, threshold."""
     assert default_policy([P95]) == "mead"
     assert default_policy([P95, Objective("mean", 1.0)]) == "mead"
     assert default_policy([P95, Objective()]) == "threshold"

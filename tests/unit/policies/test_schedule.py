@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.policies.contexts import a_context
 
 from penstock.errors import ConfigurationError
 from penstock.policies import make_policy
 from penstock.policies.schedule import SchedulePolicy
 from penstock.records import Allocation
 from penstock.testing import a_request
-from tests.unit.policies.contexts import a_context
 
 
 def test_it_goes_round_its_steps() -> None:
@@ -23,7 +23,9 @@ def test_it_goes_round_its_steps() -> None:
 
 def test_it_says_what_the_timetable_says() -> None:
     """The decision goes to the step of its instant, with the reason."""
-    decision = make_policy("schedule", a_context(), {"steps": "1m@1,1m@2"}).plan(a_request(at=90.0, current=Allocation(1)))
+    decision = make_policy("schedule", a_context(), {"steps": "1m@1,1m@2"}).plan(
+        a_request(at=90.0, current=Allocation(1))
+    )
     assert decision.target == Allocation(2)
     assert "timetable of 2 min 0 s says 2 executors" in decision.reason
 

@@ -152,7 +152,9 @@ def test_without_the_switches_levels_are_taken_in_the_same_cases() -> None:
 # --- what goes into a plan -------------------------------------------------------------------------------------------
 
 
-def a_task(options: dict[str, Any], *, service: PH | None = None, spread: float = 0.0, bound: float = 0.1) -> AnalysisTask:
+def a_task(
+    options: dict[str, Any], *, service: PH | None = None, spread: float = 0.0, bound: float = 0.1
+) -> AnalysisTask:
     """One operator with records of 10 ms and calm arrivals, 40 a second."""
     demand = RecordDemand(service or PH.erlang(2, mean=0.010), spread)
     return AnalysisTask(
