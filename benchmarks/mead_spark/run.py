@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from penstock.plan.registry import make_pipeline_options
 
 from penstock.account import RunSummary
 from penstock.adaptors.replay.options import replay_arrivals
+from penstock.evaluation.policy_choice import PolicyChoice
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
 from penstock.markov import MAP
@@ -32,8 +32,6 @@ from penstock.monitor.steady import SteadyBatches
 from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.plan.guards import guards_as_set
-from penstock.policies.mead.operator_knowledge import Place
-from penstock.policies.mead.policy import PipelineMead
 from penstock.records import Allocation, LatencySummary, Quality
 from penstock.running.pipeline_run import run_pipeline
 from penstock.settings import RunSettings, parse_settings
@@ -57,7 +55,7 @@ class Watched:
             print(f"    {text}", file=sys.stderr)
 
     def report(self, report: CycleReport) -> None:
-        """Keep batches, and tell changes."""
+        """Keep batches, and print changes."""
         seen = report.observation
         steady = self._steady.take(seen.at, seen.cluster.observed, report.batches)
         if seen.quality is Quality.GOOD:
@@ -68,7 +66,7 @@ class Watched:
             )
 
     def fault(self, operator: str, text: str) -> None:
-        """Tell a fault."""
+        """Print a fault."""
         print(f"    {operator}: {text}", file=sys.stderr)
 
 
@@ -161,13 +159,10 @@ def simulated_mead(run: RunSettings, demand: BatchDemand) -> Any:
         fixed_scv=demand.fixed_scv * (demand.fixed_seconds / max(demand.fixed_cpu_seconds, 1e-9)) ** 2,
         per_record_scv=demand.per_record_scv,
     )
-    options = make_pipeline_options("mead", **run.policy.options)
-    assert options is not None
-    mead = PipelineMead([Place(NAME, operator.limits())], run.objective_of(NAME), options, worker="here")
     return simulate(
         times,
-        Pipeline.of_one(Operator(NAME, server, limits=operator.limits())),
-        mead.policy(NAME),
+        Pipeline.of_one(Operator(NAME, server, limits=operator.limits(), demand_is_known=False)),
+        PolicyChoice("mead", run.policy.options),
         run.objective_of(NAME),
         seed=1,
         guards=guards_as_set(run.guards),

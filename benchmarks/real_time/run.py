@@ -132,12 +132,12 @@ class Bench:
         query = self._start(way, lines, rows)
         whole = self._arguments.warm_up + self._arguments.seconds
         try:
-            with RecordLatency(self._connection, rows, LatencyTracker(None, whole)) as every:
+            with RecordLatency(self._connection, rows, LatencyTracker(whole)) as every:
                 load = pool.submit(
                     send, self._connection, lines, f"constant:rate={self._arguments.rate},duration={whole}s"
                 )
                 self._sleep(self._arguments.warm_up, query, load)
-                tracker = LatencyTracker(None, whole)
+                tracker = LatencyTracker(whole)
                 with RecordLatency(self._connection, rows, tracker, since=time.time()) as measured:
                     produced = load.result(timeout=whole + _PATIENCE_SECONDS)
                     self._settle(every, query)

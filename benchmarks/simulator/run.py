@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from penstock.evaluation.simulation import simulate
-from penstock.plan import ThresholdPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Limits, Objective
 from penstock.simulator import (

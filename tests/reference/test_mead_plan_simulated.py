@@ -13,7 +13,7 @@ from penstock.performance.demand import RecordDemand
 from penstock.performance.latency import Model
 from penstock.performance.pipeline_latency import Flow, PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.policies.mead.planner import MeadPolicy, PipelinePlan
+from penstock.policies.mead.planner import MeadPlanner, PipelinePlan
 from penstock.records import Allocation, Objective
 from penstock.workload import FittedWorkload, estimate_workload
 
@@ -65,7 +65,7 @@ def planned(estimate: FittedWorkload, bound: float, model: Model, flow: Flow = "
     pipeline.require_possible()
     workload = {f"{w.n}/{i}": fitted.map for w in estimate.windows for i, fitted in enumerate(w.fit.maps)}
     latency = PipelineLatency(pipeline, workload, model=model, flow=flow)
-    return MeadPolicy(most_levels_down=None).plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1)))
+    return MeadPlanner(most_levels_down=None).plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1)))
 
 
 def shares_of(plan: PipelinePlan) -> dict[str, float]:

@@ -106,7 +106,11 @@ class Runner:
             return
         before = {id(cycle.policy): cycle.policy for cycle in self._cycles}
         for cycle in self._cycles:
-            cycle.replace_policy(policy, now)
+            try:
+                cycle.replace_policy(policy, now)
+            except Exception as fault:  # it decides from now on, though that could not be kept
+                _LOG.exception("change of policy of %s failed", cycle.operator)
+                self._note(cycle.operator, f"the change of policy was not kept: {fault}")
         for old in before.values():
             if old is not policy:
                 _close(old)
@@ -132,6 +136,10 @@ class Runner:
             self._on_fault(operator, text)
 
     def _release(self) -> None:
+        with self._policy_lock:
+            late, self._next_policy = self._next_policy, None
+        if late is not None:
+            _close(late)
         for cycle in self._cycles:
             try:
                 cycle.release()

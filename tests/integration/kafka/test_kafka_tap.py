@@ -19,6 +19,7 @@ from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.topic_tap import TopicTap
 from penstock.adaptors.spark.query_probe import QueryProbe
 from penstock.errors import ConfigurationError
+from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.iat_windows import IatWindows
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import BatchProgress, SourceProgress
@@ -174,9 +175,11 @@ def test_latency_of_a_query_is_exact_by_timestamps(
         finally:
             query.stop()
         arrivals = KafkaArrivals(tap, wait_seconds=SECONDS)
-        tracker = LatencyTracker(arrivals, 3600.0)
+        resolver, tracker = ArrivalResolver(arrivals), LatencyTracker(3600.0)
         for one in batches:
-            tracker.add(one)
+            resolved = resolver.resolve(one)
+            if resolved.times is not None:
+                tracker.count(one.ended_at, resolved.times, is_exact=resolved.is_exact)
         last = [b for b in batches if b.rows][-1]
         backlog = arrivals.arrived_by(time.time() + 1.0)
         assert backlog is not None

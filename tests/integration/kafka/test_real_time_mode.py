@@ -132,7 +132,7 @@ def test_rows_equal_those_of_micro_batches_and_come_not_with_the_batch(
 
     floor = check_real_time("match", Limits(PARTITIONS, 3), 1, PARTITIONS, interval_seconds=20.0)
     assert floor == PARTITIONS
-    with RecordLatency(connection, quick, LatencyTracker(None, 3600.0)) as latency:
+    with RecordLatency(connection, quick, LatencyTracker(3600.0)) as latency:
         query = started(rows, connection, quick, tmp_path / "quick", realTime="20 seconds")
         try:
             send(connection, lines, FIRST_LINES, per_second=100)

@@ -95,9 +95,12 @@ def test_kinds_and_units_give_the_same_run(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "pipeline", "told"),
+    ("arguments", "pipeline", "words"),
     [
         (["--objective", "p95=0.001"], PIPELINE, "impossible on the path"),
+        (["--policy", "mead"], PIPELINE, "the path parser -> counter has none"),
+        (["--objective", "p95=1", "--analysis", "soon"], PIPELINE, "--analysis"),
+        (["--objective", "p95=1", "--policy", "threshold:uper=1"], PIPELINE, "uper: threshold has no such option"),
         (["--objective", "p95"], PIPELINE, "--objective"),
         (["--objective", "p90=1"], PIPELINE, "unknown statistic"),
         (["--objective", "p95=1", "--policy", "clever"], PIPELINE, "unknown policy"),
@@ -127,8 +130,8 @@ def test_kinds_and_units_give_the_same_run(
         ),
     ],
 )
-def test_bad_input_is_told_and_nothing_is_run(
-    files: tuple[Path, Path], invoke: Callable[..., Any], arguments: list[str], pipeline: str, told: str
+def test_bad_input_is_reported_and_nothing_is_run(
+    files: tuple[Path, Path], invoke: Callable[..., Any], arguments: list[str], pipeline: str, words: str
 ) -> None:
     """Exit code 2 and one message that says what is impossible and why."""
     files[1].write_text(pipeline)
@@ -136,7 +139,7 @@ def test_bad_input_is_told_and_nothing_is_run(
         "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "threshold", *arguments
     )
     assert result.exit_code == 2, result.output
-    assert told in " ".join(result.stderr.split())
+    assert words in " ".join(result.stderr.split())
 
 
 def test_the_picture_names_trace_and_pipeline(
@@ -245,3 +248,31 @@ def test_what_is_missing_is_told(tmp_path: Path, invoke: Callable[..., Any], arg
     result = invoke("simulate", *(str(tmp_path / text) if text.isupper() else text for text in arguments))
     assert result.exit_code == 2, result.output
     assert told in " ".join(result.stderr.split())
+
+
+def test_without_an_objective_a_pipeline_has_to_keep_up(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
+    """No bound at all is a goal too: each path is judged by whether it falls behind."""
+    result = invoke(
+        "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "threshold", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["met"] is True
+    for path in document["paths"].values():
+        assert path["objective"] == {"statistic": None, "seconds": None}
+        assert path["met"] is True
+    assert "objective keep up" in " ".join(result.stderr.split())
+
+
+def test_an_analysis_takes_as_long_as_it_is_said_to(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
+    """MEAD's plans are in force later where its analyses take longer, so it saves less."""
+    shares = []
+    for seconds in ("0s", "40s"):
+        result = invoke(
+            "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--objective", "p95=1",
+            "--policy", "mead-published:window=1000,best=1,max_states=2,every_seconds=20s", "--analysis", seconds,
+            "--json",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        shares.append(json.loads(result.stdout)["cpu_share_mean"])
+    assert shares[0] < shares[1] < 1.0

@@ -22,6 +22,8 @@ from penstock.running.policy_choice import policy_context, policy_of, with_polic
 from penstock.settings import RunSettings
 from penstock.simulator import MicroBatch, Operator, Pipeline, Stream
 from penstock.simulator.service import erlang
+from penstock.topology import Path
+from penstock.workload import estimate_workload
 
 LEVELS = Limits(cpu_shares=(0.4, 0.55, 0.7, 0.85, 1.0))
 QUICK = "window=2000,best=1,max_states=4"
@@ -84,11 +86,10 @@ def test_mead_keeps_its_bound_on_a_bursty_trace_and_a_model_that_sees_no_bursts_
 def test_a_memo_gives_the_same_result_for_fewer_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second run on the same trace fits nothing anew, predicts nothing anew, and decides the same."""
     fits: list[int] = []
-    fitted = analysis.estimate_workload
 
     def counted(iats: FloatArray, **options: object) -> object:
         fits.append(iats.size)
-        return fitted(iats, **options)  # type: ignore[arg-type]
+        return estimate_workload(iats, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(analysis, "estimate_workload", counted)
     times, text, memo = bursty(3000), "mead:window=1000,best=1,max_states=2,every_seconds=20s", AnalysisMemo()
@@ -170,7 +171,7 @@ def test_costs_choose_among_the_levels_that_keep_the_bound(costs: list[float] | 
 
 def test_demands_that_are_not_known_are_learnt_as_on_spark() -> None:
     """An operator whose demand is declared needs no learning; one in micro-batches without it has to be learnt."""
-    objectives = {("a",): P95}
+    objectives: dict[Path, Objective] = {("a",): P95}
     for is_known, kind in ((True, DeclaredKnowledge), (False, BatchKnowledge)):
         operator = Operator("a", MicroBatch(0.2, 0.002), limits=LEVELS, demand_is_known=is_known)
         context = simulated_context(Pipeline.of_one(operator), objectives, AnalysisPlace("here"))

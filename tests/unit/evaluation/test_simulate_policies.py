@@ -18,6 +18,7 @@ from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import AnalysisPlace, FloatArray, Look
 from penstock.records import Allocation, Decision, Limits, Objective, PlanRequest
 from penstock.simulator import Deterministic, MicroBatch, Operator, PathRecords, Pipeline, Stream, erlang, exponential
+from penstock.topology import Path
 
 LIMITS = Limits(1, 1, (0.4, 0.55, 0.7, 0.85, 1.0))
 P95 = Objective("p95", 0.5)
@@ -174,7 +175,7 @@ def test_an_objective_for_what_is_not_a_path_is_refused() -> None:
 
 def test_a_path_without_a_bound_has_to_keep_up() -> None:
     """A path of which nothing is said is judged by whether it falls behind, one with a bound by its latency."""
-    given = {("parser", "counter"): P95}
+    given: dict[Path, Objective] = {("parser", "counter"): P95}
     result = simulate(_times(), _pipeline(), ThresholdPolicy(), given, seed=1)
     bounded, free = result.paths
     assert (bounded.objective, free.objective) == (P95, Objective())

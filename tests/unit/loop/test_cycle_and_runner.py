@@ -3,27 +3,32 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from penstock.account import OperatorAccount
 from penstock.clock import VirtualClock
-from penstock.errors import MetricSourceError
+from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.loop import Cycle, CycleReport, Runner
 from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
+from penstock.policies.fixed import FixedPolicy
 from penstock.policies.threshold import ThresholdPolicy
+from penstock.ports import Look
 from penstock.records import (
     Action,
     Allocation,
     BatchProgress,
     CpuReading,
+    Decision,
     ExecutorState,
     Limits,
     Mode,
     Objective,
+    PlanRequest,
     Quality,
     SourceProgress,
     Telemetry,
@@ -238,7 +243,7 @@ def test_late_passes_are_counted_and_not_made_up_for() -> None:
 
 
 def test_stop_ends_the_thread_and_releases() -> None:
-    """A loop in a thread ends when told and puts everything back; twice is as good as once."""
+    """A loop in a thread ends when asked to and puts everything back; twice is as good as once."""
     clock = VirtualClock(0.0)
     seen = threading.Event()
     operator, _, runner = a_loop(clock, on_report=lambda report: seen.set())
@@ -260,3 +265,178 @@ def test_the_account_integrates_what_was_observed() -> None:
     assert account.cpu_share_mean is not None
     assert 0.5 < account.cpu_share_mean < 1.0
     assert len(account.decisions) == len(operator.asked) == 2
+
+
+class RecordingPolicy(FixedPolicy):
+    """Holds; remembers what it was asked and shown, and whether it was closed."""
+
+    name = "recording"
+
+    def __init__(self, allocation: Allocation | None = None) -> None:
+        super().__init__(allocation, every_seconds=1.0)
+        self.asked: list[PlanRequest] = []
+        self.looks: list[Look] = []
+        self.closed = 0
+
+    def watch(self, look: Look) -> tuple[str, ...]:
+        """Take note."""
+        self.looks.append(look)
+        return (f"look {len(self.looks)}",)
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """Take note, and decide as fixed."""
+        self.asked.append(request)
+        return super().plan(request)
+
+    def close(self) -> None:
+        """Take note."""
+        self.closed += 1
+
+
+def test_a_watching_policy_is_shown_every_look_before_it_is_asked() -> None:
+    """It sees each pass once, with the observation that it is then asked about, and its notes stand in the report."""
+    clock = VirtualClock(0.0)
+    notes: list[tuple[str, ...]] = []
+    policy = RecordingPolicy()
+    operator, store, _ = a_loop(clock)
+    cycle = Cycle(
+        source=operator,
+        monitor=Monitor("a", None, window_seconds=10.0, warm_up_seconds=0.0),
+        policy=policy,
+        guards=(),
+        reconciler=Reconciler("a", operator, LIMITS),
+        store=store,
+        limits=LIMITS,
+        objective=Objective(),
+        mode=Mode.ACT,
+    )
+    Runner([cycle], clock, on_report=lambda report: notes.append(report.notes)).run(until=5.0)
+    assert [look.telemetry.at for look in policy.looks] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [request.observation for request in policy.asked] == [look.observation for look in policy.looks]
+    assert [len(request.history) for request in policy.asked] == [1, 2, 3, 4, 5]
+    assert notes[0] == ("look 1",)
+    assert policy.closed == 1  # with the end of the loop
+
+
+def test_another_policy_takes_over_at_the_border_of_a_pass() -> None:
+    """From the next pass on the new one decides, and it is asked at once; the change is kept with the decisions."""
+    clock = VirtualClock(0.0)
+    second = RecordingPolicy()
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 7.0:
+            runner.replace_policy(second)
+            assert runner._cycles[0].policy is not second  # not in the middle of a pass
+            second.asked.clear()  # what it was tried on
+
+    _, store, runner = a_loop(clock, on_report=change)
+    runner.run(until=12.0)
+    assert [request.at for request in second.asked] == [8.0, 9.0, 10.0, 11.0]
+    by_policy = [(d.at, d.policy) for d in store.decisions()]
+    assert by_policy[0] == (0.0, "threshold")
+    assert all(policy == "recording" for at, policy in by_policy if at >= 8.0)
+    record = next(d for d in store.decisions() if "from now on" in d.reason)
+    assert (record.at, record.policy, record.is_change) == (8.0, "recording", False)
+    assert record.reason == "the policy is recording from now on, instead of threshold"
+
+
+def test_the_policy_before_is_closed_when_the_next_takes_over() -> None:
+    """It is closed once, not before the border, and the new one only with the end of the loop."""
+    clock = VirtualClock(0.0)
+    first, second = RecordingPolicy(), RecordingPolicy()
+    closed: dict[float, tuple[int, int]] = {}
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 1.0:
+            runner.replace_policy(first)
+        if clock.now() == 3.0:
+            runner.replace_policy(second)
+        closed[clock.now()] = (first.closed, second.closed)
+
+    _, _, runner = a_loop(clock, on_report=change)
+    runner.run(until=6.0)
+    assert (closed[3.0], closed[4.0], closed[5.0]) == ((0, 0), (1, 0), (1, 0))
+    assert (first.closed, second.closed) == (1, 1)
+
+
+def test_a_policy_that_never_took_over_is_closed_too() -> None:
+    """One that another replaced before its pass came, and one that came too late for any pass."""
+    clock = VirtualClock(0.0)
+    dropped, late = RecordingPolicy(), RecordingPolicy()
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 2.0:
+            runner.replace_policy(dropped)
+            runner.replace_policy(late)
+            assert dropped.closed == 1
+            runner.stop()
+
+    _, _, runner = a_loop(clock, on_report=change)
+    runner.run(until=6.0)
+    assert (dropped.closed, late.closed) == (1, 1)
+    assert dropped.looks == late.looks == []
+
+
+def test_a_policy_that_fails_on_what_is_seen_is_refused_and_the_old_one_goes_on() -> None:
+    """It is tried on every operator's last observation before anything changes."""
+    clock = VirtualClock(0.0)
+
+    class Broken(RecordingPolicy):
+        name = "broken"
+
+        def plan(self, request: PlanRequest) -> Decision:
+            raise ZeroDivisionError("no load")
+
+    class Confused(RecordingPolicy):
+        name = "confused"
+
+        def plan(self, request: PlanRequest) -> Decision:
+            return replace(super().plan(request), operator="another")
+
+    refused: list[str] = []
+
+    def change(report: CycleReport) -> None:
+        if clock.now() in (5.0, 6.0):
+            with pytest.raises(ConfigurationError) as caught:
+                runner.replace_policy(Broken() if clock.now() == 5.0 else Confused())
+            refused.append(str(caught.value))
+
+    _, store, runner = a_loop(clock, on_report=change)
+    runner.run(until=30.0)
+    assert refused[0] == "policy: broken fails on a: ZeroDivisionError: no load"
+    assert "confused gave" in refused[1]
+    assert "instead of a decision for a" in refused[1]
+    assert {d.policy for d in store.decisions()} == {"threshold"}
+    assert runner.faults == 0
+
+
+def test_a_policy_may_be_replaced_before_anything_was_seen() -> None:
+    """Without an observation there is nothing to try it on; it decides from the first pass."""
+    clock = VirtualClock(0.0)
+    _, store, runner = a_loop(clock)
+    runner.replace_policy(RecordingPolicy())
+    runner.run(until=3.0)
+    assert {d.policy for d in store.decisions()} == {"recording"}
+
+
+def test_a_store_that_fails_at_a_change_of_policy_does_not_end_the_loop() -> None:
+    """The fault is counted, the new policy decides, and every operator is controlled as before."""
+    clock = VirtualClock(0.0)
+    second = RecordingPolicy()
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 5.0:
+            runner.replace_policy(second)
+            kept = store.add_decision
+
+            def full_once(decision: Decision) -> None:
+                store.add_decision = kept  # type: ignore[method-assign]
+                raise OSError("no space left")
+
+            store.add_decision = full_once  # type: ignore[method-assign]
+
+    _, store, runner = a_loop(clock, on_report=change)
+    runner.run(until=10.0)
+    assert runner.passes == 10
+    assert runner.faults == 1
+    assert second.looks[-1].telemetry.at == 9.0

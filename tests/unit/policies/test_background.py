@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -129,7 +130,7 @@ def test_a_process_answers_and_reports_its_faults() -> None:
     """Answers and errors of Penstock's own come back from the worker process as they are."""
     with BackgroundAnalysis(_double_or_die, period_seconds=1.0) as background:
         for now, question in ((0.0, 21), (1.0, 0)):
-            background.tick(now, lambda question=question: question)
+            background.tick(now, partial(int, question))
             assert background.wait(PATIENCE)
         (report,) = background.tick(1.5, one)
         assert (report.end, report.detail) == (AnalysisEnd.NOT_READY, "nothing to double")

@@ -184,7 +184,7 @@ def test_an_object_is_a_policy_if_it_has_the_parts_of_one() -> None:
 
 
 def test_the_default_policy_plans_for_what_is_wanted() -> None:
-    """With a latency bound on every path it is MEAD; where one path has only to keep up, or none is known, threshold."""
+    """With a latency bound on every path it is MEAD; where one has only to keep up, or none is known, threshold."""
     assert default_policy([P95]) == "mead"
     assert default_policy([P95, Objective("mean", 1.0)]) == "mead"
     assert default_policy([P95, Objective()]) == "threshold"

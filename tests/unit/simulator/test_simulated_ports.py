@@ -10,7 +10,7 @@ from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle
 from penstock.monitor import Monitor
-from penstock.plan import ThresholdPolicy
+from penstock.policies.threshold import ThresholdPolicy
 from penstock.ports import FloatArray
 from penstock.records import Action, Allocation, BatchProgress, Limits, Mode, Objective, OutcomeStatus, Quality
 from penstock.simulator import (
@@ -85,8 +85,7 @@ def test_the_monitor_sees_the_latency_of_records_taken_one_by_one() -> None:
         simulation.advance(at)
         telemetry = ports.source.collect()
         reconciler.sync(telemetry, at)
-        monitor.ingest(telemetry)
-        seen = monitor.observe(at, reconciler.state)
+        seen = monitor.look(telemetry, at, reconciler.state).observation
     assert seen.quality is Quality.GOOD
     assert seen.latency is not None
     assert seen.latency.mean_seconds == pytest.approx(0.02, rel=1e-6)

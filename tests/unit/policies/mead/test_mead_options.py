@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 from penstock.plan.registry import make_pipeline_options, make_policy, pipeline_policy_names, policy_options
 
 from penstock.errors import ConfigurationError
-from penstock.policies.mead.options import MeadOptions, mead_options
+from penstock.policies.mead.options import AS_PUBLISHED, MEANINGS, mead_options
 from penstock.policies.mead.probing import safe_step_down
 from penstock.records import Allocation, Limits
 
@@ -17,11 +18,12 @@ from penstock.records import Allocation, Limits
 def test_plain_values_become_options() -> None:
     """Times are read as people write them, sub-windows become parts, null switches a part off."""
     made = mead_options(sub_windows=2, every_seconds="20s", rescue_every=None, believed=None)
-    assert made.parts == (1.0, 0.5, 0.25)
+    assert made.windows == (1.0, 0.5, 0.25)
     assert made.every_seconds == 20.0
     assert (made.rescue, made.believed, made.name) == (None, None, "mead")
-    assert mead_options("m/g/1", rescue_every="2s").every_seconds == 2.0
-    assert mead_options("m/g/1").name == "m/g/1"
+    assert mead_options("blind", queues="m/g/1", rescue_every="2s").every_seconds == 2.0
+    named = mead_options("blind", queues="m/g/1")
+    assert (named.name, named.planner.name, named.queues) == ("blind", "blind", "m/g/1")
 
 
 @pytest.mark.parametrize(
@@ -46,28 +48,47 @@ def test_plain_values_become_options() -> None:
         ("costs", [1.0, "two"]),
         ("costs", [2.0, 1.0]),
         ("costs", []),
+        ("rescue", "yes"),
+        ("replay_check", 0),
+        ("extrapolate_rises", None),
+        ("hold_while_rising", 1),
+        ("drop_overtaken", "off"),
+        ("probe", "false"),
     ],
 )
 def test_a_wrong_value_names_its_field(field: str, value: Any) -> None:
-    """Each mistake is told with the option that is wrong."""
-    with pytest.raises(ConfigurationError) as told:
+    """Each mistake is reported with the option that is wrong."""
+    with pytest.raises(ConfigurationError) as caught:
         mead_options(**{field: value})
-    assert field in str(told.value) or told.value.field in (field, "bound_part")
+    assert field in str(caught.value) or caught.value.field in (field, "bound_part")
 
 
-def test_the_registry_knows_which_policies_decide_for_pipelines() -> None:
-    """Their options are checked like those of any policy; as the policy of one operator they are refused."""
-    assert pipeline_policy_names() == ("mead",)
-    assert make_pipeline_options("mead", window=5000) == mead_options(window=5000)
-    assert isinstance(make_pipeline_options("mead"), MeadOptions)
-    assert make_pipeline_options("threshold", upper=0.8) is None
-    assert "most_levels_down" in policy_options("mead")
-    with pytest.raises(ConfigurationError, match="unknown option windows; known: queues, window"):
-        make_pipeline_options("mead", windows=5)
-    with pytest.raises(ConfigurationError, match="whole pipeline"):
-        make_policy("mead")
-    with pytest.raises(ConfigurationError, match="known: fixed, schedule, threshold, mead"):
-        make_policy("meat")
+def test_every_option_is_explained() -> None:
+    """The meanings are those of the options there are, and each is a sentence."""
+    options = [name for name in inspect.signature(mead_options).parameters if name != "name"]
+    assert list(MEANINGS) == options
+    assert all(MEANINGS.values())
+
+
+def test_as_published_switches_off_whatever_is_a_switch() -> None:
+    """Every switch that is on by default is off in the published policy, and so is all that has a value instead."""
+    defaults = {name: p.default for name, p in inspect.signature(mead_options).parameters.items()}
+    switches = {name for name, default in defaults.items() if default is True}
+    assert {name for name, value in AS_PUBLISHED.items() if value is False} == switches
+    made = mead_options(**AS_PUBLISHED)
+    assert (made.rescue, made.believed, made.errors, made.planner.search) == (None, None, 0.0, "published")
+    assert not any((made.extrapolate_rises, made.hold_while_rising, made.drop_overtaken, made.probe))
+    # What the paper has too stays as it is.
+    assert (made.queues, made.planner.most_levels_down, made.every_seconds) == ("map", 1, 60.0)
+
+
+def test_a_switch_and_its_value_agree() -> None:
+    """`rescue: false` and `rescue_every: null` are the same, and so are `replay_check: false` and `believed: null`."""
+    assert mead_options(rescue=False) == mead_options(rescue_every=None)
+    assert mead_options(replay_check=False) == mead_options(believed=None)
+    watched = mead_options(rescue_every="5s", rescue_at=0.25).rescue
+    assert watched is not None
+    assert (watched.every_seconds, watched.bound_part) == (5.0, 0.25)
 
 
 @pytest.mark.parametrize("fixed_part", [0.0, 0.3, 0.7, 1.0])

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every addition of ours to MEAD has a switch: each alone changes something, and the published policy has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.policies.mead.toy_query import TOP, Query, RisingArrivals, mead, step
+
+from penstock.markov import MAP, PH
+from penstock.performance.demand import RecordDemand
+from penstock.performance.pipeline_model import OperatorModel
+from penstock.policies import policy_entry
+from penstock.policies.mead import analysis
+from penstock.policies.mead.analysis import AnalysisTask, analyse
+from penstock.policies.mead.options import AS_PUBLISHED, mead_options
+from penstock.policies.mead.policy import MeadPolicy
+from penstock.records import Allocation, Decision, Limits, Objective
+from penstock.workload import FittedWorkload, estimate_workload
+
+WAVES = 150.0 + 60.0 * np.sin(np.arange(400) / 7.0)
+Case = Callable[..., list[Decision]]
+
+
+def decided(policy: MeadPolicy, query: Query, until: float) -> list[Decision]:
+    """What was decided up to then, each carried out."""
+    decisions = []
+    while query.at < until:
+        decisions.append(step(policy, query))
+    policy.close()
+    return decisions
+
+
+def a_burst(name: str, **options: Any) -> list[Decision]:
+    """A burst between two plans."""
+    rates = WAVES.copy()
+    rates[40:44] = 1500.0
+    return decided(mead(name=name, worker="here", **options), Query(rates, has=Allocation(1, 1.0)), 55.0)
+
+
+def late_records(name: str, **options: Any) -> list[Decision]:
+    """Records that are late before there is any plan."""
+    query = Query(np.full(200, 100.0), utilisation=0.95, has=Allocation(1, 1.0), latency=2.0)
+    query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
+    return decided(mead(name=name, worker="here", **options), query, 10.0)
+
+
+def equal_batches(name: str, **options: Any) -> list[Decision]:
+    """Batches that are all alike, on an idle operator."""
+    query = Query(np.full(200, 100.0), utilisation=0.1)
+    query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
+    return decided(mead(name=name, worker="here", **options), query, 40.0)
+
+
+def overtaken(name: str, **options: Any) -> list[Decision]:
+    """Far more arrives by now than in the window that was planned for."""
+    return decided(mead(name=name, worker="here", **options), Query(WAVES, arriving=900.0), 60.0)
+
+
+def a_rise(name: str, **options: Any) -> list[Decision]:
+    """Arrivals that grow by half within twenty seconds, from little."""
+    query, policy = Query(WAVES, arriving=50.0), mead(name=name, worker="here", **options)
+    decisions = []
+    while query.at < 60.0:
+        query.arriving = 50.0 * 1.02**query.at
+        decisions.append(step(policy, query))
+    policy.close()
+    return decisions
+
+
+def a_steep_rise(name: str, **options: Any) -> list[Decision]:
+    """Arrivals that grow from what they were for long."""
+    query, policy = Query(WAVES, arriving=150.0), mead(name=name, worker="here", **options)
+    decisions = []
+    while query.at < 75.0:
+        query.arriving = 150.0 if query.at < 50.0 else 150.0 + 4.0 * (query.at - 50.0)
+        decisions.append(step(policy, query))
+    policy.close()
+    return decisions
+
+
+def is_rescued(decisions: list[Decision]) -> bool:
+    """Whether waiting records raised the operator."""
+    return any("records wait" in d.reason and d.target == TOP for d in decisions)
+
+
+def is_raised_for_lateness(decisions: list[Decision]) -> bool:
+    """Whether measured latency raised the operator."""
+    return any("beyond 50% of its bound" in d.reason and d.is_change for d in decisions)
+
+
+def is_probed(decisions: list[Decision]) -> bool:
+    """Whether a level was taken to learn more."""
+    return any("to learn more" in d.reason and d.is_change for d in decisions)
+
+
+def is_dropped(decisions: list[Decision]) -> bool:
+    """Whether a plan was found to come too late."""
+    return any("and 900 come" in d.reason for d in decisions)
+
+
+def is_held(decisions: list[Decision]) -> bool:
+    """Whether a rise kept something from being taken away."""
+    return any("no less now: arrivals rise" in d.reason for d in decisions)
+
+
+def is_extrapolated(decisions: list[Decision]) -> bool:
+    """Whether a plan was made for more than came."""
+    return any(d.workload is not None and d.workload.growth > 1.0 for d in decisions)
+
+
+CASES = [
+    ("rescue", a_burst, is_rescued, {}),
+    ("rescue", late_records, is_raised_for_lateness, {}),
+    ("probe", equal_batches, is_probed, {}),
+    ("drop_overtaken", overtaken, is_dropped, {}),
+    ("hold_while_rising", a_rise, is_held, {"extrapolate_rises": False, "drop_overtaken": False}),
+    ("extrapolate_rises", a_steep_rise, is_extrapolated, {}),
+]
+
+
+@pytest.mark.parametrize(("switch", "case", "shows", "others"), CASES)
+def test_a_switch_alone_makes_the_difference(
+    switch: str, case: Case, shows: Callable[[list[Decision]], bool], others: dict[str, Any]
+) -> None:
+    """With the switch the addition acts, without it the same case goes by as if there were no such addition."""
+    assert shows(case("mead", **others))
+    assert not shows(case("mead", **others, **{switch: False}))
+
+
+@pytest.mark.parametrize(("switch", "case", "shows", "others"), CASES)
+def test_nothing_of_ours_acts_in_the_published_policy(
+    switch: str, case: Case, shows: Callable[[list[Decision]], bool], others: dict[str, Any]
+) -> None:
+    """In each of these cases the published policy does what it would do without the addition, until it is given it."""
+    del others
+    assert not shows(case("mead-published"))
+    assert shows(case("mead-published", **{switch: True}))
+
+
+def test_without_the_switches_levels_are_taken_in_the_same_cases() -> None:
+    """A plan that ours holds back because of a rise, or drops as overtaken, the published policy carries out."""
+    for case in (a_rise, overtaken):
+        assert any(d.verb == "scale down" for d in case("mead-published")[1:])
+        assert not any(d.is_change for d in case("mead") if d.at > 15.0)
+
+
+# --- what goes into a plan -------------------------------------------------------------------------------------------
+
+
+def a_task(
+    options: dict[str, Any], *, service: PH | None = None, spread: float = 0.0, bound: float = 0.1
+) -> AnalysisTask:
+    """One operator with records of 10 ms and calm arrivals, 40 a second."""
+    demand = RecordDemand(service or PH.erlang(2, mean=0.010), spread)
+    return AnalysisTask(
+        at=100.0,
+        iats=np.random.default_rng(2).exponential(1.0 / 40.0, 4000),
+        windows=(1.0, 0.5),
+        growth=1.0,
+        are_exact=True,
+        operators=(OperatorModel("a", demand),),
+        objectives={("a",): Objective("mean", bound)},
+        current={"a": Allocation(1, 1.0)},
+        limits={"a": Limits(1, 1, (0.4, 0.55, 0.7, 0.85, 1.0))},
+        options=mead_options(**{"best": 1, "max_states": 2, "most_levels_down": None, **options}),
+    )
+
+
+def test_standard_errors_of_a_demand_make_the_plan_more_careful() -> None:
+    """A demand known to 30 % is planned for as that much slower, by as many errors as asked, and never as published."""
+
+    def predicted(options: dict[str, Any], mean: float, spread: float) -> float:
+        task = a_task({"replay_check": False, **options}, service=PH.erlang(2, mean=mean), spread=spread)
+        return analyse(replace(task, limits={"a": Limits(1, 1, (1.0,))})).plan.predictions[0].seconds
+
+    certain = predicted({"errors": 1.0}, 0.010, 0.0)
+    assert predicted({"errors": 0.0}, 0.010, 0.3) == pytest.approx(certain)
+    assert predicted(AS_PUBLISHED, 0.010, 0.3) == pytest.approx(certain)
+    assert predicted({"errors": 1.0}, 0.010, 0.3) == pytest.approx(predicted({"errors": 0.0}, 0.013, 0.0))
+    assert predicted({"errors": 2.0}, 0.010, 0.3) == pytest.approx(predicted({"errors": 0.0}, 0.016, 0.0))
+
+
+def test_the_replay_check_holds_a_fit_against_its_own_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process far burstier than the arrivals it should describe is believed to twice what they met, if checked."""
+    wild = MAP.mmpp([[-0.02, 0.02], [0.02, -0.02]], [79.0, 1.0])
+
+    def too_bursty(iats: np.ndarray, **options: Any) -> FittedWorkload:
+        fitted = estimate_workload(iats, **options)
+        return replace(
+            fitted,
+            windows=tuple(
+                replace(w, fit=replace(w.fit, maps=tuple(replace(m, map=wild) for m in w.fit.maps)))
+                for w in fitted.windows
+            ),
+        )
+
+    monkeypatch.setattr(analysis, "estimate_workload", too_bursty)
+    checked, trusted = (analyse(a_task({"replay_check": on})).plan for on in (True, False))
+    assert checked.decisions[0].target.cpu_share < trusted.decisions[0].target.cpu_share
+    assert analyse(a_task(AS_PUBLISHED)).plan.decisions[0].target.cpu_share == trusted.decisions[0].target.cpu_share
+    loose = analyse(a_task({"believed": 100.0})).plan.decisions[0].target
+    assert loose.cpu_share >= checked.decisions[0].target.cpu_share
+
+
+def test_the_published_search_stops_where_a_step_gains_too_little() -> None:
+    """Below delta Fig. 5 gives up though the bound can be kept; the exact search keeps it."""
+    options = {"delta": 2.0}
+    published, exact = (analyse(a_task({**options, "search": s}, bound=0.018)).plan for s in ("published", "exact"))
+    assert exact.is_possible
+    assert exact.is_met
+    assert not published.is_met
+    assert not analyse(a_task({**AS_PUBLISHED, **options}, bound=0.018)).plan.is_met
+
+
+def test_levels_down_are_limited_by_the_option() -> None:
+    """One plan takes one level, as published, or as many as it finds."""
+    for most, share in ((1, 0.85), (2, 0.7), (None, 0.55)):
+        plan = analyse(a_task({"most_levels_down": most})).plan
+        assert plan.decisions[0].target.cpu_share == pytest.approx(share)
+
+
+def test_windows_and_fits_are_as_many_as_the_options_say() -> None:
+    """Sub-windows, the number of processes and their states reach the fits; queues that need none have none."""
+    result = analyse(replace(a_task({"best": 3, "max_states": 4}), windows=(1.0, 0.5, 0.25)))
+    assert result.fitted is not None
+    assert [window.n for window in result.fitted.windows] == [4000, 2000, 1000]
+    assert result.workload.windows == (4000, 2000, 1000)
+    assert all(1 <= len(window.fit.maps) <= 3 for window in result.fitted.windows)
+    assert all(fitted.map.order <= 4 for fitted in result.fitted.maps)
+    blind = analyse(a_task({"queues": "m/g/1"}))
+    assert blind.fitted is None
+    assert blind.plan.is_met
+
+
+@pytest.mark.parametrize("name", ["mead-published", "m/g/1", "gi/g/1"])
+def test_the_entries_of_the_paper_have_every_addition_off(name: str) -> None:
+    """The defaults that are listed for them are those of the paper."""
+    listed = {option.name: option.default for option in policy_entry(name).options}
+    assert {option: listed[option] for option in AS_PUBLISHED} == AS_PUBLISHED
+    made = mead(name=name)
+    assert made.options.rescue is None
+    assert made.options.queues == ("map" if name == "mead-published" else name)
+    made.close()
