@@ -12,6 +12,8 @@ from penstock.records import Limits, Objective, Observation, Quality
 
 _SPANNED = 0.9
 """A trend is known once the looks span at least this part of the time asked for."""
+_BATCHES = 2
+"""And once so many batches have ended in them: while one runs, every backlog grows as fast as records arrive."""
 
 
 class CapacitySpells:
@@ -36,7 +38,8 @@ class CapacitySpells:
         self._top_since: float | None = None
         self._broken_since: float | None = None
         self._calm_since: float | None = None
-        self._backlog: deque[tuple[float, int]] = deque()
+        self._backlog: deque[tuple[float, int, int | None]] = deque()
+        """When, how many records, and which batch was the last to end."""
 
     def add(self, seen: Observation) -> None:
         """Take one look. Late or partial data change nothing; an operator that starts or stops begins anew."""
@@ -57,8 +60,8 @@ class CapacitySpells:
             self._broken_since = None
             self._backlog.clear()
         elif seen.backlog_records is not None:
-            self._backlog.append((seen.at, seen.backlog_records))
-        while self._backlog and self._backlog[0][0] < seen.at - self._trend_seconds:
+            self._backlog.append((seen.at, seen.backlog_records, seen.last_batch_id))
+        while len(self._backlog) > 1 and self._is_long_enough(1, seen.at - self._trend_seconds):
             self._backlog.popleft()
         if is_met is not None or self._objective.seconds is None:  # without a bound to keep up is enough
             is_calm = direction(observed, rungs[0]) >= 0 and is_met is not False and not _is_behind(seen)
@@ -81,12 +84,18 @@ class CapacitySpells:
 
     @property
     def backlog_growth_rows_per_second(self) -> float | None:
-        """The trend of the backlog at the top (least squares); None before it spans the time asked for."""
-        if len(self._backlog) < 3 or self._backlog[-1][0] - self._backlog[0][0] < _SPANNED * self._trend_seconds:
+        """The trend of the backlog at the top (least squares); None before it spans the time and batches needed."""
+        if len(self._backlog) < 3 or not self._is_long_enough(0, self._at - _SPANNED * self._trend_seconds):
             return None
-        times, counts = (np.array(column, dtype=float) for column in zip(*self._backlog, strict=True))
+        times, counts = (np.array([point[i] for point in self._backlog], dtype=float) for i in (0, 1))
         times -= times.mean()
         return float(times @ counts / (times @ times))
+
+    def _is_long_enough(self, first: int, since: float) -> bool:
+        """Whether the looks from number `first` on reach back to `since`, and enough batches have ended in them."""
+        at, _, batch = self._backlog[first]
+        newest = self._backlog[-1][2]
+        return at <= since and (batch is None or newest is None or newest - batch >= _BATCHES)
 
 
 def _is_behind(seen: Observation) -> bool:

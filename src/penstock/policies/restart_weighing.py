@@ -32,6 +32,8 @@ _KEPT = 0.8
 """What a batch gains of added cores: its fixed part does not become shorter."""
 _MOST_UTILISATION = 0.6
 """A smaller size must be able to carry the load with so much of its CPU."""
+_ROUNDING = 1e-6
+"""Numbers closer than this, relatively, differ by rounding alone, which is no ground for a restart."""
 _BEYOND = {"p50": 0.5, "p95": 0.05, "p99": 0.01}
 """What part of the records is beyond each percentile."""
 
@@ -158,7 +160,7 @@ class RestartWeighing:
             "records_behind_as_it_is": as_is,
             "records_behind_after_restart": after,
         }
-        if after < as_is:
+        if after < as_is * (1.0 - _ROUNDING):
             return RestartVerdict(case.size + 1, f"{why}; with a restart {comparison}", evidence)
         return RestartVerdict(case.size, f"{why}, but a restart would not repay: {comparison}", evidence)
 

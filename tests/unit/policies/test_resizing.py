@@ -170,6 +170,25 @@ def test_spells_begin_and_end_with_what_is_seen() -> None:
     assert spells.top_seconds == 0.0
 
 
+def test_a_trend_needs_batches_that_end() -> None:
+    """While a long batch runs the backlog grows as fast as records arrive, whatever the operator can do."""
+    spells = CapacitySpells(LIMITS, OBJECTIVE, 10.0)
+    for at in range(60):
+        # Batches of 15 s take 12,000 records each: of 1000 a second, 800 are served.
+        ended = at // 15
+        spells.add(replace(seen(float(at), backlog=1000 * at - 12_000 * ended), last_batch_id=ended))
+        if at < 30:
+            assert spells.backlog_growth_rows_per_second is None
+    assert spells.backlog_growth_rows_per_second == pytest.approx(200.0, abs=250.0)
+
+
+def test_a_tie_is_no_ground_for_a_restart() -> None:
+    """Where nothing is served a larger size is not known to serve more."""
+    verdict = RestartWeighing().verdict(case(seen(), top_seconds=60.0, backlog_growth_rows_per_second=1000.0000001))
+    assert verdict.size == 0
+    assert "would not repay" in verdict.reason
+
+
 def test_calm_is_the_bottom_of_the_limits_with_the_objective_met() -> None:
     """A larger allocation, a broken objective or a backlog of more than the window ends the calm."""
     for other in (
