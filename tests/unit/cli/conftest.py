@@ -75,7 +75,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakePipeline:
-    """Stands for `penstock.running.pipeline_run`: plays synthetic reports to the listener, or raises what it is told to."""
+    """Stands for `penstock.running.pipeline_run`: plays synthetic reports to the listener, or raises an error."""
 
     def __init__(self) -> None:
         self.settings: RunSettings | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adaptors.spark.actuator import check_allocation
+from penstock.adaptors.allocation_check import check_allocation
 from penstock.errors import ActuationRejectedError
 from penstock.records import Allocation, ExecutorSize
 

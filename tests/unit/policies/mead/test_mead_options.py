@@ -7,7 +7,6 @@ import inspect
 from typing import Any
 
 import pytest
-from penstock.plan.registry import make_pipeline_options, make_policy, pipeline_policy_names, policy_options
 
 from penstock.errors import ConfigurationError
 from penstock.policies.mead.options import AS_PUBLISHED, MEANINGS, mead_options
