@@ -70,9 +70,10 @@ def simulate(  # noqa: PLR0917 - click passes them by name
 
     The policy is the object that runs on Spark. Every operator starts at the top of its limits.
 
-    Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency" is that of the path nearest to its bound. A window of 10 s breaks
-    the objective when its own statistic is above the bound; "broken" is the part of the time in such windows. "cost"
-    is executors times CPU share over time, as a part of what the top allocation throughout costs.
+    Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency"
+    is that of the path nearest to its bound. A window of 10 s breaks the objective when its own statistic is above the
+    bound; "broken" is the part of the time in such windows. "cost" is executors times CPU share over time, as a part
+    of what the top allocation throughout costs.
 
     --json prints one object: policy, latency (mean, p50, p95, p99), paths (the same for each), cpu_share_mean,
     cpu_share (of each operator), violation_time_share, decisions (changes), seed, and a few more; of several

@@ -89,7 +89,7 @@ def test_the_loop_itself_changes_nothing() -> None:
 
 
 def test_one_policy_decides_for_the_whole_pipeline() -> None:
-    """It is asked about every operator as often as it wants, shown every look, obeyed by each, and closed in the end."""
+    """It is asked about every operator as often as it wants, shown every look, obeyed, and closed in the end."""
     policy = _Halves()
     times = _times()
     result = simulate(times, _pipeline(), policy, P95, seed=2)
