@@ -8,11 +8,14 @@ from penstock.records import (
     Allocation,
     BatchProgress,
     Decision,
+    ExecutorSize,
     LatencySummary,
     Limits,
     Mode,
     Objective,
+    Prediction,
     SourceProgress,
+    WorkloadEstimate,
     decode,
     encode,
 )
@@ -107,3 +110,74 @@ def test_an_objective_without_data_is_neither_met_nor_broken() -> None:
     assert objective.is_met_by(None) is None
     assert objective.is_met_by(LatencySummary(10, 1.0, 1.0, 1.9, 3.0, 3.0)) is True
     assert objective.is_met_by(LatencySummary(10, 1.0, 1.0, 2.1, 3.0, 3.0)) is False
+
+
+LARGE = ExecutorSize(4, "8g", worth=4.0)
+
+
+def test_an_allocation_with_another_size_counts_by_its_worth() -> None:
+    """Capacity is in executors of the operator's own size, and the text names what is unusual alone."""
+    assert Allocation(2, 0.5, LARGE).capacity == 4.0
+    assert str(Allocation(2, 0.5)) == "2 executors x 50% CPU"
+    placed = Allocation(2, 0.5, LARGE, (("one", 2),))
+    assert str(placed) == "2 executors of 4 cores, 8g x 50% CPU on one (2)"
+
+
+def test_nodes_have_as_many_executors_as_the_allocation() -> None:
+    """A placement that does not add up is refused with both numbers."""
+    with pytest.raises(ConfigurationError, match=r"has 1 executors, and the allocation 2; make them equal") as fault:
+        Allocation(2, nodes=(("one", 1),))
+    assert fault.value.field == "nodes"
+
+
+def test_an_allocation_satisfies_what_was_wanted_wherever_nothing_was_said_about_nodes() -> None:
+    """Executors, share and size must be those wanted; nodes only where they were named, in any order."""
+    placed = Allocation(2, 1.0, nodes=(("one", 1), ("two", 1)))
+    assert placed.satisfies(Allocation(2, 1.0))
+    assert placed.satisfies(Allocation(2, 1.0, nodes=(("two", 1), ("one", 1))))
+    assert not placed.satisfies(Allocation(2, 1.0, nodes=(("one", 2),)))
+    assert not Allocation(2, 1.0).satisfies(placed)
+    assert not Allocation(2, 1.0).satisfies(Allocation(2, 1.0, LARGE))
+    assert not Allocation(2, 1.0).satisfies(Allocation(2, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verb", "is_restart"),
+    [
+        (Allocation(1), Allocation(1), "hold", False),
+        (Allocation(1), Allocation(2), "scale up", False),
+        (Allocation(1), Allocation(1, 0.5), "scale down", False),
+        (Allocation(1), Allocation(1, 1.0, LARGE), "restart larger", True),
+        (Allocation(1, 1.0, LARGE), Allocation(1), "restart smaller", True),
+        (Allocation(1, nodes=(("one", 1),)), Allocation(1, nodes=(("two", 1),)), "move", False),
+        (Allocation(1, nodes=(("one", 1),)), Allocation(1), "hold", False),
+    ],
+)
+def test_a_decision_says_in_a_word_what_it_does(
+    before: Allocation, after: Allocation, verb: str, is_restart: bool
+) -> None:
+    """More and less by capacity, a restart where the size changes, a move where only nodes do."""
+    decision = Decision("a", 1.0, "p", before, after, "r")
+    assert (decision.verb, decision.is_restart, decision.is_change) == (verb, is_restart, verb != "hold")
+
+
+def test_limits_name_the_sizes_and_nodes_that_may_be_chosen() -> None:
+    """A size or node that is not listed is not allowed; the top needs no restart."""
+    limits = Limits(1, 2, sizes=(LARGE,), nodes=("one", "two"))
+    assert limits.allows(Allocation(1, 1.0, LARGE))
+    assert not limits.allows(Allocation(1, 1.0, ExecutorSize(8, "8g", worth=8.0)))
+    assert limits.allows(Allocation(2, nodes=(("one", 2),)))
+    assert not limits.allows(Allocation(2, nodes=(("three", 2),)))
+    assert not Limits(1, 2).allows(Allocation(1, 1.0, LARGE))
+    assert limits.top == Allocation(2)
+
+
+def test_what_was_expected_and_predicted_is_kept_with_a_decision() -> None:
+    """Workload and prediction survive being written and read, infinite times too."""
+    endless = Prediction(("a",), float("inf"), 2.0, {"a": float("inf")}, {"a": 1.2}, "window 1000, fit 1")
+    decision = Decision(
+        "a", 1.0, "mead", Allocation(1), Allocation(2, 1.0, LARGE, (("one", 2),)), "r",
+        workload=WorkloadEstimate(1.0, 150.0, (1000, 500), 1.2, is_exact=False), prediction=endless,
+    )  # fmt: skip
+    assert decode(Decision, encode(decision)) == decision
+    assert not endless.is_met

@@ -30,8 +30,8 @@ class SchedulePolicy:
 
     Examples
     --------
-    >>> SchedulePolicy("60s@2,30s@1x0.4").at(65.0)
-    Allocation(executors=1, cpu_share=0.4)
+    >>> print(SchedulePolicy("60s@2,30s@1x0.4").at(65.0))
+    1 executor x 40% CPU
     """
 
     name = "schedule"

@@ -166,7 +166,7 @@ def a_request(**overrides: Any) -> PlanRequest:
     Names of `Observation` that a request does not have (`utilisation=0.9`) go to its observation; `operator`,
     `at` and, unless a cluster is given, `current` are the same in both.
     """
-    own = {"operator", "at", "observation", "current", "limits", "objective", "recent"}
+    own = {"operator", "at", "observation", "current", "limits", "objective", "recent", "history"}
     seen = {name: value for name, value in overrides.items() if name not in own}
     if seen and "observation" in overrides:
         raise TypeError(f"give either observation or its fields, not both: {', '.join(sorted(seen))}")
@@ -183,6 +183,7 @@ def a_request(**overrides: Any) -> PlanRequest:
         limits=limits,
         objective=overrides.get("objective", Objective("p95", 2.0)),
         recent=tuple(overrides.get("recent", ())),
+        history=tuple(overrides.get("history", ())),
     )
 
 

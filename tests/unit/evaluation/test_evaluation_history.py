@@ -96,7 +96,7 @@ def test_an_empty_store_is_an_empty_history() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
 def test_broken_facts_are_named(text: str) -> None:
-    """Facts that are no JSON object are told by their name."""
+    """Facts that are no JSON object are reported by their name."""
     store = MemoryStore()
     store.set_fact("settings", text)
     with pytest.raises(ConfigurationError, match="settings"):

@@ -72,7 +72,7 @@ def test_the_page_needs_nothing_beside_itself(store: MemoryStore, tmp_path: Path
 
 
 def test_decisions_guards_outcomes_and_times_are_there(store: MemoryStore) -> None:
-    """The page tells what was changed and why, what guards held back, outcomes, stage times and notes."""
+    """The page says what was changed and why, what guards held back, outcomes, stage times and notes."""
     page = render_page(read_history(store), NO_PICTURE)
     for words in (
         "utilisation 0.7171 is above 0.7: one level up", "done after 1.00 s", "25 changes that a guard held back",
@@ -82,8 +82,8 @@ def test_decisions_guards_outcomes_and_times_are_there(store: MemoryStore) -> No
         assert words in page, words
 
 
-def test_cards_tell_the_verdict(store: MemoryStore) -> None:
-    """The objective, whether all records were done, and what was saved are told first."""
+def test_cards_say_the_verdict(store: MemoryStore) -> None:
+    """The objective, whether all records were done, and what was saved come first."""
     store.set_fact("summary", json.dumps({
         "name": "x", "mode": "act", "records_due": 10, "records_done": 9, "faults": 2,
         "objective": {"statistic": "p95", "seconds": 3.0, "met": True},

@@ -127,14 +127,14 @@ def test_a_missing_trace_says_where_to_get_it(tmp_path: Path) -> None:
         ({"traces": []}, "traces"),
     ],
 )
-def test_mistakes_in_an_experiment_are_told(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_mistakes_in_an_experiment_are_reported(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     """A wrong file names the field."""
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(tiny_table(**changed)), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=message):
         load_experiment(tmp_path)
 
 
-def test_an_unknown_policy_of_a_row_is_told(table: TableExperiment) -> None:
+def test_an_unknown_policy_of_a_row_is_reported(table: TableExperiment) -> None:
     """A row with a policy that does not exist is refused before anything is run."""
     wrong = table.model_copy(update={"rows": {"MEAD": "meat"}})
     with pytest.raises(ConfigurationError, match="MEAD: policy: unknown policy 'meat'"):

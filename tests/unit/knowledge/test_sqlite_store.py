@@ -158,7 +158,7 @@ def test_another_schema_version_is_refused(file: Path) -> None:
             open_it(file)
 
 
-def test_a_damaged_file_is_told(file: Path) -> None:
+def test_a_damaged_file_is_reported(file: Path) -> None:
     """A file whose pages were overwritten is reported as damaged, with its name."""
     store = SqliteStore(file)
     for at in range(200):
@@ -172,7 +172,7 @@ def test_a_damaged_file_is_told(file: Path) -> None:
     assert str(file) in str(caught.value)
 
 
-def test_a_locked_file_is_told_and_may_be_tried_again(file: Path) -> None:
+def test_a_locked_file_is_reported_and_may_be_tried_again(file: Path) -> None:
     """While another process holds the lock, opening and writing fail with errors that name the file."""
     store = SqliteStore(file, busy_timeout_seconds=0.01)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:

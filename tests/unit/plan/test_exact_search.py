@@ -38,12 +38,12 @@ class TablePathLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """The numbers in the tables."""
-        told = []
+        predicted = []
         for path, table, bound in zip(self.paths, self.tables, self.bounds, strict=True):
             at = tuple(self.shares.index(allocations[name].cpu_share) for name in path)
             parts = {name: float(table[at]) / len(path) for name in path}
-            told.append(Prediction(path, float(table[at]), bound, parts, dict.fromkeys(path, 0.5), "table"))
-        return tuple(told)
+            predicted.append(Prediction(path, float(table[at]), bound, parts, dict.fromkeys(path, 0.5), "table"))
+        return tuple(predicted)
 
 
 def cheapest(space: AllocationSpace) -> float:
@@ -109,7 +109,7 @@ def test_an_interrupted_search_says_how_far_it_came() -> None:
         exact_search(AllocationSpace(latency, levels), most_evaluations=0)
 
 
-def test_predictions_that_rise_with_the_share_are_told() -> None:
+def test_predictions_that_rise_with_the_share_are_reported() -> None:
     """A predictor that breaks its promise does not get a proof."""
 
     class Rising(FakePathLatency):

@@ -110,7 +110,7 @@ def test_arrivals_are_counted_at_any_instant_of_the_history() -> None:
 
 
 def test_ports_are_asked_for_before_the_first_record() -> None:
-    """What came before nobody watched cannot be told later."""
+    """What came before nobody watched cannot be known later."""
     simulation = _simulation(Deterministic(0.1), _evenly(10, 0.5))
     simulation.advance(1.0)
     with pytest.raises(ValueError, match="before the first record"):

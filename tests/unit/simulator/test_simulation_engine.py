@@ -156,7 +156,7 @@ def test_impossible_times_are_refused(times: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operators", "streams", "told"),
+    ("operators", "streams", "words"),
     [
         (["a", "b", "c"], [("arrivals", "a"), ("a", "b"), ("b", "c"), ("c", "a")], "cycle"),
         (["a"], [("arrivals", "a"), ("a", "a")], "a -> a is a cycle"),
@@ -169,10 +169,10 @@ def test_impossible_times_are_refused(times: list[float]) -> None:
         ([], [], "at least one"),
     ],
 )
-def test_what_is_no_pipeline_is_refused(operators: list[str], streams: list[tuple[str, str]], told: str) -> None:
-    """A graph with a cycle, an unknown name or an operator that nothing reaches is told in words."""
-    assert any(told in fault for fault in topology_faults(operators, streams))
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_is_no_pipeline_is_refused(operators: list[str], streams: list[tuple[str, str]], words: str) -> None:
+    """A graph with a cycle, an unknown name or an operator that nothing reaches is named in words."""
+    assert any(words in fault for fault in topology_faults(operators, streams))
+    with pytest.raises(ConfigurationError, match=words):
         Pipeline(tuple(Operator(o, Deterministic(1.0)) for o in operators), tuple(Stream(*s) for s in streams))
 
 

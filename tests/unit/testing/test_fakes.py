@@ -10,12 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from penstock.errors import ActuationError, MetricSourceError
-from penstock.records import Action, Allocation, Objective, Quality, Telemetry
+from penstock.records import Action, Allocation, ExecutorSize, Objective, Quality, Telemetry
 from penstock.testing import (
     FakeActuator,
     FakeMetricSource,
     VirtualClock,
     a_request,
+    an_observation,
     check_actuator,
 )
 
@@ -97,7 +98,7 @@ class FirstWins(FakeActuator):
     ("make", "words"), [(Twice, "repeated request id"), (Stays, "release left"), (FirstWins, "after")]
 )
 def test_the_suite_notices_broken_actuators(make: Callable[..., FakeActuator], words: str) -> None:
-    """The suite itself can fail: each broken promise is told."""
+    """The suite itself can fail: each broken promise is reported."""
     clock = VirtualClock()
     with pytest.raises(AssertionError, match=words):
         check_actuator(
@@ -122,3 +123,19 @@ def test_the_suites_need_no_test_framework() -> None:
     """Importing the testing package loads neither pytest nor hypothesis."""
     code = "import sys, penstock.testing; sys.exit(bool({'pytest', 'hypothesis'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_request_may_have_a_history() -> None:
+    """Observations before the present one are the request's own, not a field of its observation."""
+    before = an_observation(at=990.0)
+    request = a_request(history=(before,), utilisation=0.9)
+    assert request.history == (before,)
+    assert request.observation.utilisation == 0.9
+
+
+def test_the_actuator_keeps_size_and_nodes() -> None:
+    """Whatever is chosen for an operator is observed again, not only executors and share."""
+    wanted = Allocation(2, 0.5, ExecutorSize(4, "8g", worth=4.0), (("one", 1), ("two", 1)))
+    actuator = FakeActuator()
+    actuator.request(Action("operator", 0.0, wanted, None))
+    assert actuator.observed == wanted

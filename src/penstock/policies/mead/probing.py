@@ -25,8 +25,8 @@ def safe_step_down(
     Examples
     --------
     >>> limits = Limits(1, 1, (0.4, 0.7, 1.0))
-    >>> safe_step_down(limits, Allocation(1, 1.0), batch_seconds=0.4, utilisation=0.2, bound_seconds=3.0)
-    Allocation(executors=1, cpu_share=0.7)
+    >>> print(safe_step_down(limits, Allocation(1, 1.0), batch_seconds=0.4, utilisation=0.2, bound_seconds=3.0))
+    1 executor x 70% CPU
     >>> safe_step_down(limits, Allocation(1, 0.7), batch_seconds=0.6, utilisation=0.5, bound_seconds=3.0) is None
     True
     """
