@@ -34,13 +34,13 @@ demo: export PENSTOCK_FIRST_START := demo
 demo: setup ## watch a real streaming query on a real Spark being scaled
 	@source scripts/java.sh && .venv/bin/penstock demo $(ARGS)
 
-test: setup-test ## the computed tests, and on a real Spark, kernel and broker those that say most: a quarter of an hour
+test: setup-test ## the computed tests, and on a real Spark, kernel and broker those that say most
 	@source scripts/java.sh && $(PY) scripts/run_tests.py $(ARGS)
 
 test-unit: setup-dev ## the tests that need no Spark: a few minutes
 	@$(PY) scripts/run_tests.py --part computed $(ARGS)
 
-test-real: setup-test ## the other tests on a real Spark, kernel and broker: a quarter of an hour
+test-real: setup-test ## the other tests on a real Spark, kernel and broker
 	@source scripts/java.sh && $(PY) scripts/run_tests.py --part real $(ARGS)
 
 test-long: setup-test ## faults under load, real-time runs, restarts with another size: half an hour

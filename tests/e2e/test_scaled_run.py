@@ -51,7 +51,7 @@ def settings(shape: str, *, rows_per_batch: int | None = None, **others: Any) ->
 @pytest.mark.cgroups
 def test_load_rises_and_falls(tmp_path: Path) -> None:
     """Scaled down in the calm, up in the rush until latency is back under the objective, down again after it."""
-    calm, rush, evening, high = 100, 45, 40, 12_000  # a first batch was seen to take 50 s on a slow machine
+    calm, rush, evening, high = 120, 60, 45, 12_000  # a first batch was seen to take 50 s on a slow machine
     shape = f"steps:{calm}s@200,{rush}s@{high},{evening}s@200"
     with LiveRun(tmp_path / "run", settings(shape)) as run:
         result = run.result()

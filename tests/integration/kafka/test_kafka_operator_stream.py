@@ -282,7 +282,6 @@ def part_by_batch(
     return {batch: parts.pop() for batch, parts in found.items() if len(parts) == 1}
 
 
-@pytest.mark.core
 def test_an_outage_is_bridged(
     kafka_broker: KafkaBroker, new_topic: Callable[..., str], spark: SparkSession, tmp_path: Path
 ) -> None:
