@@ -51,6 +51,7 @@ def simulate(
     start: Mapping[str, Allocation] | None = None,
     guards: Sequence[Guard] = (),
     interval_seconds: float = INTERVAL_SECONDS,
+    monitor_seconds: float = MONITOR_WINDOW_SECONDS,
     window_seconds: float = VIOLATION_WINDOW_SECONDS,
     analysis_seconds: float = ANALYSIS_SECONDS,
     memo: AnalysisMemo | None = None,
@@ -76,6 +77,8 @@ def simulate(
         Applied after the policy, beside the limits, as in a real run; none: policies are compared as they are.
     interval_seconds
         How often the loop looks.
+    monitor_seconds
+        What rates and latencies are taken over: the `window` of a settings file.
     window_seconds
         Length of the windows in which the objective is found broken or not.
     analysis_seconds
@@ -107,7 +110,7 @@ def simulate(
             pipeline, objectives, AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo)
         )
         built = policy.build(context) if isinstance(policy, PolicyChoice) else make_policy(policy, context)
-    run = _Run(simulation, objectives, built, tuple(guards), interval_seconds)
+    run = _Run(simulation, objectives, built, tuple(guards), interval_seconds, monitor_seconds)
     _check_length(float(simulation.times[-1]), window_seconds, run.interval_seconds)
     try:
         run.to_the_end(progress)
@@ -146,7 +149,9 @@ class _Run:
         policy: Policy | None,
         guards: tuple[Guard, ...],
         interval_seconds: float,
+        monitor_seconds: float,
     ) -> None:
+        self._monitor_seconds = monitor_seconds
         self._simulation = simulation
         self._objectives = objectives
         self._policy = policy
@@ -163,7 +168,7 @@ class _Run:
     def _cycle(self, name: str, policy: Policy, guards: tuple[Guard, ...]) -> Cycle:
         operator = self._simulation.pipeline.by_name[name]
         # Rates need at least one look in their window.
-        window = max(MONITOR_WINDOW_SECONDS, self._interval)
+        window = max(self._monitor_seconds, self._interval)
         ports = OperatorPorts(self._simulation, name, history_seconds=4.0 * window)
         return Cycle(
             source=ports.source,

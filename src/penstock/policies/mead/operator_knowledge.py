@@ -159,6 +159,7 @@ class BatchKnowledge(OperatorKnowledge):
         return {
             "backlog_records": self.backlog,
             "fixed_seconds": None if learnt is None else learnt.demand.fixed_seconds,
+            "fixed_cpu_seconds": None if learnt is None else learnt.demand.fixed_cpu_seconds,
             "per_record_seconds": self.per_record_seconds,
         }
 
