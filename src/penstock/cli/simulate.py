@@ -147,7 +147,8 @@ def simulate(  # noqa: PLR0917 - click passes them by name
         with progress_bar(f"simulating {text}") as progress:
             result = run(
                 times, simulated, policy, wanted, seed,
-                guards=spec.guards, interval_seconds=looks, monitor_seconds=spec.settings.window, progress=progress, memo=memo,
+                guards=spec.guards, interval_seconds=looks, monitor_seconds=spec.settings.window,
+                progress=progress, memo=memo,
                 analysis_seconds=parse_seconds(analysis, "--analysis"),
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))

@@ -110,7 +110,14 @@ def simulate(
             pipeline, objectives, AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo)
         )
         built = policy.build(context) if isinstance(policy, PolicyChoice) else make_policy(policy, context)
-    run = _Run(simulation, objectives, built, tuple(guards), interval_seconds, monitor_seconds)
+    run = _Run(
+        simulation,
+        objectives,
+        built,
+        tuple(guards),
+        interval_seconds=interval_seconds,
+        monitor_seconds=monitor_seconds,
+    )
     _check_length(float(simulation.times[-1]), window_seconds, run.interval_seconds)
     try:
         run.to_the_end(progress)
@@ -148,6 +155,7 @@ class _Run:
         objectives: Mapping[Path, Objective],
         policy: Policy | None,
         guards: tuple[Guard, ...],
+        *,
         interval_seconds: float,
         monitor_seconds: float,
     ) -> None:
