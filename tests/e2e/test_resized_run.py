@@ -40,7 +40,7 @@ def settings(**others: Any) -> dict[str, Any]:
         "resize": {"after": "10s"},
         "window": "8s",
         "warm_up": "4s",
-        "drain": "200s",
+        "drain": "300s",
         **others,
     }  # fmt: skip
 

@@ -53,7 +53,9 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
     decisions = s.get("decisions") or []
     ups = sum(1 for d in decisions if d.get("verb") == "scale up")
     downs = sum(1 for d in decisions if d.get("verb") == "scale down")
-    rows.append(("changes", Text(f"{ups + downs} ({ups} up, {downs} down)")))
+    restarts = sum(1 for d in decisions if str(d.get("verb")).startswith("restart"))
+    others = "" if not restarts else f", {restarts} {'restart' if restarts == 1 else 'restarts'}"
+    rows.append(("changes", Text(f"{ups + downs + restarts} ({ups} up, {downs} down{others})")))
     rows += _restarts(s.get("operators") or {})
     if s.get("folder"):
         rows.append(("why", Text(f"penstock explain {s['folder']}")))
