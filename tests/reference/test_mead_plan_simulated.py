@@ -10,7 +10,7 @@ from penstock.markov import MAP, PH, superpose
 from penstock.markov.conditions import FloatArray
 from penstock.monitor.iat_windows import IatWindows
 from penstock.performance.demand import RecordDemand
-from penstock.performance.latency import Model
+from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import Flow, PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.plan.mead import MeadPolicy, PipelinePlan

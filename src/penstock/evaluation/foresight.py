@@ -19,7 +19,7 @@ from penstock.markov import MAP, PH
 from penstock.markov.phase_type_fit import fit_mean_scv
 from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
-from penstock.performance.latency import Model
+from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.ports import FloatArray, PathLatency, PathPrediction

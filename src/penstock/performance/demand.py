@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigurationError
 from penstock.markov import PH
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.records import Allocation
 
 

@@ -33,12 +33,12 @@ from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
 from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, RecordDemand
-from penstock.performance.latency import MODELS, Model
+from penstock.performance.operator_latency import MODELS, Model
 from penstock.performance.path_sum import Laws, sum_percentiles
 from penstock.performance.pipeline_model import PipelineModel
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
-from penstock.performance.queueing.onward import onward_process
+from penstock.performance.queueing.departure_process import departure_process
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.performance.screening import single_records
@@ -234,7 +234,7 @@ class PipelineLatency:
             demand = self.pipeline.operator(above[-1][0]).demand
             assert isinstance(demand, RecordDemand)
             service = demand.moved(self._errors).at(above[-1][1])
-            self._leaving[above, i] = onward_process(coming, service)
+            self._leaving[above, i] = departure_process(coming, service)
         return self._leaving[above, i]
 
     def _solve(self, name: str, allocation: Allocation, stream: MAP) -> Response:

@@ -25,7 +25,7 @@ from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.ports import FloatArray, PathPrediction
 from penstock.records import Allocation
 

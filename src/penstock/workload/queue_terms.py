@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov.qbd import queue_gradient
+from penstock.markov.queue_gradient import queue_gradient
 from penstock.workload.least_squares import Evaluate
 from penstock.workload.replay_queue import service
 from penstock.workload.targets import Targets

@@ -7,18 +7,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from penstock.performance.queueing.graph import Path, PipelineGraph, Stream
+from penstock.performance.queueing.network import NetworkAnswer, Operator, solve_network
+from penstock.performance.queueing.series import Series
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.markov.conditions import FloatArray
+from penstock.performance.queueing.departure_process import _sylvester, departure_process
 from penstock.performance.queueing.general import solve_m_g_1
-from penstock.performance.queueing.graph import Path, PipelineGraph, Stream
-from penstock.performance.queueing.network import NetworkAnswer, Operator, solve_network
-from penstock.performance.queueing.onward import _sylvester, onward_process
 from penstock.performance.queueing.phase_type_response import PhaseTypeResponse
-from penstock.performance.queueing.series import Series
 from penstock.performance.queueing.single_server import solve_map_ph_1
-from penstock.performance.queueing.streams import merge, selected, smaller
+from penstock.performance.queueing.stream_transforms import merge, selected, smaller
 
 BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
 
@@ -57,7 +57,7 @@ def test_departures_keep_rate_and_dispersion() -> None:
     """What leaves a queue has the rate and the long-run dispersion of what came, at every load and order allowed."""
     for load in (0.3, 0.7, 0.95):
         for most_states in (4, 8, 48):
-            leaving = onward_process(BURSTY, PH.exponential(mean=load), most_states=most_states)
+            leaving = departure_process(BURSTY, PH.exponential(mean=load), most_states=most_states)
             assert leaving.order <= most_states
             assert leaving.rate == pytest.approx(BURSTY.rate, rel=1e-8)
             assert leaving.asymptotic_idc == pytest.approx(BURSTY.asymptotic_idc, rel=1e-4)
@@ -65,7 +65,7 @@ def test_departures_keep_rate_and_dispersion() -> None:
 
 def test_departures_of_the_exponential_queue_are_poisson() -> None:
     """What leaves M/M/1 is Poisson again (Burke 1956): SCV one, no correlation."""
-    leaving = onward_process(MAP.poisson(1.0), PH.exponential(mean=0.7))
+    leaving = departure_process(MAP.poisson(1.0), PH.exponential(mean=0.7))
     assert leaving.scv == pytest.approx(1.0, rel=1e-9)
     assert leaving.autocorrelation([1, 2, 9]) == pytest.approx(0.0, abs=1e-9)
 
@@ -73,9 +73,9 @@ def test_departures_of_the_exponential_queue_are_poisson() -> None:
 def test_departures_of_an_unstable_queue_are_refused() -> None:
     """A saturated queue has no stationary departures, and services of too many phases need more states."""
     with pytest.raises(ConfigurationError, match="never empties"):
-        onward_process(BURSTY, PH.exponential(mean=1.0))
+        departure_process(BURSTY, PH.exponential(mean=1.0))
     with pytest.raises(ConfigurationError, match="most_states"):
-        onward_process(BURSTY, PH.erlang(10, mean=0.5), most_states=10)
+        departure_process(BURSTY, PH.erlang(10, mean=0.5), most_states=10)
 
 
 @pytest.mark.parametrize(("loads", "seed"), [((0.4, 0.7, 0.6), 5), ((0.8, 0.5, 0.8), 6)])

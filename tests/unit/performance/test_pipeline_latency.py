@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from penstock.performance.queueing.graph import PipelineGraph, Stream
+from penstock.performance.queueing.network import Operator, solve_network
+from penstock.performance.queueing.series import Series
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, map2_from_moments
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.queueing.graph import PipelineGraph, Stream
 from penstock.performance.queueing.micro_batch import solve_micro_batch
-from penstock.performance.queueing.network import Operator, solve_network
-from penstock.performance.queueing.series import Series
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import single_executors

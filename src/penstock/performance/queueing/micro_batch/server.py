@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_times import COARSE, FullCycle, full_cycle, gamma_points
+from penstock.performance.queueing.micro_batch.batch_times import COARSE, FullCycle, full_cycle, gamma_points
 
 
 @dataclass(frozen=True)

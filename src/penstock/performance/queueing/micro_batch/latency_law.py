@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_chain import Chain, Cycle
-from penstock.performance.queueing.micro_batch_counts import expected_counts
-from penstock.performance.queueing.micro_batch_server import MicroBatch
-from penstock.performance.queueing.micro_batch_times import FINE, MEDIUM, gamma_points
+from penstock.performance.queueing.micro_batch.arrival_counts import expected_counts
+from penstock.performance.queueing.micro_batch.batch_times import FINE, MEDIUM, gamma_points
+from penstock.performance.queueing.micro_batch.chain import Chain, Cycle
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 
 _LONG_TAIL = 1.2
 """SCV of what varies of a batch's time beyond which more points stand for it."""

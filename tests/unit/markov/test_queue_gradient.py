@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import InvalidProcessError
 from penstock.markov import MAP, PH, superpose
-from penstock.markov.qbd import mean_response, queue_gradient, queue_means, stationary_rows
+from penstock.markov.queue_gradient import mean_response, queue_gradient, queue_means, stationary_rows
 
 BURSTY = superpose(MAP.mmpp([[-0.01, 0.01], [0.02, -0.02]], [0.2, 5.0]), MAP.renewal(PH.erlang(2, mean=3.0))).with_rate(
     1.0

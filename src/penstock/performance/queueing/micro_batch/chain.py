@@ -17,9 +17,9 @@ from scipy.sparse import linalg as sparse_linalg
 
 from penstock.errors import ConvergenceError
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_moves import Moves, build_moves
-from penstock.performance.queueing.micro_batch_server import MicroBatch
-from penstock.performance.queueing.micro_batch_spectra import Spectra
+from penstock.performance.queueing.micro_batch.moves import Moves, build_moves
+from penstock.performance.queueing.micro_batch.server import MicroBatch
+from penstock.performance.queueing.micro_batch.spectra import Spectra
 
 _SETTLED = 1e-8
 """Mass that may still move in a step of the whole chain."""

@@ -18,25 +18,14 @@ import numpy as np
 from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means, solve_chain
-from penstock.performance.queueing.micro_batch_counts import is_uneven
-from penstock.performance.queueing.micro_batch_fluid import Rates, backlog_after, drain_seconds
-from penstock.performance.queueing.micro_batch_grid import first_reach, plain_grid, refined_grid, tail_reach
-from penstock.performance.queueing.micro_batch_latency import LatencyLaw, latency_law
-from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
-from penstock.performance.queueing.micro_batch_spectra import Spectra
-from penstock.performance.queueing.micro_batch_times import FINE
+from penstock.performance.queueing.micro_batch.arrival_counts import is_uneven
+from penstock.performance.queueing.micro_batch.backlog_grid import first_reach, plain_grid, refined_grid, tail_reach
+from penstock.performance.queueing.micro_batch.batch_times import FINE
+from penstock.performance.queueing.micro_batch.chain import Chain, Cycle, cycle_means, solve_chain
+from penstock.performance.queueing.micro_batch.latency_law import LatencyLaw, latency_law
+from penstock.performance.queueing.micro_batch.server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch.spectra import Spectra
 from penstock.performance.queueing.response import Saturated, check_probability
-
-__all__ = [
-    "MicroBatch",
-    "MicroBatchAnswer",
-    "MicroBatchSolver",
-    "Rates",
-    "backlog_after",
-    "drain_seconds",
-    "solve_micro_batch",
-]
 
 EXACT, GRADED = "exact counts", "graded counts"
 

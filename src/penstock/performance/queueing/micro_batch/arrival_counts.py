@@ -17,7 +17,7 @@ for every s > 0, and likewise below with s < 0. While the window has no more cou
 exact up to rounding. A wider window is sampled at steps of 2, 4, 8 ... counts, as a density: only low frequencies
 are used, damped by a Gaussian where the counts themselves are sharper than the steps. That leaves the mean as it is
 and adds a variance, which is reported. Steps are powers of two so that times share frequencies, and with them one
-eigendecomposition of D(z), which `micro_batch_spectra` keeps.
+eigendecomposition of D(z), which `spectra` keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_spectra import ComplexArray, Spectra, exponentials
+from penstock.performance.queueing.micro_batch.spectra import ComplexArray, Spectra, exponentials
 
 _EDGE = 1e-8
 """What is left of the transform at the highest frequency used: small enough that the density does not ring."""

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.performance.demand import BatchDemand, RecordDemand
-from penstock.performance.latency import predict
+from penstock.performance.operator_latency import predict
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.records import Allocation, Bounded, Limits, Objective, Prediction, decode, encode

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import gammainc
 
-from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
-from penstock.performance.queueing.micro_batch_times import COARSE, FINE, full_cycle, gamma_points
+from penstock.performance.queueing.micro_batch.batch_times import COARSE, FINE, full_cycle, gamma_points
+from penstock.performance.queueing.micro_batch.server import MicroBatch, batch_time_nodes
 
 
 @pytest.mark.parametrize("scv", [1e-3, 0.1, 1.0, 4.0, 20.0, 100.0])

@@ -39,8 +39,7 @@ from penstock.markov import MAP, PH, fit_three_moments
 from penstock.markov.conditions import FloatArray
 from penstock.markov.ctmc import eliminate
 from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
-from penstock.performance.queueing.levels import kron
-from penstock.performance.queueing.load import SATURATION, check_processes, entered
+from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 
 MOST_STATES = 48
 
@@ -61,7 +60,7 @@ class _Runs:
     last: FloatArray  # how much likelier than on average a completion from each service phase ends the run
 
 
-def onward_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES) -> MAP:
+def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES) -> MAP:
     """Give the departures of a stable MAP/PH/1 queue as a MAP.
 
     Every busy period's start phase has runs of its own if that needs no more than `most_states` states; else all
@@ -75,7 +74,7 @@ def onward_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES
 
     Examples
     --------
-    >>> onward_process(MAP.poisson(1.0), PH.exponential(mean=0.5)).intervals.scv
+    >>> departure_process(MAP.poisson(1.0), PH.exponential(mean=0.5)).intervals.scv
     1.0
     """
     check_processes(arrivals, service, PH)
@@ -104,23 +103,27 @@ def onward_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES
 def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     n, m = arrivals.order, service.order
     D0, D1, t = arrivals.D0, arrivals.D1, service.exits
-    up = kron(D1, np.eye(m))
-    local = kron(D0, np.eye(m)) + kron(np.eye(n), service.T)
+    up = _kron(D1, np.eye(m))
+    local = _kron(D0, np.eye(m)) + _kron(np.eye(n), service.T)
     V = solve_sojourns(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
-    start = kron(np.eye(n), service.alpha[None, :])
+    start = _kron(np.eye(n), service.alpha[None, :])
     Gamma = start @ V
     K = local + (up @ V) @ start
     solve = _sylvester(K, up, Gamma)
-    V1 = solve(-kron(np.eye(n), t[:, None]))
+    V1 = solve(-_kron(np.eye(n), t[:, None]))
     V2 = solve(-2.0 * up @ (V1 @ (start @ V1)))
     third = np.linalg.solve(K + up, -3.0 * up @ (V2 @ (start @ V1.sum(axis=1)) + V1 @ (start @ V2.sum(axis=1))))
     f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
     moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
     idle = _stationary(D0 + D1 @ Gamma)
-    alone = np.linalg.solve(-K.T, kron(idle @ D1, service.alpha)).reshape(n, m).sum(axis=0) * t
+    alone = np.linalg.solve(-K.T, _kron(idle @ D1, service.alpha)).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
     return _Runs(np.maximum(moments, 0.0), D1, Gamma, last)
+
+
+def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
+    return np.asarray(np.kron(A, B), dtype=np.float64)  # numpy's own loses the type of the entries
 
 
 def _stationary(Q: FloatArray) -> FloatArray:

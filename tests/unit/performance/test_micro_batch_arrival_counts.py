@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from penstock.markov import MAP
-from penstock.performance.queueing.micro_batch_counts import count_matrices, expected_counts, windows
-from penstock.performance.queueing.micro_batch_spectra import Spectra
+from penstock.performance.queueing.micro_batch.arrival_counts import count_matrices, expected_counts, windows
+from penstock.performance.queueing.micro_batch.spectra import Spectra
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
 

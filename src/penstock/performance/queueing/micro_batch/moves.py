@@ -22,11 +22,11 @@ import numpy as np
 from scipy import sparse
 
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_counts import Counts, count_matrices
-from penstock.performance.queueing.micro_batch_grid import Carrier, kink_nodes
-from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
-from penstock.performance.queueing.micro_batch_spectra import Spectra
-from penstock.performance.queueing.micro_batch_times import COARSE, FINE, ROUGH
+from penstock.performance.queueing.micro_batch.arrival_counts import Counts, count_matrices
+from penstock.performance.queueing.micro_batch.backlog_grid import Carrier, kink_nodes
+from penstock.performance.queueing.micro_batch.batch_times import COARSE, FINE, ROUGH
+from penstock.performance.queueing.micro_batch.server import MicroBatch, batch_time_nodes
+from penstock.performance.queueing.micro_batch.spectra import Spectra
 
 _OUTSIDE = 1e-10
 """Chernoff's bound on the mass of counts outside the window that is inverted, each side."""

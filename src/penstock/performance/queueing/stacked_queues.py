@@ -11,7 +11,7 @@ import numpy as np
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import BoolArray, FloatArray
 from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
-from penstock.performance.queueing.load import SATURATION, check_processes, entered
+from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 from penstock.performance.queueing.response import check_probability
 from penstock.performance.queueing.tails import Tails
 

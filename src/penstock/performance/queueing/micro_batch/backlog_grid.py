@@ -15,8 +15,8 @@ from scipy.optimize import brentq
 
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray, IntArray
-from penstock.performance.queueing.micro_batch_server import MicroBatch, batch_time_nodes
-from penstock.performance.queueing.micro_batch_times import COARSE, FINE
+from penstock.performance.queueing.micro_batch.batch_times import COARSE, FINE
+from penstock.performance.queueing.micro_batch.server import MicroBatch, batch_time_nodes
 
 
 class Carrier:
