@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.response import Response
+from penstock.performance.queueing.time_distribution import TimeDistribution
 
 _POINTS = 1024
 _FIRST, _ZOOM = 2.0, 8.0
@@ -34,11 +35,10 @@ class Laws:
     def spectrum(self, reach: float) -> Spectrum:
         """Fourier transforms of the masses on a grid up to `reach`, a row for each process."""
         if reach not in self._spectra:
-            grid = np.linspace(0.0, reach, _POINTS)
             mass = np.zeros((len(self.responses), _POINTS))
             for row, response in zip(mass, self.responses, strict=True):
                 if response.is_stable:
-                    shares = np.asarray(response.cdf(grid))
+                    shares = _shares(response, reach)
                     # What lies between two points is divided among them: means stay.
                     steps = np.diff(shares)
                     row[0] = shares[0]
@@ -46,6 +46,12 @@ class Laws:
                     row[1:] += 0.5 * steps
             self._spectra[reach] = np.fft.rfft(mass, 2 * _POINTS, axis=1)
         return self._spectra[reach]
+
+
+def _shares(response: Response, reach: float) -> FloatArray:
+    if isinstance(response, TimeDistribution):
+        return response.cdf_on_grid(reach / (_POINTS - 1), _POINTS)
+    return np.asarray(response.cdf(np.linspace(0.0, reach, _POINTS)))
 
 
 def sum_percentiles(parts: Sequence[Laws], p: float, bound: float) -> FloatArray:
