@@ -14,12 +14,12 @@ from penstock.loop import Cycle
 from penstock.loop.known_operator import Place
 from penstock.loop.mead import PipelineMead
 from penstock.monitor import Monitor
-from penstock.paths import Path
 from penstock.plan.guards import guards_as_set
 from penstock.plan.registry import make_pipeline_options, make_policy
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings, PolicySettings
+from penstock.topology import Path
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

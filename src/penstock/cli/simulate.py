@@ -153,7 +153,7 @@ def results_table(results: Sequence[SimulationResult]) -> Table:
     """What each policy cost, and the latency of each path under it."""
     from rich.table import Table
 
-    from penstock.paths import path_text
+    from penstock.topology import path_text
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("policy", overflow="fold")

@@ -17,7 +17,6 @@ from penstock.evaluation.pipeline_policy import PipelineView
 from penstock.loop.foresight import Window, checked_latency, renewal_processes, windows_of
 from penstock.markov import MAP, PH
 from penstock.markov.phase_type_fit import fit_mean_scv
-from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
@@ -25,8 +24,8 @@ from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.ports import FloatArray, PathLatency, PathPrediction
 from penstock.records import Allocation, Objective
 from penstock.simulator import MicroBatch, Pipeline, Service
-from penstock.simulator.pipeline import ARRIVALS
 from penstock.simulator.service import PhaseType
+from penstock.topology import ARRIVALS, Path
 from penstock.workload import WorkloadEstimate, estimate_workload
 
 _MOST_PHASES = 16

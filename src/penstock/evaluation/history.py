@@ -16,11 +16,11 @@ from typing import Any
 from penstock.errors import ConfigurationError
 from penstock.loop.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.loop.cycle import CycleReport
-from penstock.paths import Path as OperatorPath
-from penstock.paths import paths_through
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
-from penstock.settings import ARRIVALS, PathBound, objectives_of, objectives_text, tightest
+from penstock.settings import PathBound, objectives_of, objectives_text, tightest
+from penstock.topology import ARRIVALS, Topology
+from penstock.topology import Path as OperatorPath
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _RECORDS_READ = 200_000
@@ -85,8 +85,8 @@ class RunHistory:
         """What was wanted of every path."""
         settings = self.settings or {}
         reads = {str(o["name"]): o.get("input", ARRIVALS) for o in settings.get("operators", []) if "name" in o}
-        inputs = {name: () if above == ARRIVALS else (above,) for name, above in reads.items()}
-        paths = paths_through(inputs or dict.fromkeys(self.operators, ()))
+        inputs = {name: (above,) for name, above in reads.items()} or dict.fromkeys(self.operators, (ARRIVALS,))
+        paths = Topology.from_inputs(inputs).paths if inputs else ()
         bounds = [PathBound.model_validate(bound) for bound in settings.get("objectives") or ()]
         known = objectives_of(paths, settings.get("objective") or {}, bounds)
         return {path: known.get(path, Objective()) for path in paths}

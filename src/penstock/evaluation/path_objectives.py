@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path, path_text
 from penstock.records import Objective
 from penstock.simulator.draws import IndexedDraws
 from penstock.simulator.pipeline import Pipeline
+from penstock.topology import Path, path_text
 from penstock.units import format_seconds
 
 _DRAWS = 1 << 16

@@ -24,7 +24,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.demand_settings import BatchDemand, ServiceDemand, StrictPart
-from penstock.paths import Path as PipelinePath
 from penstock.plan.guards import guards_as_set
 from penstock.ports import Guard
 from penstock.records import Limits, Objective
@@ -40,7 +39,8 @@ from penstock.settings import (
     read_settings,
 )
 from penstock.simulator import MicroBatch, Operator, Pipeline, Service, Stream
-from penstock.simulator.pipeline import graph_faults
+from penstock.topology import Path as PipelinePath
+from penstock.topology import topology_faults
 
 DEFAULT_LEVELS = (0.4, 0.55, 0.7, 0.85, 1.0)
 _ARROW = "->"
@@ -176,7 +176,7 @@ def _graph_faults(data: object) -> list[str]:
         except (ValidationError, ValueError):
             return []  # told of already: the stream itself cannot be read
         streams.append((stream.source, stream.target))
-    return graph_faults(names, streams) if len(names) == len(data["operators"]) else []
+    return topology_faults(names, streams) if len(names) == len(data["operators"]) else []
 
 
 def _in_words(error: dict[str, Any]) -> str:

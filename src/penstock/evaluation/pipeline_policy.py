@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from penstock.errors import NotReadyError
-from penstock.paths import Path
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Decision, Limits, Objective, Observation, PlanRequest
 from penstock.simulator import Pipeline
+from penstock.topology import Path
 
 
 @dataclass(frozen=True, eq=False, slots=True)

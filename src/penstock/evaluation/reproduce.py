@@ -23,12 +23,12 @@ from penstock.evaluation.foresight import WorkloadAnalyst
 from penstock.evaluation.simulated_mead import SimulatedMead
 from penstock.evaluation.simulated_policies import simulated_policy
 from penstock.evaluation.simulation import simulate
-from penstock.paths import Path
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
 from penstock.ports import FloatArray, PathPrediction
 from penstock.records import Allocation, LatencySummary, Objective
 from penstock.simulator import Pipeline
+from penstock.topology import Path
 
 ORACLE = "oracle"
 _BLIND = ("static", "threshold", "fixed")

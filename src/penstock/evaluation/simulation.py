@@ -21,10 +21,10 @@ from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle
 from penstock.monitor import Monitor
-from penstock.paths import Path
 from penstock.ports import Guard, Policy
 from penstock.records import Allocation, Decision, Mode, Objective, Observation
 from penstock.simulator import OperatorPorts, Pipeline, Simulation
+from penstock.topology import Path
 
 __all__ = ["PipelinePolicy", "PipelineView", "SimulationResult", "simulate"]
 

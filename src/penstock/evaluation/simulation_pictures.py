@@ -11,8 +11,8 @@ import numpy as np
 
 from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, STYLE
 from penstock.evaluation.simulation_result import SimulationResult, window_starts
-from penstock.paths import path_text
 from penstock.ports import FloatArray
+from penstock.topology import path_text
 from penstock.units import format_count, format_seconds
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.paths import Path, path_text
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Decision, LatencySummary, Objective
 from penstock.simulator.engine import PathRecords
+from penstock.topology import Path, path_text
 
 _RANKS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 

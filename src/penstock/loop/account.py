@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.loop.cycle import CycleReport
-from penstock.paths import Path, path_text
 from penstock.records import Decision, LatencySummary, Objective
+from penstock.topology import Path, path_text
 
 _DECISIONS_KEPT = 10_000
 

@@ -14,7 +14,6 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
-from penstock.paths import Path
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
@@ -25,6 +24,7 @@ from penstock.plan.mead import PipelinePlan
 from penstock.plan.mead_options import MeadOptions
 from penstock.ports import FloatArray, PathLatency
 from penstock.records import Allocation, Limits, Objective
+from penstock.topology import Path
 from penstock.workload import WorkloadEstimate, describe_iats, estimate_workload
 
 _MOST_PHASES = 16

@@ -22,13 +22,13 @@ from penstock.loop.beside import AnalysisEnd, AnalysisReport, Beside, Worker
 from penstock.loop.foresight import Foreseen, Question, foresee
 from penstock.loop.known_operator import KnownOperator, OneByOne, Place, known_operator
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
-from penstock.paths import Path, path_text, paths_through
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.plan.levels import Levels
 from penstock.plan.mead_options import MeadOptions
 from penstock.plan.probing import safe_step_down
 from penstock.ports import ArrivalTimes, TimedArrivalTimes
 from penstock.records import Allocation, Decision, Objective, Observation, PlanRequest, Quality, Telemetry
+from penstock.topology import ARRIVALS, Path, Topology, path_text
 
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
@@ -85,7 +85,7 @@ class PipelineMead:
         *,
         worker: Worker = "process",
     ) -> None:
-        paths = paths_through({place.name: place.inputs for place in places})
+        paths = Topology.from_inputs({place.name: place.inputs or (ARRIVALS,) for place in places}).paths
         if isinstance(objectives, Objective):
             objectives = dict.fromkeys(paths, objectives)
         self._objectives = {path: objectives.get(path, Objective()) for path in paths}

@@ -31,7 +31,6 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.operator_latency import MODELS, Model
 from penstock.performance.path_sum import Laws, sum_percentiles
@@ -45,6 +44,7 @@ from penstock.performance.screening import single_records
 from penstock.performance.streams import visited
 from penstock.ports import PathPrediction
 from penstock.records import Allocation
+from penstock.topology import Path
 
 Flow = Literal["source", "onward"]
 FLOWS: tuple[Flow, ...] = ("source", "onward")

@@ -10,9 +10,9 @@ from functools import cached_property
 from scipy.stats import gamma
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path, paths_through
 from penstock.performance.demand import BatchDemand, Demand
 from penstock.records import Allocation, Objective
+from penstock.topology import ARRIVALS, Path, Topology
 from penstock.units import format_seconds
 
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -116,7 +116,7 @@ class PipelineModel:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """Every way from the source to an operator that nobody reads from."""
-        return paths_through({name: self._by_name[name].inputs for name in self.order})
+        return Topology.from_inputs({name: self._by_name[name].inputs or (ARRIVALS,) for name in self.order}).paths
 
     @cached_property
     def visits(self) -> dict[str, float]:

@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.ports import FloatArray, PathPrediction
 from penstock.records import Allocation
+from penstock.topology import Path
 
 
 def can_be_replayed(pipeline: PipelineModel) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from penstock.adaptors.spark.real_time import check_real_time
 from penstock.errors import ConfigurationError
-from penstock.settings import ARRIVALS, RunSettings
+from penstock.settings import RunSettings
+from penstock.topology import ARRIVALS
 
 
 def known_partitions(settings: RunSettings) -> dict[str, int]:

@@ -30,7 +30,8 @@ from penstock.running.resize import Resizer, job_of_size, size_fact
 from penstock.running.results import summarise
 from penstock.running.spark_configuration import spark_configuration
 from penstock.running.streams import FolderStreams, Streams
-from penstock.settings import ARRIVALS, OperatorSettings, RunSettings
+from penstock.settings import OperatorSettings, RunSettings
+from penstock.topology import ARRIVALS
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.monitor.path import PathMonitor
 from penstock.ports import ArrivalTimes, FloatArray, RecordLatencies
 from penstock.running.operator import JobInput, JobOutput
-from penstock.settings import ARRIVALS, OperatorSettings, RunSettings
+from penstock.settings import OperatorSettings, RunSettings
+from penstock.topology import ARRIVALS
 
 if TYPE_CHECKING:
     from penstock.arrivals.due import ReplayArrivals

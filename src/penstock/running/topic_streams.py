@@ -16,7 +16,8 @@ from penstock.running.operator import JobInput, JobOutput, TopicEnd
 from penstock.running.producer import ProducerJob, ProducerProcess
 from penstock.running.real_time_floor import check_floor
 from penstock.running.streams import Flow, Load, ReplayLoad, newest_offsets
-from penstock.settings import ARRIVALS, BrokerSettings, OperatorSettings, RunSettings
+from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
+from penstock.topology import ARRIVALS
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.arrival_times import KafkaArrivals

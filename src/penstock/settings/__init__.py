@@ -8,7 +8,6 @@ from penstock.settings.fields import CpuShares, Executors, Name, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.objectives import Bound, PathBound, make_objective, objectives_of, objectives_text, tightest
 from penstock.settings.parts import (
-    ARRIVALS,
     WITH_SECRETS,
     ArrivalsSettings,
     BrokerSettings,
@@ -22,7 +21,6 @@ from penstock.settings.run import MEAD_SHARES, RunSettings, load_settings, mode_
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
-    "ARRIVALS",
     "MEAD_SHARES",
     "WITH_SECRETS",
     "ArrivalsSettings",

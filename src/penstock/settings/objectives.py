@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path, path_of, path_text
 from penstock.records import STATISTICS, Objective
 from penstock.settings.fields import Part, Seconds, said_of
+from penstock.topology import Path, parse_path, path_text
 from penstock.units import parse_seconds
 
 
@@ -59,7 +59,7 @@ def objectives_of(
     faults: list[str] = []
     own: set[Path] = set()
     for i, bound in enumerate(bounds):
-        path = known.get(path_text(path_of(bound.path)))
+        path = known.get(path_text(parse_path(bound.path)))
         if path is not None and path in own:
             faults.append(f"objectives.{i}.path: {bound.path!r} has a bound already; give each path one")
         elif path is None:

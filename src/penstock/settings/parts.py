@@ -34,9 +34,7 @@ from penstock.settings.fields import (
 from penstock.settings.reader_options import reader_option_faults
 from penstock.settings.real_time import REALTIME
 from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
-
-ARRIVALS = "arrivals"
-"""What operators call the pipeline's source."""
+from penstock.topology import ARRIVALS
 
 WITH_SECRETS = {"secrets": True}
 """The context of a dump that is read again, not told."""

@@ -11,14 +11,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path as OperatorPath
-from penstock.paths import paths_through
 from penstock.records import Mode, Objective
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.objectives import Bound, PathBound, objectives_of, tightest
 from penstock.settings.parts import (
-    ARRIVALS,
     ArrivalsSettings,
     BrokerSettings,
     ClusterSettings,
@@ -29,6 +26,8 @@ from penstock.settings.parts import (
 )
 from penstock.settings.real_time import real_time_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
+from penstock.topology import ARRIVALS, Topology
+from penstock.topology import Path as OperatorPath
 
 MEAD_SHARES = (0.40, 0.55, 0.70, 0.85, 1.0)
 """The CPU levels of the MEAD paper (Sec. VII)."""
@@ -92,9 +91,14 @@ class RunSettings(Part):
         return self
 
     @property
+    def topology(self) -> Topology:
+        """Who reads from whom."""
+        return Topology.from_inputs({o.name: (o.input,) for o in self.operators}, self.name)
+
+    @property
     def paths(self) -> tuple[OperatorPath, ...]:
         """Every way from the arrivals to an operator that nobody reads from."""
-        return paths_through({o.name: () if o.input == ARRIVALS else (o.input,) for o in self.operators})
+        return self.topology.paths
 
     def path_objectives(self) -> dict[OperatorPath, Objective]:
         """The objective of every path; to keep up where there is no bound."""

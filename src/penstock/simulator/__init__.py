@@ -3,7 +3,7 @@
 
 from penstock.simulator.engine import PathRecords, Simulation
 from penstock.simulator.micro_batch import MicroBatch
-from penstock.simulator.pipeline import ARRIVALS, Operator, Pipeline, Stream
+from penstock.simulator.pipeline import Operator, Pipeline
 from penstock.simulator.ports import OperatorPorts
 from penstock.simulator.service import (
     Deterministic,
@@ -16,6 +16,7 @@ from penstock.simulator.service import (
     erlang,
     exponential,
 )
+from penstock.topology import ARRIVALS, Stream
 
 __all__ = [
     "ARRIVALS",

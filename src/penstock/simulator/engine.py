@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.paths import Path
 from penstock.ports import FloatArray
 from penstock.records import Allocation
 from penstock.simulator.block import Block, IntArray
 from penstock.simulator.draws import IndexedDraws, uniforms
 from penstock.simulator.operator_state import OperatorState
-from penstock.simulator.pipeline import ARRIVALS, Pipeline, Stream
+from penstock.simulator.pipeline import Pipeline
+from penstock.topology import ARRIVALS, Path, Stream
 
 _AT_ONCE = 1 << 15
 """Records of the source taken in one step: the columns of a step then stay in the processor's cache."""
@@ -185,14 +185,14 @@ class Simulation:
 
     def _plan(self, name: str, seed: int) -> _Plan:
         pipeline, first, inputs = self.pipeline, 0, []
-        for stream in pipeline.inputs(name):
+        for stream in pipeline.topology.inputs(name):
             # Where this stream's part of the unit interval begins: after those of the streams before it.
             siblings = pipeline.streams[: pipeline.streams.index(stream)]
             offset = sum(s.selectivity % 1.0 for s in siblings if s.source == stream.source) % 1.0
             copies = _copies(stream.selectivity, seed, f"{stream.source}/streams", offset)
             inputs.append(_Input(stream, first, copies))
-            first += len(pipeline.ways[stream.source])
-        paths = pipeline.ways[name] if pipeline.is_sink(name) else ()
+            first += len(pipeline.topology.ways[stream.source])
+        paths = pipeline.topology.ways[name] if name in pipeline.topology.sinks else ()
         return _Plan(name, tuple(inputs), is_tagged=first > 1, paths=paths)
 
 

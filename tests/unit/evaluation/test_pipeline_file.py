@@ -136,7 +136,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     ("change", "told"),
     [
         ({"streams": ["arrivals -> a", "a -> a"]}, "a -> a is a cycle"),
-        ({"streams": ["arrivals -> b"]}, "'b' is none of"),
+        ({"streams": ["arrivals -> b"]}, "'b' is not one of"),
         ({"operators": []}, "operators"),
         ({"streams": []}, "streams"),
         ({"objectives": [{"path": "a -> x", "objective": {"p95": "1s"}}]}, "'a -> x' is no path; the paths are a"),

@@ -25,7 +25,7 @@ from penstock.simulator import (
     exponential,
 )
 from penstock.simulator.draws import IndexedDraws
-from penstock.simulator.pipeline import graph_faults
+from penstock.topology import topology_faults
 
 FULL = [(0.0, 1.0)]
 
@@ -162,7 +162,7 @@ def test_impossible_times_are_refused(times: list[float]) -> None:
         (["a"], [("arrivals", "a"), ("a", "a")], "a -> a is a cycle"),
         (["a", "b"], [("arrivals", "a")], "nothing reaches 'b'"),
         (["a", "a"], [("arrivals", "a")], "named twice"),
-        (["a"], [("arrivals", "a"), ("a", "x")], "'x' is none of arrivals, a"),
+        (["a"], [("arrivals", "a"), ("a", "x")], "'x' is not one of arrivals, a"),
         (["a"], [("arrivals", "a"), ("arrivals", "a")], "there twice"),
         (["arrivals"], [], "choose another name"),
         (["a"], [("a", "arrivals"), ("arrivals", "a")], "nothing flows into the arrivals"),
@@ -171,7 +171,7 @@ def test_impossible_times_are_refused(times: list[float]) -> None:
 )
 def test_what_is_no_pipeline_is_refused(operators: list[str], streams: list[tuple[str, str]], told: str) -> None:
     """A graph with a cycle, an unknown name or an operator that nothing reaches is told in words."""
-    assert any(told in fault for fault in graph_faults(operators, streams))
+    assert any(told in fault for fault in topology_faults(operators, streams))
     with pytest.raises(ConfigurationError, match=told):
         Pipeline(tuple(Operator(o, Deterministic(1.0)) for o in operators), tuple(Stream(*s) for s in streams))
 
