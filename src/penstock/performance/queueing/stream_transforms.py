@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams between operators: several merged, records dropped or multiplied, the number of states kept in bounds.
+"""What happens to streams between operators: records are dropped, multiplied or dealt out to executors.
 
-*Merged*: the superposition of the streams, as if independent. Streams that go back to one source are not; what they
-have in common is then not seen, and the merged stream counts as smoother than it is.
-
-*Selectivity below one*: each output is kept with that probability, whatever came before (thinning).
-
-*Selectivity above one*: a record yields a geometric number of outputs with that mean, at least one, hard on each
-other's heels (a thousandth of their mean interval apart). A fixed number would be less variable.
-
-*Smaller*: where a process has too many states, a MAP of two phases takes its place with the same rate, SCV, third
-moment and long-run dispersion of counts, as far as two phases can.
+* **Selectivity below one**: each record is kept with that probability, independently of all others (thinning).
+* **Selectivity above one**: each record is followed by copies, a thousandth of the mean interval apart. The number of
+  records is the selectivity, or one of the two whole numbers around it. Where that needs too many states, the number
+  is geometric.
+* **Executors** that take records in turn get every n-th record each.
+* **Reduction**: a process with too many states is replaced by a MAP of two phases with the same rate, SCV, third
+  moment and long-run dispersion of counts, as far as two phases can have them.
 """
 
 from __future__ import annotations
@@ -20,43 +17,50 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.errors import ConfigurationError
-from penstock.markov import MAP, nearest_map2, superpose
+from penstock.markov import MAP, nearest_map2
 
-_CLOSE = 1e-3
+_GAP = 1e-3
+"""Time between copies of a record, relative to the mean interval of the multiplied stream."""
+
 _LEAST_SCV = 1.05
+"""Intervals of a two-phase MAP need an SCV above one to carry a dispersion above one."""
+
+_UNEVEN = 1e-9
+"""A selectivity this close to a whole number is that number."""
 
 
-def merge(processes: Sequence[MAP], *, most_states: int) -> MAP:
-    """Give several streams as one of at most `most_states` states.
+def every_nth(process: MAP, n: int, *, most_states: int) -> MAP:
+    """Give every n-th record of a process: what one of `n` executors gets that take records in turn.
+
+    Phases are counted with the records since the last one kept, which needs n times as many states. Where that is
+    more than `most_states`, a part of the records is dropped at random first, and every k-th of the rest is kept.
 
     Examples
     --------
-    >>> round(merge([MAP.poisson(1.0), MAP.poisson(2.0)], most_states=4).rate, 12)
-    3.0
+    >>> part = every_nth(MAP.poisson(3.0), 3, most_states=48)
+    >>> round(part.rate, 9), round(part.scv, 9)  # Erlang-3
+    (1.0, 0.333333333)
     """
-    if len(processes) == 1:
-        return processes[0] if processes[0].order <= most_states else smaller(processes[0])
-    fitting = sorted(processes, key=lambda process: process.order)
-    while len(fitting) > 1:
-        one, other, *rest = fitting
-        if one.order * other.order > most_states:
-            other = smaller(other) if other.order > 2 else other
-            one = smaller(one) if one.order > 2 and one.order * other.order > most_states else one
-        both = superpose(one, other)
-        fitting = sorted([both if both.order <= most_states else smaller(both), *rest], key=lambda p: p.order)
-    return fitting[0]
+    k = max(1, min(n, most_states // process.order))
+    rest = process.thinned(k / n) if k < n else process
+    if k == 1:
+        return rest
+    eye, shift = np.eye(k), np.eye(k, k=1)
+    last = np.zeros((k, k))
+    last[-1, 0] = 1.0
+    return MAP(np.kron(eye, rest.D0) + np.kron(shift, rest.D1), np.kron(last, rest.D1))
 
 
 def smaller(process: MAP) -> MAP:
-    """Give a process of two phases in the place of a larger one.
+    """Give a process of two phases that replaces a larger one.
 
-    In a MAP of two phases I = c2 + (c2 - 1) gamma / (1 - gamma), c2 being the intervals' SCV, gamma the decay of their
-    autocorrelation and I the long-run dispersion of counts. Intervals of SCV 1 or less cannot carry a dispersion
-    above theirs, so the SCV is then raised to 1.05.
+    In a MAP of two phases I = c2 + (c2 - 1) gamma / (1 - gamma), where c2 is the SCV of the intervals, gamma the decay
+    of their autocorrelation and I the long-run dispersion of counts. If the SCV is below 1.05 and I above it, the SCV
+    is raised to 1.05.
 
     Examples
     --------
+    >>> from penstock.markov import superpose
     >>> burst = MAP.mmpp([[-1, 1], [2, -2]], [9, 1])
     >>> round(smaller(superpose(burst, burst)).asymptotic_idc / burst.asymptotic_idc, 6)
     1.0
@@ -71,37 +75,52 @@ def smaller(process: MAP) -> MAP:
     return nearest_map2(m1, m2, m3, gamma).process
 
 
-def selected(process: MAP, selectivity: float) -> MAP:
-    """Give the outputs of an operator whose records leave as `process` and yield so many outputs each, on average.
+def selected(process: MAP, selectivity: float, *, most_states: int) -> MAP:
+    """Give the stream in which each record of `process` is kept or multiplied so that `selectivity` remain on average.
 
     Examples
     --------
-    >>> round(selected(MAP.poisson(4.0), 0.5).rate, 9), round(selected(MAP.poisson(4.0), 2.5).rate, 9)
-    (2.0, 10.0)
+    >>> round(selected(MAP.poisson(4.0), 0.5, most_states=8).rate, 9)
+    2.0
+    >>> round(selected(MAP.poisson(4.0), 2.5, most_states=8).rate, 9)
+    10.0
     """
-    s = check_selectivity(selectivity)
-    if s == 1.0:
+    if selectivity == 1.0:
         return process
-    if s < 1.0:
-        return process.thinned(s)
-    n = process.order
-    again = 1.0 - 1.0 / s
-    # After an output either the process goes on, or the next output of the same record follows at once. The time that
-    # takes is taken from the intervals, so that the rate is s times what came in.
-    gap = _CLOSE * process.mean / s
-    reached = np.flatnonzero(process.D1.any(axis=0))  # phases in which an output can leave the process
-    k = len(reached)
-    D0, D1 = np.zeros((n + k, n + k)), np.zeros((n + k, n + k))
-    D0[:n, :n], D1[:n, :n], D1[:n, n:] = process.D0, (1.0 - again) * process.D1, again * process.D1[:, reached]
-    D0[n:, n:] = -np.eye(k) / gap
-    D1[n:, :n], D1[n:, n:] = (1.0 - again) * np.eye(n)[reached] / gap, again * np.eye(k) / gap
-    return MAP(D0, D1).with_rate(s * process.rate)
+    if selectivity < 1.0:
+        return process.thinned(selectivity)
+    n, reached = process.order, np.flatnonzero(process.D1.any(axis=0))  # phases in which a record can leave
+    copies = math.ceil(selectivity - _UNEVEN) - 1
+    if n + copies * len(reached) <= most_states:
+        # At most `copies` follow; the last of them only with the probability that the fraction asks for.
+        more = [1.0] * copies
+        more[-1] = selectivity - copies
+    elif n + len(reached) <= most_states:
+        more = []  # a geometric number
+    else:
+        return selected(smaller(process), selectivity, most_states=max(most_states, 4))
+    return _multiplied(process, reached, more, selectivity)
 
 
-def check_selectivity(value: float, field: str = "selectivity") -> float:
-    """Give `value` back if it is a positive number."""
-    if not (math.isfinite(value) and value > 0):
-        raise ConfigurationError(
-            f"{field}: {value!r} must be a positive number of outputs for each record", field=field
-        )
-    return float(value)
+def _multiplied(process: MAP, reached: np.ndarray, more: Sequence[float], selectivity: float) -> MAP:
+    """Let copies follow each record: the next one with the probability `more` of each; geometric if `more` is empty."""
+    n, k = process.order, len(reached)
+    rows = max(len(more), 1)
+    again = [1.0 - 1.0 / selectivity] if not more else list(more)
+    # The time that copies take is taken from the intervals, so that the rate is exact.
+    rate = selectivity / (_GAP * process.mean)
+    size = n + rows * k
+    D0, D1 = np.zeros((size, size)), np.zeros((size, size))
+    back = np.eye(n)[reached]
+    D0[:n, :n] = process.D0
+    D1[:n, :n] = (1.0 - again[0]) * process.D1
+    D1[:n, n : n + k] = again[0] * process.D1[:, reached]
+    for j in range(rows):
+        own = slice(n + j * k, n + (j + 1) * k)
+        D0[own, own] = -rate * np.eye(k)
+        chance = again[0] if not more else (again[j + 1] if j + 1 < rows else 0.0)
+        following = own if not more else slice(n + (j + 1) * k, n + (j + 2) * k)
+        D1[own, :n] = (1.0 - chance) * rate * back
+        if chance > 0.0:
+            D1[own, following] = chance * rate * np.eye(k)
+    return MAP(D0, D1).with_rate(selectivity * process.rate)
