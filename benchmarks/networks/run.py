@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare `PipelineLatency`, which the policy uses, with simulations of pipelines of three operators.
 
-The simulation shares no code with the model: inter-arrival and service times are drawn, and each server's departures are
+The simulation shares no code with the model: inter-arrival and service times are drawn, and departures are
 running maxima (Lindley's recursion without a loop). Intervals are two standard errors of the means of twenty batches.
 """
 

@@ -30,10 +30,12 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand, check_allocation
+from penstock.performance.queueing.departure_process import MOST_STATES
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
 from penstock.performance.queueing.response import Response, check_probability
 from penstock.performance.queueing.single_server import ManyAnswers, solve_many
+from penstock.performance.queueing.stream_transforms import every_nth
 from penstock.records import Allocation, Bounded, Limits, Prediction
 
 Model = Literal["map", "m/g/1", "gi/g/1"]
@@ -187,7 +189,7 @@ def _solve_records(question: _Question, demand: RecordDemand) -> _Answers:
     counts = sorted({allocation.executors for allocation in question.allocations})
     for done, executors in enumerate(counts, start=1):
         places = [j for j, allocation in enumerate(question.allocations) if allocation.executors == executors]
-        streams = [process.thinned(1.0 / executors) if executors > 1 else process for process in question.workload]
+        streams = [every_nth(process, executors, most_states=MOST_STATES) for process in question.workload]
         services = [one.at(question.allocations[j]) for one in moved for j in places]
         if question.model == "map":
             _put_many(answers, solve_many(streams, services, question.percentiles), places)

@@ -176,7 +176,7 @@ class PipelineModel:
             ]
         if not faults and any(self.objective(path).statistic is None for path in paths):
             faults.append(
-                'objective: give a latency bound, such as p95 = "2s"; an objective without a bound cannot be planned for'
+                'objective: give a latency bound, such as p95 = "2s"; without a bound there is nothing to plan for'
             )
         return faults
 

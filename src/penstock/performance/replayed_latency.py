@@ -23,17 +23,17 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
-from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.pipeline_model import PipelineModel
 from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.ports import FloatArray, PathPrediction
 from penstock.records import Allocation
-from penstock.topology import Path
+from penstock.topology import ARRIVALS, Path
 
 
 def can_be_replayed(pipeline: PipelineModel) -> bool:
     """Whether each operator reads one stream, and all take records one by one or all in batches."""
     kinds = {type(o.demand) for o in pipeline.operators}
-    return len(kinds) == 1 and all(len(o.inputs) <= 1 for o in pipeline.operators)
+    return len(kinds) == 1 and all(len(o.streams) == 1 for o in pipeline.operators)
 
 
 class ReplayedLatency:
@@ -89,16 +89,17 @@ class ReplayedLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[PathPrediction, ...]:
         """Replay the window under these allocations."""
-        done: dict[str, tuple[FloatArray, FloatArray]] = {}
-        spent: dict[str, FloatArray] = {}
         arrivals = self._twice()
+        done: dict[str, tuple[FloatArray, FloatArray]] = {ARRIVALS: (arrivals, arrivals)}
+        spent: dict[str, FloatArray] = {}
         last_round = float(arrivals[-1] - self._arrivals[-1])
         for name in self.operators:
             operator = self.pipeline.operator(name)
-            came, origin = done[operator.inputs[0]] if operator.inputs else (arrivals, arrivals)
+            (stream,) = operator.streams
+            came, origin = _selected(stream.selectivity, *done[stream.source])
             ended = self._ended(name, came, allocations[name])
             spent[name] = (ended - came)[origin >= last_round]
-            done[name] = _onward(operator, ended, origin)
+            done[name] = _selected(operator.selectivity, ended, origin)
         done = {
             name: (ended[origin >= last_round], origin[origin >= last_round]) for name, (ended, origin) in done.items()
         }
@@ -259,11 +260,11 @@ def _batch_ends(came: FloatArray, server: MicroBatch, running: float) -> FloatAr
     return ended
 
 
-def _onward(operator: OperatorModel, ended: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _selected(selectivity: float, ended: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The records that go on, spread evenly."""
-    if operator.selectivity == 1.0:
+    if selectivity == 1.0:
         return ended, origin
-    copies = np.diff(np.floor(operator.selectivity * np.arange(len(ended) + 1))).astype(np.int64)
+    copies = np.diff(np.floor(selectivity * np.arange(len(ended) + 1))).astype(np.int64)
     return np.repeat(ended, copies), np.repeat(origin, copies)
 
 

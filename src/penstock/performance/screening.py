@@ -22,8 +22,9 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.queueing.departure_process import MOST_STATES
 from penstock.performance.queueing.single_server import solve_map_ph_1
-from penstock.performance.streams import visited
+from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.records import Allocation
 
 STAGES = 4
@@ -60,7 +61,7 @@ def worst_processes(
                 [
                     _judged(
                         pipeline.operator(name),
-                        visited(process, pipeline.visits[name]),
+                        selected(process, pipeline.visits[name], most_states=MOST_STATES),
                         Allocation((executors or {}).get(name, 1), share),
                         p,
                     )
@@ -82,7 +83,8 @@ def single_records(demand: BatchDemand, allocation: Allocation) -> PH:
 def _judged(operator: OperatorModel, stream: MAP, allocation: Allocation, p: float | None) -> tuple[float, float]:
     """A latency that ranks processes, and the utilisation."""
     if not isinstance(operator.demand, BatchDemand):
-        answer = solve_map_ph_1(visited(stream, 1.0 / allocation.executors), operator.demand.at(allocation))
+        part = every_nth(stream, allocation.executors, most_states=MOST_STATES)
+        answer = solve_map_ph_1(part, operator.demand.at(allocation))
         return answer.mean if p is None else answer.percentile(p), answer.utilisation
     answer = solve_map_ph_1(stream, single_records(operator.demand, allocation))
     if not answer.is_stable:

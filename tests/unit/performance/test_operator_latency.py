@@ -31,10 +31,16 @@ def all_numbers(prediction: Prediction) -> list[Bounded]:
 
 
 @pytest.mark.parametrize(("executors", "share"), [(1, 1.0), (1, 0.85), (4, 0.5)])
-def test_poisson_arrivals_and_exponential_service_are_m_m_1(executors: int, share: float) -> None:
-    """Of n executors each is an M/M/1 queue with an n-th of the rate: the sojourn time is exponential."""
+def test_poisson_arrivals_are_dealt_out_to_exponential_servers(executors: int, share: float) -> None:
+    """Each of n executors gets every n-th record: it is an E_n/M/1 queue, whose sojourn time is exponential.
+
+    With rate mu the mean is 1 / (mu (1 - s)), where s = (lam / (lam + mu (1 - s)))^n (Kleinrock 1975, Sec. 6.4).
+    """
     (answer,) = predict([MAP.poisson(80.0)], RecordDemand(PH.exponential(mean=0.01)), [Allocation(executors, share)])
-    mean = 1 / (100 * share - 80 / executors)
+    met, rate = 0.0, 100 * share
+    for _ in range(1000):
+        met = (80 / (80 + rate * (1 - met))) ** executors
+    mean = 1 / (rate * (1 - met))
     assert answer.is_stable
     assert answer.model == "MAP/PH/1"
     assert answer.utilisation.value == pytest.approx(80 / executors / (100 * share), rel=1e-9)
