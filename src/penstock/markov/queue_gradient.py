@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MAP/PH/1 queue as a quasi-birth-death chain: its mean, and how the mean answers to every rate of arrivals.
+"""Means of stacks of MAP/PH/1 queues, and the derivatives of the means to every rate of the arrivals.
 
 =============  ==============================================================================================
 Symbol         Meaning
 =============  ==============================================================================================
 alpha, T, t    service time: start, subgenerator, rates of completion t = -T e
-A0, A1, A2     rates one level up, D1 x I, within a level, D0 x I + I x T, and down, I x (t alpha)
-G              phase in which the chain first comes one level down, from each phase
-V              phase of the arrivals when it does (n m x n); G = V (I x alpha)
+A0, A1         rates one level up, D1 x I, and within a level, D0 x I + I x T
+V              phase of the arrivals when the chain first comes one level down, from each phase (n m x n)
 Gamma          (I x alpha) V, the same seen from the start of a service
 tau, sigma     time of that passage, and the time integral of the level above its starting level
 xi             stationary vector of D0 + D1 Gamma: the phase while the server is idle
@@ -15,12 +14,10 @@ L              mean number of jobs in the system
 h              relative values: Q h = L e - (number of jobs)
 =============  ==============================================================================================
 
-The mean alone comes from `map_ph_1`, whose digits do not depend on how far the rates lie apart. For the gradient, G
-comes from cyclic reduction (Bini and Meini, "On the solution of a nonlinear matrix equation arising in queueing
-problems", SIAM Journal on Matrix Analysis 17, 1996) of the chain's jumps, and the mean from the values of one busy
-period, L = xi D1 (tau' + sigma') / (1 + xi D1 tau'), where a prime means seen from the start of a service; the gradient
-is pi dQ h summed over all levels (Cao and Chen, "Perturbation realization, potentials, and sensitivity analysis of
-Markov processes", IEEE Transactions on Automatic Control 42, 1997).
+V comes from the first returns of `map_ph_1`. The mean comes from the values of one busy period,
+L = xi D1 (tau' + sigma') / (1 + xi D1 tau'), where a prime means seen from the start of a service. The gradient is
+pi dQ h summed over all levels (Cao and Chen, "Perturbation realization, potentials, and sensitivity analysis of Markov
+processes", IEEE Transactions on Automatic Control 42, 1997).
 
 All functions take stacks of queues along the first axis.
 """
@@ -34,21 +31,20 @@ import numpy as np
 from penstock.errors import ConvergenceError, InvalidProcessError
 from penstock.markov.arrival_process import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.markov.map_ph_1 import Arrivals, Services, busy_period, solve_sojourns
 from penstock.markov.phase_type import PH
 
 _MOST_STEPS = 64
-_SMALL = 1e-14
 
 RESIDUAL = 1e-7
-"""Largest residual of the equation for G, as a probability, that counts as solved."""
+"""Largest residual of the equation for V, as a probability, that counts as solved."""
 
 
 @dataclass(frozen=True)
 class QueueMeans:
     """Means of a stack of MAP/PH/1 queues; infinite and with an infinite residual where a queue is unstable.
 
-    `residuals` are what is left of the equation for G, as probabilities.
+    `residuals` are what is left of the equation for V, as probabilities.
     """
 
     utilisation: FloatArray
@@ -202,9 +198,8 @@ def stationary_rows(Q: FloatArray) -> FloatArray:
 @dataclass(frozen=True)
 class _BusyPeriod:
     number: FloatArray
-    residuals: FloatArray
     up: FloatArray
-    inner: FloatArray  # (-(A1 + A0 G))^-1
+    inner: FloatArray  # (-(A1 + A0 V (I x alpha)))^-1
     V: FloatArray
     Gamma: FloatArray
     tau: FloatArray  # (queues, n, m)
@@ -220,41 +215,22 @@ def _busy_period(D0: FloatArray, D1: FloatArray, alpha: FloatArray, T: FloatArra
     identity = np.broadcast_to(np.eye(n), (k, n, n))
     up = _kron(D1, np.broadcast_to(np.eye(m), (k, m, m)))
     local = _kron(D0, np.broadcast_to(np.eye(m), (k, m, m))) + _kron(identity, T)
-    down = _kron(identity, t[:, :, None] * alpha)
-    G = _cyclic_reduction(up, local, down)
-    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G)), dtype=np.float64)
-    V = inner @ (np.eye(n)[:, None, :] * t[:, None, :, None]).reshape(k, n * m, n)
-    V = V / V.sum(axis=2, keepdims=True)
+    # The phase just after an arrival and the rate are not needed for busy periods.
+    arrivals = Arrivals(D0, D1, np.empty((k, n)), np.empty(k))
+    found = busy_period(arrivals, Services(np.tile(alpha, (k, 1)), T, t, np.empty_like(T)))
+    V = found.Psi
     exact = (V[:, :, :, None] * alpha).reshape(k, n * m, n * m)
-    stay = -np.einsum("kii->ki", local)[:, :, None]
-    residuals = np.abs((down + local @ exact + up @ (exact @ exact)) / stay).sum(axis=2).max(axis=1)
+    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ exact)), dtype=np.float64)
     passage = np.linalg.inv(-(local + up @ exact + up))
     tau = passage.sum(axis=2)
     sigma = (passage @ (up @ tau[:, :, None]))[:, :, 0]
     tau, sigma = tau.reshape(k, n, m), sigma.reshape(k, n, m)
     Gamma = np.einsum("j,kajb->kab", alpha, V.reshape(k, n, m, n))
-    xi = stationary_rows(D0 + D1 @ Gamma)
+    xi = found.resting
     flow = (xi[:, None, :] @ D1)[:, 0, :]
     length, area = (flow * (tau @ alpha)).sum(axis=1), (flow * (sigma @ alpha)).sum(axis=1)
     number = (length + area) / (1.0 + length)
-    return _BusyPeriod(number, residuals, up, inner, V, Gamma, tau, sigma, xi)
-
-
-def _cyclic_reduction(up: FloatArray, local: FloatArray, down: FloatArray) -> FloatArray:
-    stay = -np.einsum("kii->ki", local)[:, :, None]
-    U, A, D = up / stay, local / stay, down / stay
-    first, reached = A, D
-    for step in range(_MOST_STEPS):
-        inverse = np.linalg.inv(A)
-        UI, DI = U @ inverse, D @ inverse
-        back = UI @ D
-        first = first - back
-        A = A - back
-        A -= DI @ U
-        U, D = UI @ U, DI @ D  # their signs turn with each step, which leaves all products as they are
-        if step % 2 and not np.any(np.minimum(np.abs(U).max(axis=(1, 2)), np.abs(D).max(axis=(1, 2))) > _SMALL):
-            break
-    return np.asarray(np.linalg.solve(-first, reached))
+    return _BusyPeriod(number, up, inner, V, Gamma, tau, sigma, xi)
 
 
 def _kron(A: FloatArray, B: FloatArray) -> FloatArray:

@@ -38,7 +38,7 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, fit_three_moments
 from penstock.markov.conditions import FloatArray
 from penstock.markov.ctmc import eliminate
-from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.markov.map_ph_1 import Arrivals, Services, busy_period
 from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 
 MOST_STATES = 48
@@ -105,7 +105,7 @@ def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     D0, D1, t = arrivals.D0, arrivals.D1, service.exits
     up = _kron(D1, np.eye(m))
     local = _kron(D0, np.eye(m)) + _kron(np.eye(n), service.T)
-    V = solve_sojourns(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
+    V = busy_period(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
     start = _kron(np.eye(n), service.alpha[None, :])
     Gamma = start @ V
     K = local + (up @ V) @ start
