@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What latency each of many allocations would have, with bounds.
+"""The latency of one operator under each of many allocations, with bounds.
 
 Several arrival processes describe one workload about equally well, and the service demand is known to within a
-standard error. The value of a prediction is the worst over the processes (as MEAD decides; see its Sec. IV) with the
-demand as told; its lower bound the best over the processes with the demand some standard errors lower, its upper
-bound the worst with the demand as many higher.
+standard error. The value of a prediction is the worst over the processes with the demand as given (MEAD, Sec. IV). Its
+lower bound is the best over the processes with the demand some standard errors lower, and its upper bound is the worst
+with the demand as many standard errors higher.
 
 Models:
 
 * ``map``: the arrival processes as they are. Records one by one: MAP/PH/1. Micro-batches: the micro-batch queue.
 * ``m/g/1``: Poisson arrivals of the same rate, blind to bursts. Records one by one: M/G/1 (Pollaczek-Khinchine).
   Micro-batches: the micro-batch queue.
-* ``gi/g/1``: independent gaps of the same mean and variability (Kingman); means alone, and not for micro-batches.
+* ``gi/g/1``: independent gaps of the same mean and variability (Kingman). It gives means only, and no micro-batches.
 
-Of `n` executors that serve records one by one each has a queue of its own and gets every record with probability
-1 / n (partitioned by a hash of the key): its stream is the whole one, thinned.
+Executors that serve records one by one have a queue each. They take records in turn, so each of `n` gets every n-th.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class _Question:
     allocations: Sequence[Allocation]
     percentiles: Sequence[float]
     moves: Sequence[float]
-    """Of the demand, in standard errors: as told first."""
+    """Shifts of the demand in standard errors; the first is zero."""
     model: Model
     progress: Progress
 
@@ -70,7 +69,7 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What was solved, over variants of the demand (as told, lower, higher) x arrival processes x allocations."""
+    """What was solved, over variants of the demand (as given, lower, higher) x arrival processes x allocations."""
 
     stable: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
     utilisation: FloatArray
@@ -83,14 +82,14 @@ class _Answers:
             self.percentiles[at] = answer.percentiles(percentiles)
 
     def edges(self, j: int, *, highest: bool) -> set[int]:
-        """The processes that, with the demand as told, have the highest or lowest of any statistic."""
+        """The processes that, with the demand as given, have the highest or lowest of any statistic."""
         columns = [self.utilisation[0, :, j], self.mean[0, :, j]]
         if self.percentiles is not None:
             columns += list(self.percentiles[0, :, j].T)
         return {int(np.argmax(column) if highest else np.argmin(column)) for column in columns}
 
     def repeat(self, variant: int, i: int, j: int) -> None:
-        """Let a moved demand have the answer of the demand as told: it sets no bound."""
+        """Give a moved demand the answer of the demand as given, because it sets no bound."""
         for values in (self.stable, self.utilisation, self.mean, self.percentiles):
             if values is not None:
                 values[variant, i, j] = values[0, i, j]
@@ -148,7 +147,7 @@ def predict(
         return []
     if not 0.0 <= errors < math.inf:
         raise ConfigurationError(
-            f"errors: {errors:g} is no number of standard errors; give 0 or more, such as 2", field="errors"
+            f"errors: {errors:g} is not a number of standard errors; give 0 or more, such as 2", field="errors"
         )
     moves = (0.0, -errors, errors) if _is_uncertain(demand) and errors else (0.0,)
     question = _Question(workload, allocations, wanted, moves, model, progress or (lambda _: None))
@@ -221,10 +220,10 @@ def _solve_general(stream: MAP, service: PH, model: str) -> Response:
 
 
 def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
-    """One solver for each process: several allocations may make the same server, and all share what is the process's.
+    """Use one solver for each process, as its allocations share much of the work.
 
-    With the demand moved, only the processes at the edges are solved again, those that are the best (the worst) in
-    any statistic with the demand as told: they set the bounds as long as the order of the processes stays.
+    A moved demand is solved only for the processes that are the best (the worst) in any statistic with the demand as
+    given. They set the bounds as long as the order of the processes stays the same.
     """
     answers, allocations, streams = question.unanswered(), question.allocations, list(question.workload)
     if question.model == "m/g/1":

@@ -56,5 +56,5 @@ def test_bad_input_is_refused() -> None:
     """A percentile of 95, or a number in place of a service time, is refused by name."""
     with pytest.raises(ConfigurationError, match="percentiles: 95"):
         solve_many(ARRIVALS, SERVICES, [95])
-    with pytest.raises(ConfigurationError, match="service: float is no PH"):
+    with pytest.raises(ConfigurationError, match="service: float is not a PH"):
         solve_many(ARRIVALS, [0.5])  # type: ignore[list-item]

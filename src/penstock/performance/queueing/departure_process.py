@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a queue passes on to the next: departures put together from idle and busy periods, their dispersion conserved.
+"""The departures of a queue as a MAP, built from idle and busy periods such that their dispersion is conserved.
 
 ==========  ==========================================================================================
 Symbol      Meaning
@@ -20,9 +20,9 @@ factorial moments of N, by the phase the run starts in, are exact: V(z) solves (
 geometric numbers takes them over. A completion ends the run with a probability that depends on its service phase as
 it does in the queue: a long service is seldom the last.
 
-What this loses is how the length of a run hangs together with what comes before and after it. But what goes into a
+This loses how the length of a run depends on what comes before and after it. But what goes into a
 stable queue comes out: in the long run the counts of departures have the dispersion of the arrivals' counts, exactly.
-So eta is chosen such that I is conserved. Of M/M/1 this gives back the Poisson process (Burke).
+So eta is chosen such that I is conserved. For M/M/1 the result is the Poisson process (Burke).
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ from penstock.markov.map_ph_1 import Arrivals, Services, busy_period
 from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 
 MOST_STATES = 48
+"""States of a stream between two operators. With 32, random pipelines of up to five operators were less accurate."""
 
-_GEOMETRIC = 1e-6
-_MOST_ETA = 1e4
+_LEAST_EXCESS = 1e-6
+"""Relative excess of the second moment below which one geometric number is enough."""
+_LARGEST_ETA = 1e4
 _MOST_STEPS = 40
 _CONSERVED = 1e-6
-_SAME = 1e-9
+"""Relative error of the long-run dispersion that is accepted."""
+_POISSON = 1e-9
+"""Relative error of moments and correlations within which a process is the Poisson process."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
     least, most = _assembled(low, idle, runs, service), _assembled(high, idle, runs, service)
     if dispersion <= least.asymptotic_idc or most.asymptotic_idc <= least.asymptotic_idc * (1.0 + _CONSERVED):
         return least  # services so variable that even geometric runs have more: nothing to take away
-    while most.asymptotic_idc < dispersion and high < _MOST_ETA:
+    while most.asymptotic_idc < dispersion and high < _LARGEST_ETA:
         low, least, high = high, most, 4.0 * high
         most = _assembled(high, idle, runs, service)
     made = most
@@ -191,14 +195,14 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
 
 
 def _simplest(process: MAP) -> MAP:
-    """Give the Poisson process where this is one in more phases: as many phases would be carried on for nothing."""
+    """Give the Poisson process if this is one in more phases, so that later queues stay small."""
     n = process.order
-    if abs(process.scv - 1.0) > _SAME:
+    if abs(process.scv - 1.0) > _POISSON:
         return process
     shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
     exponential = np.cumprod(np.arange(1.0, 2 * n))
-    if np.all(np.abs(shape / exponential - 1.0) <= _SAME) and np.all(
-        np.abs(process.autocorrelation(np.arange(1, n + 1))) <= _SAME
+    if np.all(np.abs(shape / exponential - 1.0) <= _POISSON) and np.all(
+        np.abs(process.autocorrelation(np.arange(1, n + 1))) <= _POISSON
     ):
         return MAP.poisson(process.rate)
     return process
@@ -235,7 +239,7 @@ def _geometric_pair(phi: FloatArray, eta: float) -> list[tuple[float, float]]:
     """
     a1, a2, a3 = float(phi[0]), 0.5 * float(phi[1]), float(phi[2]) / 6.0
     excess = eta * (a2 - a1 * a1)
-    if not excess > _GEOMETRIC * a1 * a1:
+    if not excess > _LEAST_EXCESS * a1 * a1:
         return [(1.0, a1)]
     third = max(a3 - a2 * a2 / a1, 0.0)  # beyond the least third moment
     a2 = a1 * a1 + excess

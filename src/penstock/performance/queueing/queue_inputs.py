@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a queue is given: arrivals and a service time, checked, and when they are too much."""
+"""Checks of what a queue is given: arrivals, a service time, and whether they saturate it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ SATURATION = 1.0 - 1e-12
 
 
 def check_processes(arrivals: object, service: object, kind: type[MAP] | type[PH]) -> None:
-    """Refuse what is no arrival process or no service time of the kind wanted."""
+    """Refuse anything but a MAP of arrivals and a service time of the given kind."""
     if not isinstance(arrivals, MAP):
-        raise ConfigurationError(f"arrivals: {type(arrivals).__name__} is no MAP; give MAP(D0, D1)", field="arrivals")
+        raise ConfigurationError(
+            f"arrivals: {type(arrivals).__name__} is not a MAP; give MAP(D0, D1)", field="arrivals"
+        )
     if not isinstance(service, kind):
         how = "PH(alpha, T)" if kind is PH else "MAP(D0, D1)"
         raise ConfigurationError(
-            f"service: {type(service).__name__} is no {kind.__name__}; give {how}", field="service"
+            f"service: {type(service).__name__} is not a {kind.__name__}; give {how}", field="service"
         )
 
 

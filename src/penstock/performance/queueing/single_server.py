@@ -89,7 +89,7 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
     Raises
     ------
     ConfigurationError
-        If `arrivals` is no `MAP` or `service` no `PH`.
+        If `arrivals` is not a `MAP` or `service` is not a `PH`.
     ConvergenceError
         If the chain could not be solved.
 
@@ -157,7 +157,7 @@ def solve_map_map_1(arrivals: MAP, service: MAP) -> SingleServer | Saturated:
     Raises
     ------
     ConfigurationError
-        If one of them is no `MAP`.
+        If one of them is not a `MAP`.
     InvalidProcessError
         If arrivals and services keep in step for ever, so that the answer depends on where they started.
     ConvergenceError

@@ -15,7 +15,7 @@ from penstock.performance.queueing.queue_inputs import SATURATION, check_process
 from penstock.performance.queueing.response import check_probability
 from penstock.performance.queueing.tails import Tails
 
-_ENTRIES, _FEWEST, _MOST = 65_536, 8, 128
+_STACK_ENTRIES, _FEWEST_QUEUES, _MOST_QUEUES = 65_536, 8, 128
 """Entries of a matrix over the queues solved together: enough to hide the cost of a call, few enough for the cache."""
 
 
@@ -23,7 +23,7 @@ _ENTRIES, _FEWEST, _MOST = 65_536, 8, 128
 class ManyAnswers:
     """Sojourn times for every arrival process (first axis) with every service time (second axis).
 
-    Of a queue that is not stable, mean and percentiles are infinite.
+    Mean and percentiles of a queue that is not stable are infinite.
     """
 
     stable: BoolArray
@@ -58,7 +58,7 @@ def solve_many(arrivals: Sequence[MAP], services: Sequence[PH], percentiles: Seq
     for i, j in np.argwhere(stable):
         alike.setdefault((arrivals[i].order, kept[j].order), []).append((int(i), int(j)))
     for (n, m), pairs in alike.items():
-        together = min(max(_ENTRIES // (n + n * m) ** 2, _FEWEST), _MOST)
+        together = min(max(_STACK_ENTRIES // (n + n * m) ** 2, _FEWEST_QUEUES), _MOST_QUEUES)
         pairs.sort(key=lambda pair: float(utilisation[pair]))  # queues that take as many steps stand together
         for at in range(0, len(pairs), together):
             some = pairs[at : at + together]

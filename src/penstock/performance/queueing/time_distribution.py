@@ -60,9 +60,9 @@ class TimeDistribution:
     Parameters
     ----------
     utilisation
-        Of the queue.
+        Utilisation of the queue.
     mean
-        Of the time.
+        Mean time.
     variance
         Gives the variance of the time when it is first asked for.
     start

@@ -32,7 +32,7 @@ _CLASSES, _GAP_POINTS = 96, 160
 """Classes of time after the next start, and points of the wait before it, that varied batch times are gathered by."""
 
 _APART, _APART_VARIED = 0.03, 0.05
-"""Relative steps of the counts of a gap that are told apart; wider where batch times blur them."""
+"""Relative steps of the counts of a gap that are distinguished; wider where batch times blur them."""
 
 _MOST_RUNS = 16
 """Runs of batches that the records of one gap are divided into at most."""

@@ -286,8 +286,7 @@ def _require_solvable(arrivals: MAP, server: MicroBatch) -> None:
     if arrivals.order > MOST_STATES:
         raise ConfigurationError(
             f"arrivals: the process has {arrivals.order} states, the micro-batch queue is solved for {MOST_STATES} at "
-            f"most; fit one of fewer states (arrivals more even than an SCV of 1 / {MOST_STATES} need not be told "
-            "from those)", field="arrivals",
+            f"most; fit one of fewer states (an SCV below 1 / {MOST_STATES} makes no difference)", field="arrivals",
         )  # fmt: skip
     usual = np.array([server.usual_size(arrivals.rate)])
     mean, variance = (float(each[0]) for each in server.batch_moments(usual))
