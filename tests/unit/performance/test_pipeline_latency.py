@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.markov import MAP, PH, map2_from_moments
+from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
@@ -114,7 +114,7 @@ def test_answers_are_kept() -> None:
             for counter in levels:
                 for matcher in levels:
                     latency.predict(single_executors({"parser": parser, "counter": counter, "matcher": matcher}))
-    # The matcher is always slower than the parser, and the counter mostly quicker: 3 matchers, 3 parsers, then pairs.
+    # Matcher and parser meet the arrivals as bottlenecks (3 + 3); parser and counter get departures (9 + 9 pairs).
     assert latency.queues_solved <= (3 + 3 + 9 + 9) * 2
 
 
@@ -131,6 +131,28 @@ def test_more_cpu_never_makes_a_path_slower(statistic: str) -> None:
         for less, more in pairwise(told):
             for one, two in zip(less, more, strict=True):
                 assert two.seconds < one.seconds if name in one.path else two.seconds == one.seconds
+
+
+@pytest.mark.parametrize("statistic", ["mean", "p95"])
+def test_more_cpu_is_never_slower_on_a_long_chain_either(statistic: str) -> None:
+    """Four operators in a row that change places as bottleneck, behind arrivals of sixteen phases with long bursts."""
+    slow = MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0])
+    quick = MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
+    arrivals = superpose(slow, slow.time_scaled(0.1), quick, quick.time_scaled(0.3)).with_rate(20.0)
+    means = {"a": 0.015, "b": 0.013, "c": 0.015, "d": 0.01}
+    names = list(means)
+    operators = [OperatorModel(n, demand(means[n]), (names[i - 1],) if i else ()) for i, n in enumerate(names)]
+    latency = PipelineLatency(PipelineModel(operators, Objective(statistic, 1.0)), {"bursty": arrivals})
+    levels = (0.4, 0.7, 1.0)
+    seconds = {
+        x: latency.predict(single_executors(dict(zip(names, x, strict=True))))[0].seconds
+        for x in product(levels, repeat=4)
+    }
+    for x, time in seconds.items():
+        for i, share in enumerate(x):
+            if share < levels[-1]:
+                more = levels[levels.index(share) + 1]
+                assert seconds[*x[:i], more, *x[i + 1 :]] <= time
 
 
 def test_the_model_is_one_setting() -> None:

@@ -67,9 +67,10 @@ class _Runs:
 def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES) -> MAP:
     """Give the departures of a stable MAP/PH/1 queue as a MAP.
 
-    Every busy period's start phase has runs of its own if that needs no more than `most_states` states; else all
-    starts are one, and if that is still too much the idle time becomes a `PH` of two phases. Rate, long-run
-    dispersion and the mean run are kept by all three.
+    The runs of services are distinguished by the phase in which they start, and have two geometric parts each, if that
+    needs no more than `most_states` states. Otherwise they have one part each, which keeps the long-run dispersion only
+    nearly. If that is still too much, all starts are one; and at last the idle time becomes a `PH` of two phases. The
+    rate and the mean run are always kept, and the dispersion in all other cases.
 
     Raises
     ------
@@ -91,7 +92,10 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STA
     service = entered(service)
     idle, runs = arrivals.D0, _busy_runs(arrivals, service)
     n, m = arrivals.order, service.order
-    if n + 2 * n * m > most_states:
+    starts = int(runs.entries.any(axis=0).sum())
+    if n + 2 * starts * m > most_states:
+        if n + starts * m <= most_states:
+            return _simplest(_assembled(0.0, idle, runs, service))
         runs = _lumped(runs, arrivals)
         if n + 2 * m > most_states:
             idle, runs = _as_renewal(arrivals, runs)
