@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.markov import MAP, PH, map2_from_moments
+from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.performance.queueing.departure_process import _sylvester, departure_process
+from penstock.performance.queueing.single_server import solve_map_ph_1
 
 BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
 
@@ -16,11 +17,12 @@ BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
 def test_departures_keep_rate_and_dispersion() -> None:
     """What leaves a queue has the rate and the long-run dispersion of what came, at every load and order allowed."""
     for load in (0.3, 0.7, 0.95):
-        for most_states in (4, 8, 48):
+        # With too few states for two parts of each run the dispersion is only nearly kept.
+        for most_states, accuracy in ((4, 0.1), (8, 1e-4), (48, 1e-4)):
             leaving = departure_process(BURSTY, PH.exponential(mean=load), most_states=most_states)
             assert leaving.order <= most_states
             assert leaving.rate == pytest.approx(BURSTY.rate, rel=1e-8)
-            assert leaving.asymptotic_idc == pytest.approx(BURSTY.asymptotic_idc, rel=1e-4)
+            assert leaving.asymptotic_idc == pytest.approx(BURSTY.asymptotic_idc, rel=accuracy)
 
 
 def test_departures_of_the_exponential_queue_are_poisson() -> None:
@@ -46,3 +48,15 @@ def test_passages_are_solved_in_whatever_basis_the_phases_have(turning: float) -
     Gamma = (1.0 - turning) * np.eye(3) * [0.9, 0.5, 0.3] + turning * np.roll(np.eye(3), 1, axis=1)
     X = _sylvester(K, A, Gamma)(right)
     assert K @ X + A @ X @ Gamma == pytest.approx(right, rel=1e-12)
+
+
+def test_slow_phases_are_passed_on() -> None:
+    """Behind a lightly loaded server the arrivals of eight phases with slow and quick bursts hardly change."""
+    slow = MAP.mmpp([[-0.002, 0.002], [0.005, -0.005]], [0.3, 4.0])
+    quick = MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
+    arrivals = superpose(slow, quick, quick.time_scaled(0.2)).with_rate(1.0)
+    next_service = PH.erlang(2, mean=0.25)
+    leaving = departure_process(arrivals, PH.erlang(2, mean=0.26))
+    fed, direct = solve_map_ph_1(leaving, next_service), solve_map_ph_1(arrivals, next_service)
+    assert 0.6 * direct.mean < fed.mean < direct.mean
+    assert 0.6 * direct.percentile(0.99) < fed.percentile(0.99) < direct.percentile(0.99)

@@ -50,6 +50,8 @@ _LARGEST_ETA = 1e4
 _MOST_STEPS = 40
 _CONSERVED = 1e-6
 """Relative error of the long-run dispersion that is accepted."""
+_MOSTLY_CONSERVED = 0.9
+"""Part of the dispersion that runs of one part must keep: arrivals then vary by their phases, not by their runs."""
 _POISSON = 1e-9
 """Relative error of moments and correlations within which a process is the Poisson process."""
 
@@ -68,9 +70,9 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STA
     """Give the departures of a stable MAP/PH/1 queue as a MAP.
 
     The runs of services are distinguished by the phase in which they start, and have two geometric parts each, if that
-    needs no more than `most_states` states. Otherwise they have one part each, which keeps the long-run dispersion only
-    nearly. If that is still too much, all starts are one; and at last the idle time becomes a `PH` of two phases. The
-    rate and the mean run are always kept, and the dispersion in all other cases.
+    needs no more than `most_states` states. Otherwise they have one part each, if that keeps nine tenths of the long-run
+    dispersion. Otherwise all starts are one; and at last the idle time becomes a `PH` of two phases. The rate and the
+    mean run are always kept, and the dispersion in all other cases.
 
     Raises
     ------
@@ -95,7 +97,9 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STA
     starts = int(runs.entries.any(axis=0).sum())
     if n + 2 * starts * m > most_states:
         if n + starts * m <= most_states:
-            return _simplest(_assembled(0.0, idle, runs, service))
+            single = _assembled(0.0, idle, runs, service)
+            if single.asymptotic_idc >= _MOSTLY_CONSERVED * arrivals.asymptotic_idc:
+                return _simplest(single)
         runs = _lumped(runs, arrivals)
         if n + 2 * m > most_states:
             idle, runs = _as_renewal(arrivals, runs)
