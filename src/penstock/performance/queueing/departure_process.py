@@ -70,9 +70,9 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STA
     """Give the departures of a stable MAP/PH/1 queue as a MAP.
 
     The runs of services are distinguished by the phase in which they start, and have two geometric parts each, if that
-    needs no more than `most_states` states. Otherwise they have one part each, if that keeps nine tenths of the long-run
-    dispersion. Otherwise all starts are one; and at last the idle time becomes a `PH` of two phases. The rate and the
-    mean run are always kept, and the dispersion in all other cases.
+    needs no more than `most_states` states. Otherwise they have one part each, if that keeps nine tenths of the
+    long-run dispersion. Otherwise all starts are one; and at last the idle time becomes a `PH` of two phases. The rate
+    and the mean run are always kept, and the dispersion in all other cases.
 
     Raises
     ------
