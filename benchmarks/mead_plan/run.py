@@ -32,17 +32,16 @@ from benchmarks.fit.traces import KNOWN, bc_paug89, cloudphysics, data_folder
 from penstock.markov import MAP, PH
 from penstock.monitor.iat_windows import IatWindows
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
-from penstock.performance.pipeline_latency import FLOWS, Flow, PipelineLatency
+from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.screening import worst_processes
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
-from penstock.policies.mead.planner import MeadPolicy, PipelinePlan, Search
+from penstock.policies.mead.planner import MeadPlanner, PipelinePlan, Search
 from penstock.policies.mead.search import figure_5, refined
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import FakePathLatency, single_executors
 from penstock.workload import FittedWorkload, estimate_workload, fit_maps
-from penstock.workload.plausible import plausible_maps
 
 FloatArray = npt.NDArray[np.float64]
 N_E = 50_000
@@ -78,9 +77,7 @@ def log_analysis(rate: float, bound: float, kind: str) -> PipelineModel:
     )
 
 
-def one_pass(
-    stream: FloatArray, kind: str, search: Search, warm: FittedWorkload | None, flow: Flow = "source"
-) -> dict[str, Any]:
+def one_pass(stream: FloatArray, kind: str, search: Search, warm: FittedWorkload | None) -> dict[str, Any]:
     """One analysis and plan, timed by stage; the bound is twice what full allocation gives (and 4 s for batches)."""
     stages: dict[str, float] = {}
 
@@ -105,8 +102,8 @@ def one_pass(
     bound = 2.0 * max(path.seconds for path in ideal.predict(single_executors(top))) + (
         0.0 if kind == "records" else 4.0
     )
-    latency = PipelineLatency(log_analysis(rate, bound, kind), workload, flow=flow)
-    policy = MeadPolicy(search=search, most_levels_down=None)
+    latency = PipelineLatency(log_analysis(rate, bound, kind), workload)
+    policy = MeadPlanner(search=search, most_levels_down=None)
     current = dict.fromkeys(LOADS, Allocation(1, 1.0))
     screening = stages.pop("queues and search", 0.0)
     plan: PipelinePlan = timed("queues and search", lambda: policy.plan_pipeline(0.0, latency, current))
@@ -116,7 +113,7 @@ def one_pass(
     stages["search"] = min(time.process_time() - again, queues)
     stages["queues"] = queues - stages["search"]
     return {
-        "kind": kind if flow == "source" else f"{kind}, {flow}",
+        "kind": kind,
         "search": search, "start": "cold" if warm is None else "warm", "stages": stages,
         "cpu_seconds": sum(stages.values()), "queues_solved": latency.queues_solved, "evaluations": plan.evaluations,
         "is_met": plan.is_met, "cost": plan.cost, "maps": len(workload), "bound": bound,
@@ -131,7 +128,6 @@ def passes(streams: dict[str, FloatArray], batches: bool) -> list[dict[str, Any]
         for search in SEARCHES:
             rows.append({"trace": name} | one_pass(stream[:N_E], "records", search, None))
         warm = rows[-1]["estimate"]
-        rows.append({"trace": name} | one_pass(stream[:N_E], "records", "exact", None, "onward"))
         rows.append({"trace": name} | one_pass(stream[N_E // 50 :][:N_E], "records", "exact", warm))
     if batches:
         name, stream = next(iter(streams.items()))
@@ -218,11 +214,8 @@ def accuracy(streams: dict[str, FloatArray], records: int) -> list[dict[str, Any
                     ],
                     Objective(statistic, truth),
                 )
-                for flow in FLOWS:
-                    (told,) = PipelineLatency(model, {name: process}, flow=flow).predict(
-                        single_executors({"a": 1.0, "b": 1.0})
-                    )
-                    row[f"{flow} {statistic}"] = told.seconds / truth - 1.0
+                (path,) = PipelineLatency(model, {name: process}).predict(single_executors({"a": 1.0, "b": 1.0}))
+                row[statistic] = path.seconds / truth - 1.0
             rows.append(row)
     return rows
 
@@ -239,7 +232,7 @@ def replayed(iats: FloatArray, services: dict[str, PH], shares: dict[str, float]
 
 
 def hindsight(streams: dict[str, FloatArray]) -> list[dict[str, Any]]:
-    """Cost of plans over that of the oracle, with all processes and with those that are right for these services."""
+    """Cost of plans over that of the oracle."""
     rows = []
     for name, stream in streams.items():
         iats = stream[:N_E]
@@ -247,8 +240,6 @@ def hindsight(streams: dict[str, FloatArray]) -> list[dict[str, Any]]:
         rate = max(window.fit.trace.rate for window in estimate.windows)
         services = {operator: PH.erlang(2, mean=load / rate) for operator, load in LOADS.items()}
         full = replayed(iats, services, dict.fromkeys(LOADS, 1.0))["matcher"]
-        kept = plausible_maps(estimate, iats, [s.mean / x for s in services.values() for x in Levels().shares])
-        plausible = {f"{n}, {i}": fitted.map for n, maps in kept.items() for i, fitted in enumerate(maps)}
         choices = sorted(product(Levels().shares, repeat=3), key=sum)
         for times in (2.0, 3.0, 5.0):
             bound = times * full
@@ -257,30 +248,28 @@ def hindsight(streams: dict[str, FloatArray]) -> list[dict[str, Any]]:
                 for shares in choices
                 if max(replayed(iats, services, dict(zip(LOADS, shares, strict=True))).values()) <= bound
             )
-            for kind, workload in (("all", labelled(estimate)), ("plausible", plausible)):
-                for flow in FLOWS:
-                    latency = PipelineLatency(log_analysis(rate, bound, "records"), workload, flow=flow)
-                    policy = MeadPolicy(most_levels_down=None)
-                    plan = policy.plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1, 1.0)))
-                    shares = {decision.operator: decision.target.cpu_share for decision in plan.decisions}
-                    rows.append({
-                        "trace": name, "bound": times, "oracle": oracle / 3, "processes": kind, "count": len(workload),
-                        "flow": flow, "cpu": plan.cost / 3, "is_possible": plan.is_possible,
-                        "replayed": max(replayed(iats, services, shares).values()) / bound,
-                    })  # fmt: skip
+            latency = PipelineLatency(log_analysis(rate, bound, "records"), labelled(estimate))
+            policy = MeadPlanner(most_levels_down=None)
+            plan = policy.plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1, 1.0)))
+            shares = {decision.operator: decision.target.cpu_share for decision in plan.decisions}
+            rows.append({
+                "trace": name, "bound": times, "oracle": oracle / 3, "cpu": plan.cost / 3,
+                "is_possible": plan.is_possible,
+                "replayed": max(replayed(iats, services, shares).values()) / bound,
+            })  # fmt: skip
     return rows
 
 
 def show_hindsight(rows: list[dict[str, Any]]) -> None:
     """Print plans against the oracle."""
     print("\nPlans against the oracle: mean CPU share; 95th percentile over the bound when the window is replayed\n")
-    print("| trace | bound / p95 at full CPU | oracle | processes | flow | CPU | p95 / bound |")
-    print("|---|---:|---:|---|---|---:|---:|")
+    print("| trace | bound / p95 at full CPU | oracle | CPU | p95 / bound |")
+    print("|---|---:|---:|---:|---:|")
     for row in rows:
         possible = "" if row["is_possible"] else " (predicted impossible)"
         print(
-            f"| {row['trace']} | {row['bound']:g} | {100 * row['oracle']:.0f} % | {row['count']} {row['processes']} | "
-            f"{row['flow']} | {100 * row['cpu']:.0f} %{possible} | {row['replayed']:.2f} |"
+            f"| {row['trace']} | {row['bound']:g} | {100 * row['oracle']:.0f} % | "
+            f"{100 * row['cpu']:.0f} %{possible} | {row['replayed']:.2f} |"
         )
 
 
@@ -319,11 +308,10 @@ def show_distances(rows: list[dict[str, Any]]) -> None:
 def show_accuracy(rows: list[dict[str, Any]]) -> None:
     """Print predictions against simulation."""
     print("\nTwo queues in a row: predicted over simulated\n")
-    print("| process | utilisations | source: mean | p95 | onward: mean | p95 |\n|---|---|---:|---:|---:|---:|")
+    print("| process | utilisations | mean | p95 |\n|---|---|---:|---:|")
     for row in rows:
         loads = ", ".join(str(load) for load in row["loads"])
-        told = [f"{100 * row[f'{flow} {statistic}']:+.0f} %" for flow in FLOWS for statistic in ("mean", "p95")]
-        print(f"| {row['process']} | {loads} | {' | '.join(told)} |")
+        print(f"| {row['process']} | {loads} | {100 * row['mean']:+.0f} % | {100 * row['p95']:+.0f} % |")
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from penstock.markov import MAP, PH, superpose
-from penstock.performance.queueing.departures import departure_process
+from penstock.performance.queueing.departure_process import departure_process
 from penstock.performance.queueing.single_server import SingleServer, solve_many, solve_map_ph_1
 
 ORDERS = (1, 2, 4, 8, 16, 32, 64)

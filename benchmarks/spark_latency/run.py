@@ -27,7 +27,7 @@ from penstock.arrivals import ReplayArrivals, parse_shape
 from penstock.markov import MAP
 from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner
-from penstock.performance.latency import predict
+from penstock.performance.operator_latency import predict
 from penstock.records import Allocation, BatchProgress
 from penstock.workload import fit_maps
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.markov import MAP, map2_from_moments
-from penstock.markov.qbd import queue_means
+from penstock.markov.queue_gradient import queue_means
 from penstock.workload import describe_iats, fit_maps, product_form, replay, staged
 from penstock.workload.product_form import Shape
 from penstock.workload.replay_queue import service

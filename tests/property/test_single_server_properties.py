@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.markov import MAP, PH
-from penstock.performance.queueing.departures import departure_process
+from penstock.performance.queueing.departure_process import departure_process
 from penstock.performance.queueing.single_server import SingleServer, solve_many, solve_map_map_1, solve_map_ph_1
 
 SHARES = [1e-6, 0.05, 0.5, 0.95, 0.999999]
@@ -90,7 +90,7 @@ def test_other_ways_to_the_same_queue(arrivals: MAP, service: PH, load: float) -
 
 
 @settings(max_examples=40, deadline=None)
-@given(processes(), services(), loads, st.integers(2, 24))
+@given(processes(), services(), loads, st.integers(8, 48))
 def test_departures_keep_order_and_rate(arrivals: MAP, service: PH, load: float, most_states: int) -> None:
     """Departures are a valid process of the order allowed, at the rate of the arrivals."""
     leaving = departure_process(arrivals, service.with_mean(load * arrivals.mean), most_states=most_states)

@@ -10,8 +10,8 @@ from penstock.markov import MAP, PH, superpose
 from penstock.markov.conditions import FloatArray
 from penstock.monitor.iat_windows import IatWindows
 from penstock.performance.demand import RecordDemand
-from penstock.performance.latency import Model
-from penstock.performance.pipeline_latency import Flow, PipelineLatency
+from penstock.performance.operator_latency import Model
+from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.policies.mead.planner import MeadPlanner, PipelinePlan
 from penstock.records import Allocation, Objective
@@ -53,7 +53,7 @@ def estimate(window: FloatArray) -> FittedWorkload:
     return estimate_workload(snapshot.iats, shares=snapshot.shares)
 
 
-def planned(estimate: FittedWorkload, bound: float, model: Model, flow: Flow = "source") -> PipelinePlan:
+def planned(estimate: FittedWorkload, bound: float, model: Model) -> PipelinePlan:
     """The plan, as every minute."""
     pipeline = PipelineModel(
         [
@@ -64,7 +64,7 @@ def planned(estimate: FittedWorkload, bound: float, model: Model, flow: Flow = "
     )
     pipeline.require_possible()
     workload = {f"{w.n}/{i}": fitted.map for w in estimate.windows for i, fitted in enumerate(w.fit.maps)}
-    latency = PipelineLatency(pipeline, workload, model=model, flow=flow)
+    latency = PipelineLatency(pipeline, workload, model=model)
     return MeadPlanner(most_levels_down=None).plan_pipeline(0.0, latency, dict.fromkeys(LOADS, Allocation(1)))
 
 
@@ -74,12 +74,11 @@ def shares_of(plan: PipelinePlan) -> dict[str, float]:
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("flow", ["source", "onward"])
-def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: FittedWorkload, flow: Flow) -> None:
+def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: FittedWorkload) -> None:
     """Replaying the window under the planned shares keeps the 95th percentile, with a quarter of the CPU saved."""
     full = simulated(window, dict.fromkeys(LOADS, 1.0))
     bound = 3.0 * float(np.quantile(full[PATHS[1]], 0.95))
-    plan = planned(estimate, bound, "map", flow)
+    plan = planned(estimate, bound, "map")
     assert plan.is_met
     assert plan.cost <= 0.75 * 3 * (1 + 1e-9)
     under = simulated(window, shares_of(plan))

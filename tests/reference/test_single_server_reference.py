@@ -11,7 +11,7 @@ from tests.reference.transform_solution import solve_by_transform
 
 from penstock.markov import MAP, PH, map2_from_moments
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.departures import departure_process
+from penstock.performance.queueing.departure_process import departure_process
 from penstock.performance.queueing.single_server import SingleServer, solve_map_map_1, solve_map_ph_1
 
 pytestmark = pytest.mark.reference

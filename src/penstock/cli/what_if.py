@@ -106,7 +106,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     """
     from penstock.cli.output import print_json, words_console
     from penstock.cli.what_if_view import choose, document_of, table_of
-    from penstock.performance.latency import predict
+    from penstock.performance.operator_latency import predict
     from penstock.records import Allocation
 
     check_picture(plot)

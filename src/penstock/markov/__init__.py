@@ -17,10 +17,9 @@ superposition       several streams as one
 map2                `MAP` of two phases from three moments and the decay of the autocorrelation; bounds
 kronecker           Kronecker composition, and its closed forms
 sampling            draws, exact in distribution
-quasi_birth_death   chains of levels with phases: G, R, drift
 fluid               Markov-modulated fluids: the phase of the first return
 map_ph_1            the MAP/PH/1 queue: waiting and sojourn time as absorption times
-qbd                 means of stacks of MAP/PH/1 queues, and their gradients
+queue_gradient      means of stacks of MAP/PH/1 queues, and their gradients
 ==================  ==============================================================================================
 
 Nothing here depends on the unit of time: tolerances are relative. Random draws take a `numpy.random.Generator`.

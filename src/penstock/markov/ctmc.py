@@ -125,7 +125,7 @@ def stationary(Q: npt.ArrayLike, *, tolerance: float = TOLERANCE) -> FloatArray:
     Raises
     ------
     InvalidProcessError
-        If `Q` is no generator, or has several closed classes.
+        If `Q` is not a generator, or has several closed classes.
 
     Examples
     --------

@@ -41,7 +41,7 @@ import numpy as np
 from penstock.errors import ConvergenceError
 from penstock.markov.arrival_process import MAP
 from penstock.markov.conditions import FloatArray
-from penstock.markov.fluid import as_stochastic, identity, inverse, returns
+from penstock.markov.fluid import FirstReturn, as_stochastic, identity, inverse, returns
 from penstock.markov.phase_type import PH
 
 _MOST_REFINEMENTS = 20
@@ -154,6 +154,21 @@ class Sojourns:
         return np.where(self.v > 0.0, self.v, 1.0)  # phases of a service that are never entered have no weight
 
 
+def busy_period(arrivals: Arrivals, services: Services) -> FirstReturn:
+    """Solve for Psi alone, and for the phases of the arrivals while the server is idle.
+
+    Raises
+    ------
+    ConvergenceError
+        If one of the chains could not be solved.
+    """
+    # The smallest entry of D0, and of T, is on the diagonal: minus the largest rate at which a phase is left.
+    falling = -np.minimum.reduce(arrivals.D0, axis=(1, 2))
+    unit = 1.0 / np.maximum(falling, -np.minimum.reduce(services.T, axis=(1, 2)))
+    S = _looked_at_once(arrivals, services, unit[:, None, None])
+    return returns(S, arrivals.D0.shape[1], lambda Psi: _residuals(arrivals, services, falling, Psi))
+
+
 def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
     """Solve stable queues.
 
@@ -162,13 +177,9 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
     ConvergenceError
         If one of the chains could not be solved.
     """
-    D0, D1, pi = arrivals.D0, arrivals.D1, arrivals.pi
-    k, n, m = len(D0), D0.shape[1], services.T.shape[1]
-    # The smallest entry of D0, and of T, is on the diagonal: minus the largest rate at which a phase is left.
-    falling = -np.minimum.reduce(D0, axis=(1, 2))
-    unit = 1.0 / np.maximum(falling, -np.minimum.reduce(services.T, axis=(1, 2)))
-    S = _looked_at_once(arrivals, services, unit[:, None, None])
-    found = returns(S, n, lambda Psi: _residuals(arrivals, services, falling, Psi))
+    D1, pi = arrivals.D1, arrivals.pi
+    k, n, m = len(D1), D1.shape[1], services.T.shape[1]
+    found = busy_period(arrivals, services)
     v = (services.alpha[:, None, :] @ services.M)[:, 0, :]
     xi = found.resting * (1.0 / arrivals.rate - v.sum(axis=1))[:, None]
     entered = bool(pi.all())

@@ -77,7 +77,7 @@ class PH:
                 f"row {i} of T sums to {sums[i]:.6g}: it must not be positive, more would flow in than out "
                 f"(relative tolerance {tolerance:g} of the row's largest rate {scale[i]:.6g})"
             )
-        # What rounding of the row's sum leaves is no exit.
+        # What rounding leaves of a row's sum is not an exit.
         exits = np.where(sums < -1e-14 * scale * len(matrix), -sums, 0.0)
         _require_absorption(matrix, exits)
         object.__setattr__(self, "alpha", conditions.frozen(start))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demand of an operator that serves records one by one, learnt from the CPU its executors use.
 
-A query in Spark's real-time mode tells the time of no single record. What is known is how much CPU all of them used
-and how many records came: over a window, cores used by records per second are CPU seconds per record. Windows count by
-their records, older ones less (a ratio of sums: Cochran, Sampling Techniques, 1977, Ch. 6); the standard error is that
-of the windows' scatter about it, so windows must not overlap.
+A query in Spark's real-time mode does not report the time of single records. What is known is how much CPU all of them
+used and how many records came: over a window, cores used by records per second are CPU seconds per record. Windows
+count by their records, older ones less (a ratio of sums: Cochran, Sampling Techniques, 1977, Ch. 6); the standard
+error is that of the windows' scatter about it, so windows must not overlap.
 
 Assumptions, each of which a measurement can refute:
 
@@ -12,7 +12,7 @@ Assumptions, each of which a measurement can refute:
   regular expressions over lines of like length vary less, a few huge records among small ones vary more.
 * All CPU is the records': what a JVM does without any (polls, garbage, compiling) is counted in. At low rates a record
   therefore looks dearer than it is, and a plan for more records errs on the safe side.
-* Records arrive and are served at the same rate over a window. Who calls leaves out windows of a query that falls
+* Records arrive and are served at the same rate over a window. The caller leaves out windows in which a query falls
   behind or catches up.
 """
 
@@ -76,7 +76,7 @@ class CpuDemandLearner:
             if not (math.isfinite(value) and value >= 0):
                 raise ConfigurationError(f"{field}: {value!r} must be finite and not negative", field=field)
         if records_per_second == 0:
-            return  # what it used without records is no record's
+            return  # CPU used without records belongs to no record
         keep = self._keep
         self._weights = keep * self._weights + 1.0
         self._weights_squared = keep * keep * self._weights_squared + 1.0
@@ -102,7 +102,7 @@ class CpuDemandLearner:
             )
         ratio = self._cores / self._records
         if ratio <= 0:
-            raise NotReadyError("no CPU was used so far, as far as the counters tell")
+            raise NotReadyError("the counters show no CPU use so far")
         cores, both, records = self._squares
         count = self._weights**2 / self._weights_squared
         scatter = max(cores - 2.0 * ratio * both + ratio * ratio * records, 0.0) * count / (count - 1.0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator's records ask of it, told for one executor at full share, and what that becomes elsewhere.
+"""What an operator's records ask of one executor at full share, and what that becomes under other allocations.
 
 Two kinds, after the two modes of the engine:
 
 * `RecordDemand`: records are served one by one. An executor is a server that works on one record at a time;
-  `n` executors are `n` such servers, each with its part of the stream (`latency.predict` splits it).
+  `n` executors are `n` such servers, and they take records in turn.
 * `BatchDemand`: records wait for the running batch to end and ride together; a batch of `k` records takes
   ``f + c k``.
 
@@ -14,8 +14,9 @@ Assumptions, each of which a measurement can refute:
   networks would not stretch; put such time into the fixed part of a `BatchDemand`.
 * The part ``c k`` of a batch is spread evenly over the executors (at least one task for each core, no task much
   longer than the others), so it divides by ``n s`` (Amdahl, "Validity of the single processor approach", 1967).
-* The fixed part ``f`` is done once per batch whatever the executors are: planning, commits, the start of tasks. Of it
-  only `fixed_cpu_seconds` runs under the executors' CPU share and divides by ``s``; the driver keeps its cores.
+* The fixed part ``f`` is done once per batch whatever the executors are: planning, commits, the start of tasks.
+  Only its part `fixed_cpu_seconds` runs under the executors' CPU share and divides by ``s``. The driver keeps its
+  cores.
 * The shape (SCV) of a time does not change with the allocation.
 
 Upwards a standard error is added; downwards a time is divided by what it would have been multiplied with upwards, so
@@ -29,7 +30,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigurationError
 from penstock.markov import PH
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.records import Allocation
 
 
@@ -174,7 +175,7 @@ def check_allocation(allocation: Allocation) -> Allocation:
     """Give the allocation back if it is one that can do any work."""
     if allocation.executors != int(allocation.executors) or allocation.executors < 1:
         raise ConfigurationError(
-            f"executors: {allocation.executors!r} is no allocation; give a whole number of at least 1",
+            f"executors: {allocation.executors!r} is not a number of executors; give a whole number of at least 1",
             field="executors",
         )
     if not 0.0 < allocation.cpu_share <= 1.0:

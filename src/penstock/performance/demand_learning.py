@@ -47,14 +47,14 @@ _WITNESSES, _AGREE, _ASIDE = 10, 9, 1.0
 """The demand has changed if 9 of the last 10 residuals lie on one side, beyond one robust standard deviation: by chance
 that is one window in 10^6, and one in 10^4 if every seventh batch is held up by a pause."""
 _VARIED = 0.05
-"""Least relative standard deviation of the records per unit of capacity from which f and c can be told apart."""
+"""Least relative standard deviation of the records per unit of capacity that separates f from c."""
 
 
 class Verdict(StrEnum):
     """What was made of a batch."""
 
     TAKEN = "taken"
-    EMPTY = "no records: such a batch starts no tasks, and tells nothing of those that do"
+    EMPTY = "no records: such a batch starts no tasks, so it says nothing about batches that do"
     WARM_UP = "one of the first: classes are loaded and code is compiled"
     FAR_OFF = "far off what others took: not counted"
     CHANGED = "the last batches agree with each other and not with those before: taken, and those made light"
@@ -108,7 +108,7 @@ class BatchDemandLearner:
     skip_first
         So many batches after the start, or after `restart`, are not learnt from.
     cap, trigger_seconds
-        Of the query; handed on to the demand.
+        Trigger interval of the query; passed on to the demand.
 
     Examples
     --------
@@ -159,7 +159,9 @@ class BatchDemandLearner:
         if rows < 0:
             raise ConfigurationError(f"rows: {rows} is negative", field="rows")
         if not 0.0 < seconds < math.inf:
-            raise ConfigurationError(f"seconds: {seconds!r} is no time of a batch", field="seconds")
+            raise ConfigurationError(
+                f"seconds: {seconds!r} is not the time of a batch; give a positive number of seconds", field="seconds"
+            )
         if rows == 0:
             return Verdict.EMPTY
         if self._skipped < self._skip_first:
@@ -204,7 +206,7 @@ class BatchDemandLearner:
             least, most = self._rows or (0, 0)
             raise NotReadyError(
                 f"all batches had about the same records ({least} to {most}) under about the same allocation, so the "
-                "fixed time and the time of a record cannot be told apart; batches of other sizes are needed "
+                "fixed time and the time of a record cannot be separated; batches of other sizes are needed "
                 f"(relative standard deviation {spread:.1%}, needed {_VARIED:.0%}): let the rate vary, or the trigger"
             )
         theta, covariance = self._solution()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percentiles of sums of independent times, for many processes at once, from parts that are computed once.
+"""Percentiles of sums of independent times, for many processes at once.
 
 A part's distribution is put on a grid of equal steps and Fourier transformed; a sum is then a product. Grids reach to
 2 * 8^k times the bound that matters, k = 0 first; a percentile is read on the smallest grid that it lies on. On one
 grid shorter parts give a shorter sum, and a percentile never leaves the band of its grid: so percentiles fall when
-parts do, also from grid to grid. Of a single part the percentile is its own.
+parts do, also from grid to grid. The percentile of a single part is its own.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import numpy.typing as npt
 
 from penstock.markov.conditions import FloatArray
 from penstock.performance.queueing.response import Response
+from penstock.performance.queueing.time_distribution import TimeDistribution
 
 _POINTS = 1024
-_FIRST, _ZOOM = 2.0, 8.0
-_FARTHEST, _NEAREST = 12, -6
+_FIRST_REACH, _ZOOM = 2.0, 8.0
+"""Reach of the first grid in bounds, and the factor between two grids."""
+_WIDEST, _FINEST = 12, -6
+"""Powers of `_ZOOM` between which grids are used."""
 
 Spectrum = npt.NDArray[np.complex128]
 
@@ -34,11 +37,10 @@ class Laws:
     def spectrum(self, reach: float) -> Spectrum:
         """Fourier transforms of the masses on a grid up to `reach`, a row for each process."""
         if reach not in self._spectra:
-            grid = np.linspace(0.0, reach, _POINTS)
             mass = np.zeros((len(self.responses), _POINTS))
             for row, response in zip(mass, self.responses, strict=True):
                 if response.is_stable:
-                    shares = np.asarray(response.cdf(grid))
+                    shares = _shares(response, reach)
                     # What lies between two points is divided among them: means stay.
                     steps = np.diff(shares)
                     row[0] = shares[0]
@@ -46,6 +48,12 @@ class Laws:
                     row[1:] += 0.5 * steps
             self._spectra[reach] = np.fft.rfft(mass, 2 * _POINTS, axis=1)
         return self._spectra[reach]
+
+
+def _shares(response: Response, reach: float) -> FloatArray:
+    if isinstance(response, TimeDistribution):
+        return response.cdf_on_grid(reach / (_POINTS - 1), _POINTS)
+    return np.asarray(response.cdf(np.linspace(0.0, reach, _POINTS)))
 
 
 def sum_percentiles(parts: Sequence[Laws], p: float, bound: float) -> FloatArray:
@@ -61,7 +69,7 @@ def sum_percentiles(parts: Sequence[Laws], p: float, bound: float) -> FloatArray
     """
     if len(parts) == 1:
         return np.array([response.percentile(p) for response in parts[0].responses])
-    return _Sum(parts, p, _FIRST * bound).percentiles()
+    return _Sum(parts, p, _FIRST_REACH * bound).percentiles()
 
 
 class _Sum:
@@ -80,13 +88,13 @@ class _Sum:
     def _percentile(self, i: int) -> float:
         k = 0
         while not self._lies_on(k, i):
-            if k == _FARTHEST:  # 10^11 times the bound: no grid is worth it
+            if k == _WIDEST:  # 10^11 times the bound: no grid is worth it
                 return float(sum(part.responses[i].percentile(self.p) for part in self.parts))
             k += 1
         seconds = self._read(k, i)
         if k > 0:
             return max(seconds, self._reach(k - 1))
-        while k > _NEAREST and seconds <= self._reach(k - 1):
+        while k > _FINEST and seconds <= self._reach(k - 1):
             k -= 1
             seconds = min(self._read(k, i), self._reach(k))
         return seconds

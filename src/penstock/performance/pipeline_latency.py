@@ -1,75 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latency along every path of a pipeline, for any allocations: the worst over all models of the workload.
+"""The latency along every path of a pipeline for any allocations: the worst case over all models of the workload.
 
-The Performance Analyzer of MEAD (Sec. V-A): the pipeline as an open queueing network, solved operator by operator, each
-answer kept, so that a search over allocations asks for few queues. What comes to an operator below the first:
+This is the Performance Analyzer of MEAD (Sec. V-A). The pipeline is an open queueing network, which is solved operator
+by operator. Each answer is kept, so that a search over allocations solves few queues.
 
-* ``source``: the source's process, thinned or sped up to the rate at which it is visited (so the solver behind MEAD
-  does it by default). Operators above really smooth bursts out, so this errs on the safe side where several operators
-  are about as slow. An answer depends on the operator's own allocation alone: quick, and more CPU is never slower.
-* ``onward``: of operators in a row that see the same records, the fullest is given the source's process and the others
-  what it passes on (`queueing.network` says why that is right). Closer, and some times as dear.
+**Between operators.** An operator that serves records one by one passes on its departures (`departure_process`): a
+loaded queue smooths bursts. Selectivities thin a stream or multiply it (`stream_transforms`). Executors take records in
+turn, and pass on what one executor of their combined speed would. A micro-batch operator passes records on as they
+came, and so does an operator that cannot keep up. Streams that meet go back to the same arrivals, so they are not
+independent: they are taken as the stream of their nearest common origin, with as many records as they have together.
 
-benchmarks/mead_plan has the figures of both. Along a path means add up and distributions are convolved, as if times
-were independent. They are not quite: in a burst they are long in one operator after the other. For ``source`` that is
-within what it is too high by; for ``onward`` percentiles are moved towards the sum of percentiles, as
-`queueing.network` does it.
+**Along a path** means add up and distributions are convolved. Two things are done better than that:
 
-Models: ``map`` as fitted; ``m/g/1`` the same rates without bursts; ``gi/g/1`` the same rates and variability without
-correlation, means alone (Kingman), for records served one by one.
+* Servers in series are interchangeable. For exponential servers the time through all of them does not depend on their
+  order, whatever the arrivals are (Weber, "The interchangeability of ./M/1 queues in series", Journal of Applied
+  Probability 16, 1979). So of operators in a row that see the same records the bottleneck is given the arrivals
+  themselves, which is exact, and the others its departures. That these are smoothed a little further from operator to
+  operator is not modelled. More CPU then never makes a path slower in the model, as in reality.
+* Times in a burst are long in one operator after the other. With e_j = 1 - (mean time with Poisson arrivals) / (mean
+  time), the part of an operator's time that bursts cause, a percentile is moved from that of independent times towards
+  the sum of the percentiles with the weight 0.4 sqrt(e_1 e_j), or sqrt(e_1 e_j) for two micro-batch operators. The
+  factors were set by simulation. With Poisson arrivals and exponential services the weight is zero, which is exact
+  (Reich 1957).
+
+docs/background/networks.md gives the reasons, and benchmarks/networks compares this class with simulations.
+
+Models: ``map`` takes the processes as fitted; ``m/g/1`` takes the same rates without bursts; ``gi/g/1`` takes the same
+rates and variability without correlation. The last gives means only (Kingman), for records served one by one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.markov import MAP
+from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.demand import BatchDemand, RecordDemand
-from penstock.performance.latency import MODELS, Model
+from penstock.performance.operator_latency import MODELS, Model
 from penstock.performance.path_sum import Laws, sum_percentiles
 from penstock.performance.pipeline_model import PipelineModel
+from penstock.performance.queueing.departure_process import MOST_STATES, departure_process
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
-from penstock.performance.queueing.onward import onward_process
+from penstock.performance.queueing.queue_inputs import SATURATION
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.performance.screening import single_records
-from penstock.performance.streams import visited
 from penstock.records import Allocation, Prediction
-from penstock.topology import Path
+from penstock.topology import ARRIVALS, Path, path_text
 
-Flow = Literal["source", "onward"]
-FLOWS: tuple[Flow, ...] = ("source", "onward")
-Row = tuple[tuple[str, Allocation], ...]
-"""Operators with what they have, each given what the one before passes on."""
+BURST_WEIGHT, BATCH_BURST_WEIGHT = 0.4, 1.0
+"""How strongly bursts make times along a path long together, for single records and for two micro-batch operators.
 
-TOGETHER = 0.4
-"""How far bursts make times along a path long together; set by simulation, as in `queueing.network`."""
+Both were set by simulation. Micro-batch operators pass bursts on unsmoothed."""
 
-_HOPELESS = 10.0
-"""Times the bound beyond which it does not matter by how much it is broken."""
+_SMOOTH_BATCHES = 1.5
+"""Batches that a record's latency lasts if records come evenly: half a batch of waiting, and its own."""
+
+_FAR_BEYOND = 10.0
+"""A multiple of the bound beyond which the exact latency does not matter."""
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """What comes to an operator: on average `count` records for each one of an origin (None: of the arrivals)."""
+
+    origin: _Departures | None
+    count: float
+
+    def times(self, factor: float) -> _Feed:
+        """The same with a selectivity applied."""
+        return _Feed(self.origin, self.count * factor)
+
+    @cached_property
+    def sources(self) -> tuple[_Feed, ...]:
+        """The same records counted from each origin upstream, the nearest first, the arrivals last."""
+        if self.origin is None:
+            return (self,)
+        return (self, *(source.times(self.count) for source in self.origin.feed.sources))
+
+
+@dataclass(frozen=True)
+class _Departures:
+    """What leaves an operator that serves records one by one, given what comes to it."""
+
+    operator: str
+    allocation: Allocation
+    feed: _Feed
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.operator, self.allocation, self.feed))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _merged(feeds: Sequence[_Feed]) -> _Feed:
+    """Merge streams: count the records of their nearest common origin."""
+    if len(feeds) == 1:
+        return feeds[0]
+    by_origin = [{source.origin: source.count for source in feed.sources} for feed in feeds]
+    common = next(source.origin for source in feeds[0].sources if all(source.origin in known for known in by_origin))
+    return _Feed(common, math.fsum(known[common] for known in by_origin))
 
 
 class _Answer(Laws):
     """One operator under one allocation, for every arrival process."""
 
-    def __init__(self, responses: Sequence[Response], bursts: Sequence[float]) -> None:
+    def __init__(self, responses: Sequence[Response], burst_parts: Sequence[float], *, in_batches: bool) -> None:
         super().__init__(responses)
+        self.in_batches = in_batches
         self.utilisation = np.array([response.utilisation for response in responses])
         self.mean = np.array([response.mean for response in responses])
-        self.bursts = np.array(bursts)
-        """The part of the mean time that is there because arrivals are not Poisson."""
+        self.burst_parts = np.array(burst_parts)
+        """The part of the mean time that is caused by arrivals not being Poisson."""
         self._percentiles: dict[tuple[int, float], float] = {}
 
     def percentile(self, process: int, p: float) -> float:
-        """One process's percentile."""
+        """The percentile under one process."""
         if (process, p) not in self._percentiles:
             self._percentiles[process, p] = float(self.responses[process].percentile(p))
         return self._percentiles[process, p]
@@ -83,11 +139,9 @@ class PipelineLatency:
     pipeline
         Operators, graph and objectives.
     workload
-        Processes that describe the arrivals at the source, by a label each (window and rank), in records per second.
+        Processes that describe the arrivals at the source in records per second, each with a label (window and rank).
     model
-        Which queues; see the module.
-    flow
-        What comes to operators below the first: ``"source"`` or ``"onward"``; see the module.
+        Which queues are solved; see the module.
     errors
         How many standard errors the demands are moved to the slow side.
 
@@ -99,8 +153,8 @@ class PipelineLatency:
     >>> from penstock.records import Objective
     >>> one = OperatorModel("matcher", RecordDemand(PH.exponential(mean=0.01)))
     >>> latency = PipelineLatency(PipelineModel([one], Objective("mean", 0.1)), {"calm": MAP.poisson(20.0)})
-    >>> [told] = latency.predict({"matcher": Allocation(1, 0.5)})
-    >>> round(told.seconds, 9), told.is_met, told.worst  # M/M/1 with service rate 50: 1 / (50 - 20)
+    >>> [path] = latency.predict({"matcher": Allocation(1, 0.5)})
+    >>> round(path.seconds, 9), path.is_met, path.worst  # M/M/1 with service rate 50: 1 / (50 - 20)
     (0.033333333, True, 'calm')
     """
 
@@ -110,23 +164,21 @@ class PipelineLatency:
         workload: Mapping[str, MAP],
         *,
         model: Model = "map",
-        flow: Flow = "source",
         errors: float = 0.0,
     ) -> None:
         if not workload:
             raise ConfigurationError("workload: give at least one arrival process", field="workload")
         if model not in MODELS:
             raise ConfigurationError(f"model: {model!r} is unknown; use one of {', '.join(MODELS)}", field="model")
-        if flow not in FLOWS:
-            raise ConfigurationError(f"flow: {flow!r} is unknown; use one of {', '.join(FLOWS)}", field="flow")
         if model == "gi/g/1":
             _require_means(pipeline)
-        self.pipeline, self.model, self.flow = pipeline, model, flow
+        self.pipeline, self.model = pipeline, model
         self._errors = errors
         self._labels, self._processes = tuple(workload), tuple(workload.values())
-        self._known: dict[Row, _Answer] = {}
-        self._leaving: dict[tuple[Row, int], MAP] = {}
-        self._solvers: dict[MAP, MicroBatchSolver] = {}
+        self._answers: dict[tuple[str, Allocation, _Feed], _Answer] = {}
+        self._streams: dict[tuple[_Feed, int], MAP] = {}
+        self._leaving: dict[tuple[_Departures, int], MAP] = {}
+        self._solvers: dict[tuple[_Feed, int], MicroBatchSolver] = {}
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -140,24 +192,30 @@ class PipelineLatency:
 
     @property
     def queues_solved(self) -> int:
-        """How many queues were solved so far."""
-        return len(self._known) * len(self._processes)
+        """How many queues have been solved so far."""
+        return len(self._answers) * len(self._processes)
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
-        """Predict every path, each in its worst case over the processes."""
+        """Predict the latency of every path in its worst case over the processes."""
         missing = [name for name in self.operators if name not in allocations]
         if missing:
-            raise ConfigurationError(f"allocations: none given for {', '.join(missing)}", field="allocations")
-        return tuple(self._predict_path(path, allocations) for path in self.paths)
+            raise ConfigurationError(
+                f"allocations: there is none for {', '.join(missing)}; give one for every operator",
+                field="allocations",
+            )
+        network = _Network(self.pipeline, allocations)
+        return tuple(self._predict_path(path, network) for path in self.paths)
 
-    def _predict_path(self, path: Path, allocations: Mapping[str, Allocation]) -> Prediction:
-        answers = {row[-1][0]: self._answer(row) for row in self._rows(path, allocations)}
+    def _predict_path(self, path: Path, network: _Network) -> Prediction:
+        answers = {name: self._answer(name, network.allocations[name], feed) for name, feed in network.along(path)}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)
         parts = list(answers.values())
-        seconds = np.sum([part.mean for part in parts], axis=0) if p is None else sum_percentiles(parts, p, bound)
-        if p is not None and self.flow == "onward":
-            seconds = seconds + self._together(parts, p, seconds)
-        # Of several that cannot keep up, the one that lacks most.
+        if p is None:
+            seconds = np.sum([part.mean for part in parts], axis=0)
+        else:
+            seconds = sum_percentiles(parts, p, bound)
+            seconds = seconds + self._burst_gain(parts, p, seconds)
+        # If several processes saturate an operator, the worst is the one with the highest utilisation.
         load = np.max([part.utilisation for part in parts], axis=0)
         worst = int(np.lexsort((load, seconds))[-1])
         return Prediction(
@@ -165,126 +223,183 @@ class PipelineLatency:
             seconds=float(seconds[worst]),
             bound_seconds=bound,
             operator_seconds={
-                name: float(part.mean[worst]) if p is None else part.percentile(worst, p)
-                for name, part in answers.items()
+                name: float(answers[name].mean[worst]) if p is None else answers[name].percentile(worst, p)
+                for name in path
             },
-            utilisation={name: float(part.utilisation[worst]) for name, part in answers.items()},
+            utilisation={name: float(answers[name].utilisation[worst]) for name in path},
             worst=self._labels[worst],
         )
 
-    def _together(self, parts: Sequence[_Answer], p: float, seconds: FloatArray) -> FloatArray:
-        """What a percentile gains because bursts make times long together, for each process."""
+    def _burst_gain(self, parts: Sequence[_Answer], p: float, seconds: FloatArray) -> FloatArray:
+        """How much longer a percentile is because bursts make times long together, for each process."""
         gains = np.zeros(len(self._processes))
         first, *others = sorted(parts, key=lambda part: -float(part.utilisation.max()))
         for i in np.flatnonzero(np.isfinite(seconds)):
-            weight = max((math.sqrt(first.bursts[i] * part.bursts[i]) for part in others), default=0.0)
+            weight = max(
+                (
+                    (BATCH_BURST_WEIGHT if first.in_batches and part.in_batches else BURST_WEIGHT)
+                    * math.sqrt(first.burst_parts[i] * part.burst_parts[i])
+                    for part in others
+                ),
+                default=0.0,
+            )
             if weight > 0.0:
-                ranks = sum(part.percentile(int(i), p) for part in parts)
-                gains[i] = TOGETHER * weight * max(ranks - seconds[i], 0.0)
+                same_rank = sum(part.percentile(int(i), p) for part in parts)
+                gains[i] = weight * max(same_rank - seconds[i], 0.0)
         return gains
 
-    def _rows(self, path: Path, allocations: Mapping[str, Allocation]) -> list[Row]:
-        """Each operator of a path, last in the row of those whose records it is given."""
-        rows: list[Row] = []
-        for run in self._runs(path, allocations):
-            row: Row = ()
-            for name in sorted(run, key=lambda name: -self._fullness(name, allocations[name])):
-                row = (*row, (name, allocations[name]))
-                rows.append(row)
-        return rows
+    def _answer(self, name: str, allocation: Allocation, feed: _Feed) -> _Answer:
+        key = (name, allocation, feed)
+        if key not in self._answers:
+            responses = [self._solve(name, allocation, feed, i) for i in range(len(self._processes))]
+            parts = [
+                self._burst_part(name, allocation, self._stream(feed, i).rate, response)
+                for i, response in enumerate(responses)
+            ]
+            in_batches = isinstance(self.pipeline.operator(name).demand, BatchDemand)
+            self._answers[key] = _Answer(responses, parts, in_batches=in_batches)
+        return self._answers[key]
 
-    def _runs(self, path: Path, allocations: Mapping[str, Allocation]) -> list[list[str]]:
-        """Operators in a row that see the same records and serve them one by one."""
-        runs = [[path[0]]]
-        for before, name in pairwise(path):
-            one, other = self.pipeline.operator(before), self.pipeline.operator(name)
-            alone = allocations[before].executors == allocations[name].executors == 1
-            same = one.selectivity == 1.0 and len(other.inputs) == 1 and alone
-            singly = isinstance(one.demand, RecordDemand) and isinstance(other.demand, RecordDemand)
-            if self.flow == "onward" and same and singly:
-                runs[-1].append(name)
+    def _stream(self, feed: _Feed, i: int) -> MAP:
+        """The stream that comes to an operator under process `i`."""
+        if (feed, i) not in self._streams:
+            if self.model == "m/g/1":
+                stream = MAP.poisson(self._processes[i].rate * feed.sources[-1].count)
             else:
-                runs.append([name])
-        return runs
+                origin = self._processes[i] if feed.origin is None else self._departing(feed.origin, i)
+                stream = selected(origin, feed.count, most_states=MOST_STATES)
+            self._streams[feed, i] = stream
+        return self._streams[feed, i]
 
-    def _fullness(self, name: str, allocation: Allocation) -> float:
-        """What orders operators of a run by utilisation: they see the same rate."""
+    def _departing(self, origin: _Departures, i: int) -> MAP:
+        if (origin, i) not in self._leaving:
+            coming, service = self._stream(origin.feed, i), self._service(origin.operator, origin.allocation)
+            if origin.allocation.executors > 1:
+                service = service.time_scaled(1.0 / origin.allocation.executors)
+            keeps_up = coming.rate * service.mean < SATURATION
+            self._leaving[origin, i] = departure_process(coming, service) if keeps_up else coming
+        return self._leaving[origin, i]
+
+    def _service(self, name: str, allocation: Allocation) -> PH:
         demand = self.pipeline.operator(name).demand
-        return demand.service.mean / allocation.cpu_share if isinstance(demand, RecordDemand) else 0.0
+        assert isinstance(demand, RecordDemand)
+        return demand.moved(self._errors).at(allocation)
 
-    def _answer(self, row: Row) -> _Answer:
-        if row not in self._known:
-            name, has = row[-1]
-            responses = [self._solve(name, has, self._stream(row, i)) for i in range(len(self._processes))]
-            self._known[row] = _Answer(responses, [self._bursts(name, has, response) for response in responses])
-        return self._known[row]
-
-    def _stream(self, row: Row, i: int) -> MAP:
-        """What comes to the last operator of a row under process `i`."""
-        name, _ = row[-1]
-        if len(row) == 1:
-            return visited(self._processes[i], self.pipeline.visits[name])
-        above, coming = row[:-1], self._stream(row[:-1], i)
-        if self.model == "m/g/1":
-            return coming  # Poisson again, by the model's own blindness
-        if not self._answer(above).responses[i].is_stable:
-            return coming  # the path is endless, whatever comes to this one
-        if (above, i) not in self._leaving:
-            demand = self.pipeline.operator(above[-1][0]).demand
-            assert isinstance(demand, RecordDemand)
-            service = demand.moved(self._errors).at(above[-1][1])
-            self._leaving[above, i] = onward_process(coming, service)
-        return self._leaving[above, i]
-
-    def _solve(self, name: str, allocation: Allocation, stream: MAP) -> Response:
-        operator = self.pipeline.operator(name)
-        if isinstance(operator.demand, BatchDemand):
-            moved = operator.demand.moved(self._errors, stream.rate, allocation) if self._errors else operator.demand
-            return self._solve_batches(
-                name, moved, MAP.poisson(stream.rate) if self.model == "m/g/1" else stream, allocation
-            )
-        # Each executor has a queue of its own, and its part of the stream.
-        stream = visited(stream, 1.0 / allocation.executors)
-        service = operator.demand.moved(self._errors).at(allocation)
+    def _solve(self, name: str, allocation: Allocation, feed: _Feed, i: int) -> Response:
+        demand, stream = self.pipeline.operator(name).demand, self._stream(feed, i)
+        if isinstance(demand, BatchDemand):
+            moved = demand.moved(self._errors, stream.rate, allocation) if self._errors else demand
+            return self._solve_batches(name, moved, allocation, feed, i)
+        if allocation.executors > 1:
+            stream = every_nth(stream, allocation.executors, most_states=MOST_STATES)
+        service = self._service(name, allocation)
         if self.model == "m/g/1":
             return solve_m_g_1(stream.rate, service)
         if self.model == "gi/g/1":
             return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
         return solve_map_ph_1(stream, service)
 
-    def _bursts(self, name: str, allocation: Allocation, response: Response) -> float:
-        demand = self.pipeline.operator(name).demand
-        if self.flow == "source" or not isinstance(demand, RecordDemand) or not response.is_stable:
+    def _burst_part(self, name: str, allocation: Allocation, rate: float, response: Response) -> float:
+        if not response.is_stable:
             return 0.0
-        service = demand.moved(self._errors).at(allocation)
-        smooth = solve_m_g_1(response.utilisation / service.mean, service).mean
+        demand = self.pipeline.operator(name).demand
+        if isinstance(demand, BatchDemand):
+            smooth = _SMOOTH_BATCHES * demand.at(allocation).smooth_batch_seconds(rate)
+        else:
+            service = self._service(name, allocation)
+            smooth = solve_m_g_1(response.utilisation / service.mean, service).mean
         return max(0.0, 1.0 - smooth / response.mean)
 
-    def _solve_batches(self, name: str, demand: BatchDemand, stream: MAP, allocation: Allocation) -> Response:
-        """The micro-batch queue; but where single records would already take far too long, their queue will do.
+    def _solve_batches(self, name: str, demand: BatchDemand, allocation: Allocation, feed: _Feed, i: int) -> Response:
+        """Solve the micro-batch queue, or the queue of single records if even that takes far too long.
 
-        Served one by one and without the fixed time, records are done no later than in batches. Beyond so many times
-        the bound, how much later does not matter, and the micro-batch queue is the dearer to solve the fuller it is.
+        Served one by one and without the fixed time, records are done no later than in batches. Far beyond the bound
+        the exact time does not matter, and the micro-batch queue takes the longer to solve the fuller it is.
         """
-        server = demand.at(allocation)
-        solver = self._solvers.setdefault(stream, MicroBatchSolver(stream))
+        server, stream = demand.at(allocation), self._stream(feed, i)
+        if (feed, i) not in self._solvers:
+            self._solvers[feed, i] = MicroBatchSolver(stream)
+        solver = self._solvers[feed, i]
         if server.utilisation(stream.rate) >= 1.0:
             return solver.solve(server)
         least = solve_map_ph_1(stream, single_records(demand, allocation))
         for path in self.paths:
             if name in path:
-                p, limit = self.pipeline.probability(path), _HOPELESS * self.pipeline.bound(path)
+                p, limit = self.pipeline.probability(path), _FAR_BEYOND * self.pipeline.bound(path)
                 if (least.mean if p is None else least.percentile(p)) <= limit:
                     return solver.solve(server)
         return least
+
+
+class _Network:
+    """What comes to each operator of a pipeline under given allocations."""
+
+    def __init__(self, pipeline: PipelineModel, allocations: Mapping[str, Allocation]) -> None:
+        self.pipeline, self.allocations = pipeline, allocations
+        self._leaving: dict[str, _Feed] = {ARRIVALS: _Feed(None, 1.0)}
+        self._feeds: dict[str, _Feed] = {}
+        self._runs: dict[str, tuple[str, ...]] = {}
+        for name in pipeline.order:
+            self._place(name)
+
+    def along(self, path: Path) -> Iterator[tuple[str, _Feed]]:
+        """Each operator of a path with what comes to it; the bottleneck of each run comes first."""
+        left = path
+        while left:
+            run = self._runs[left[-1]]
+            left = left[: len(left) - len(run)]
+            yield from self._ordered(run)
+
+    def _place(self, name: str) -> None:
+        operator = self.pipeline.operator(name)
+        streams = self.pipeline.topology.inputs(name)
+        self._feeds[name] = _merged([self._leaving[s.source].times(s.selectivity) for s in streams])
+        self._runs[name] = (*self._runs[before], name) if (before := self._continued(name)) else (name,)
+        if isinstance(operator.demand, BatchDemand):
+            leaving = self._feeds[name]
+        else:
+            slowest, feed = next(self._ordered(self._runs[name]))
+            leaving = _Feed(_Departures(slowest, self.allocations[slowest], feed), 1.0)
+        self._leaving[name] = leaving.times(operator.selectivity)
+
+    def _continued(self, name: str) -> str | None:
+        """The operator before, if both see the same records and serve them one by one on one executor."""
+        inputs = self.pipeline.topology.inputs(name)
+        if len(inputs) > 1 or inputs[0].source == ARRIVALS or inputs[0].selectivity != 1.0:
+            return None
+        before = inputs[0].source
+        if self.pipeline.operator(before).selectivity != 1.0:
+            return None
+        both = (before, name)
+        singly = all(isinstance(self.pipeline.operator(one).demand, RecordDemand) for one in both)
+        return before if singly and all(self.allocations[one].executors == 1 for one in both) else None
+
+    def _ordered(self, run: tuple[str, ...]) -> Iterator[tuple[str, _Feed]]:
+        """The operators of a run, the bottleneck first; the others get its departures."""
+        first, *others = sorted(run, key=self._rank)
+        feed = self._feeds[run[0]]
+        yield first, feed
+        for name in others:
+            yield name, _Feed(_Departures(first, self.allocations[first], feed), 1.0)
+
+    def _rank(self, name: str) -> tuple[float, float]:
+        """Orders the operators of a run, which see the same rate: by utilisation, then the most regular service first.
+
+        Of equally loaded operators the most regular one changes the stream least, and simulations agree best.
+        """
+        demand = self.pipeline.operator(name).demand
+        if isinstance(demand, BatchDemand):  # alone in its run
+            return 0.0, 0.0
+        seconds = demand.service.mean / self.allocations[name].cpu_share
+        return -float(f"{seconds:.9g}"), demand.service.scv
 
 
 def _require_means(pipeline: PipelineModel) -> None:
     for path in pipeline.paths:
         if pipeline.probability(path) is not None:
             raise ConfigurationError(
-                f"model: gi/g/1 knows means alone, and {' > '.join(path)} is bound in its "
-                f"{pipeline.objective(path).statistic}; use map or m/g/1, or a bound on the mean",
+                f"model: gi/g/1 gives means only, but the objective of {path_text(path)} bounds its "
+                f"{pipeline.objective(path).statistic}; use map or m/g/1, or bound the mean",
                 field="model",
             )
     for name in pipeline.order:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline as the queueing models see it: operators with their demand, who reads from whom, a bound for each path."""
+"""A pipeline as the queueing models see it: operators with their demands, streams, and a bound for each path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import gamma
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, Demand
 from penstock.records import Allocation, Objective
-from penstock.topology import ARRIVALS, Path, Topology
+from penstock.topology import ARRIVALS, Path, Stream, Topology, check_selectivity, path_text
 from penstock.units import format_seconds
 
 _PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -25,44 +25,53 @@ class OperatorModel:
     Parameters
     ----------
     name
-        How it is called.
+        Its name.
     demand
-        What its records ask of one executor at full share. Its kind says how they are served: one by one
-        (`RecordDemand`, real-time mode) or in micro-batches (`BatchDemand`).
+        What its records ask of one executor at full share. The type of the demand decides how they are served: one by
+        one (`RecordDemand`, real-time mode) or in micro-batches (`BatchDemand`).
     inputs
-        The operators it reads from; none: the source.
+        What it reads from: names of operators, or streams, which may have a selectivity of their own. An operator
+        without inputs reads the arrivals.
     selectivity
-        Records it gives to each reader for one that it takes.
+        Records that it gives to each reader for one that it takes.
     """
 
     name: str
     demand: Demand
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str | Stream, ...] = ()
     selectivity: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.selectivity < float("inf"):
+        check_selectivity(f"operator {self.name}", self.selectivity)
+        wrong = [str(s) for s in self.inputs if isinstance(s, Stream) and s.target != self.name]
+        if wrong:
             raise ConfigurationError(
-                f"{self.name}.selectivity: {self.selectivity!r} must be positive: records out for one in",
-                field="selectivity",
+                f"{self.name}.inputs: {', '.join(wrong)} leads to another operator; give streams into {self.name}",
+                field="inputs",
             )
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams into it."""
+        return tuple(s if isinstance(s, Stream) else Stream(s, self.name) for s in self.inputs or (ARRIVALS,))
 
 
 @dataclass(frozen=True, eq=False)
 class PipelineModel:
-    """Operators joined to a graph without cycles, and an objective for every path from the source to a sink.
+    """Operators that form a graph without cycles, and an objective for every path from the source to a sink.
 
     Parameters
     ----------
     operators
         In any order.
     objectives
-        One for all paths, or one for each path, as a tuple of names.
+        One for all paths, or one for each path.
 
     Raises
     ------
     ConfigurationError
-        A cycle, an unknown or repeated name, a path without objective; the message lists every fault.
+        If there is a cycle, an unknown or repeated name, or a path without an objective. The message lists every
+        fault.
 
     Examples
     --------
@@ -78,57 +87,35 @@ class PipelineModel:
 
     operators: Sequence[OperatorModel]
     objectives: Objective | Mapping[Path, Objective]
+    topology: Topology = field(init=False, repr=False)
     _by_name: dict[str, OperatorModel] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        names = [operator.name for operator in self.operators]
-        faults = [f"{name}: two operators have this name" for name in sorted({n for n in names if names.count(n) > 1})]
-        faults += [
-            f"{operator.name}: reads from {above!r}, which is no operator; known: {', '.join(names)}"
-            for operator in self.operators
-            for above in operator.inputs
-            if above not in names
-        ]
-        if not names:
-            faults.append("give at least one operator")
+        names = tuple(operator.name for operator in self.operators)
+        streams = tuple(stream for operator in self.operators for stream in operator.streams)
+        object.__setattr__(self, "topology", Topology(names, streams))
         object.__setattr__(self, "_by_name", {operator.name: operator for operator in self.operators})
-        if not faults:
-            circle = _circle(self._by_name)
-            if circle:
-                told = " > ".join((*circle, circle[0]))
-                faults.append(f"{told} is a circle: records would go round for ever; cut one of the streams")
-        if not faults:
-            faults = self._objective_faults()
+        faults = self._objective_faults()
         if faults:
             raise ConfigurationError.of_all("pipeline", faults)
 
-    @cached_property
+    @property
     def order(self) -> tuple[str, ...]:
         """The operators' names, each after those it reads from, else in the order given."""
-        order: list[str] = []
-        left = [operator.name for operator in self.operators]
-        while left:
-            ready = next(name for name in left if all(above in order for above in self._by_name[name].inputs))
-            order.append(ready)
-            left.remove(ready)
-        return tuple(order)
+        return self.topology.order
 
-    @cached_property
+    @property
     def paths(self) -> tuple[Path, ...]:
-        """Every way from the source to an operator that nobody reads from."""
-        return Topology.from_inputs({name: self._by_name[name].inputs or (ARRIVALS,) for name in self.order}).paths
+        """Every path from the source to an operator that nobody reads from."""
+        return self.topology.paths
 
     @cached_property
     def visits(self) -> dict[str, float]:
         """Records that each operator takes for one that arrives at the source."""
-        visits: dict[str, float] = {}
-        for name in self.order:
-            inputs = self._by_name[name].inputs
-            visits[name] = sum(visits[above] * self._by_name[above].selectivity for above in inputs) if inputs else 1.0
-        return visits
+        return self.topology.visits({operator.name: operator.selectivity for operator in self.operators})
 
     def operator(self, name: str) -> OperatorModel:
-        """The operator called `name`."""
+        """The operator with this name."""
         return self._by_name[name]
 
     def objective(self, path: Path) -> Objective:
@@ -142,23 +129,23 @@ class PipelineModel:
         return seconds
 
     def probability(self, path: Path) -> float | None:
-        """The probability that a path's objective is a percentile of; None: it bounds the mean."""
+        """The probability whose quantile a path's objective bounds; None if it bounds the mean."""
         return _PERCENTILES.get(str(self.objective(path).statistic))
 
     def require_possible(self, share: float = 1.0) -> None:
-        """Refuse bounds below what a lone record takes, without any waiting, at the highest share.
+        """Refuse bounds below what a single record takes without any waiting, at the highest share.
 
         Raises
         ------
         ConfigurationError
-            Says which paths are impossible, and what they take at least.
+            Names the impossible paths, and the least time that each takes.
         """
         faults = []
         for path in self.paths:
             least, bound = self._least_seconds(path, share), self.bound(path)
             if least > bound:
                 faults.append(
-                    f"objective of {' > '.join(path)}: {self.objective(path).statistic} within {format_seconds(bound)} "
+                    f"objective of {path_text(path)}: {self.objective(path).statistic} within {format_seconds(bound)} "
                     f"is impossible: serving alone takes {format_seconds(least)} at {share:.0%} CPU, without any "
                     "waiting; raise the bound, or make the operators faster"
                 )
@@ -166,62 +153,39 @@ class PipelineModel:
             raise ConfigurationError.of_all("pipeline", faults)
 
     def _least_seconds(self, path: Path, share: float) -> float:
-        """The objective's statistic of the serving times along a path; a batch holds one record at least."""
+        """The objective's statistic of the serving times along a path; a batch holds at least one record."""
         probability = self.probability(path)
         moments = [_serving(self._by_name[name].demand, Allocation(1, share)) for name in path]
         mean, variance = sum(m for m, _ in moments), sum(v for _, v in moments)
         if probability is None or variance == 0.0:
             return mean
-        # A gamma distribution of the same mean and variance: right for one Erlang or exponential time, near for sums.
+        # A gamma distribution of the same mean and variance: exact for one Erlang or exponential time, close for sums.
         return float(gamma.ppf(probability, mean**2 / variance, scale=variance / mean))
 
     def _objective_faults(self) -> list[str]:
         paths, faults = self.paths, []
         if not isinstance(self.objectives, Objective):
             faults += [
-                f"path {' > '.join(path)} has no objective; give it one"
-                for path in paths
-                if path not in self.objectives
+                f"path {path_text(path)} has no objective; give it one" for path in paths if path not in self.objectives
             ]
-            known = "; ".join(" > ".join(path) for path in paths)
+            known = "; ".join(path_text(path) for path in paths)
             faults += [
-                f"objective of {' > '.join(path)}: there is no such path; the paths are: {known}"
+                f"objective of {path_text(path)}: there is no such path; the paths are: {known}"
                 for path in self.objectives
                 if path not in paths
             ]
         if not faults and any(self.objective(path).statistic is None for path in paths):
-            faults.append('objective: a latency bound is needed, such as p95 = "2s"; to keep up is none')
+            faults.append(
+                'objective: give a latency bound, such as p95 = "2s"; without a bound there is nothing to plan for'
+            )
         return faults
 
 
 def _serving(demand: Demand, allocation: Allocation) -> tuple[float, float]:
-    """Mean and variance of the time a lone record is served in."""
+    """Mean and variance of the time in which a single record is served."""
     if isinstance(demand, BatchDemand):
         server = demand.at(allocation)
         variance = server.fixed_scv * server.fixed**2 + server.per_record_scv * server.per_record**2
         return server.fixed + server.per_record, variance
     service = demand.at(allocation)
     return service.mean, service.variance
-
-
-def _circle(operators: Mapping[str, OperatorModel]) -> Path:
-    """A circle of operators, in the direction of the records; empty: there is none."""
-    done: set[str] = set()
-
-    def walk(trail: Path) -> Path:
-        for above in operators[trail[-1]].inputs:
-            if above in trail:
-                return tuple(reversed(trail[trail.index(above) :]))
-            if above not in done:
-                found = walk((*trail, above))
-                if found:
-                    return found
-        done.add(trail[-1])
-        return ()
-
-    for name in operators:
-        if name not in done:
-            found = walk((name,))
-            if found:
-                return found
-    return ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a window of arrivals itself would have met under any allocation, and predictions held against it.
+"""What a window of arrivals would have met under any allocation, and predictions that are limited by it.
 
 A fitted process is judged where its window was replayed, at utilisations of a half and more (`workload`). Pipelines
 with rare, huge bursts are run far below that, and there a fit may be wrong by any factor: on the block I/O trace of the
@@ -9,7 +9,7 @@ batch, on the window's own arrival times. What was met is the least to be expect
 believed up to a factor: that is what fits are for, bursts that did not happen to come within the window.
 
 A window of a fast stream may be over within a few batches. So batches are replayed from the size at which they settle
-under the window's rate, over the window twice, and the second time is told. Batches take their mean times.
+under the window's rate, over the window twice, and the second time counts. Batches take their mean times.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
-from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.queueing.micro_batch_server import MicroBatch
+from penstock.performance.pipeline_model import PipelineModel
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Prediction
-from penstock.topology import Path
+from penstock.topology import ARRIVALS, Path
 
 
 def can_be_replayed(pipeline: PipelineModel) -> bool:
     """Whether each operator reads one stream, and all take records one by one or all in batches."""
     kinds = {type(o.demand) for o in pipeline.operators}
-    return len(kinds) == 1 and all(len(o.inputs) <= 1 for o in pipeline.operators)
+    return len(kinds) == 1 and all(len(o.streams) == 1 for o in pipeline.operators)
 
 
 class ReplayedLatency:
@@ -46,23 +46,26 @@ class ReplayedLatency:
     arrivals
         When the window's records arrived at the source, rising.
     seed
-        Of the service times. All shares are replayed with the same work, so that more CPU never makes a path slower.
+        Seed of the service times. All shares are replayed with the same work, so that more CPU never makes a path
+        slower.
 
     Examples
     --------
     >>> from penstock.markov import PH
+    >>> from penstock.performance.pipeline_model import OperatorModel
     >>> from penstock.records import Objective
     >>> one = OperatorModel("matcher", RecordDemand(PH.erlang(400, mean=1.0)))
     >>> replayed = ReplayedLatency(PipelineModel([one], Objective("mean", 9.0)), np.array([0.0, 0.0, 10.0]))
-    >>> [told] = replayed.predict({"matcher": Allocation(1, 1.0)})
-    >>> round(told.seconds, 1)  # (1 + 2 + 1) / 3
+    >>> [path] = replayed.predict({"matcher": Allocation(1, 1.0)})
+    >>> round(path.seconds, 1)  # (1 + 2 + 1) / 3
     1.3
     """
 
     def __init__(self, pipeline: PipelineModel, arrivals: FloatArray, *, seed: int = 0) -> None:
         if not can_be_replayed(pipeline):
             raise ConfigurationError(
-                "pipeline: only trees are replayed whose operators all take records one by one, or all in batches",
+                "pipeline: it cannot be replayed; every operator must read one stream, and all must take records "
+                "one by one or all in batches",
                 field="pipeline",
             )
         if len(arrivals) < 2 or not arrivals[-1] > arrivals[0]:
@@ -89,16 +92,17 @@ class ReplayedLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Replay the window under these allocations."""
-        done: dict[str, tuple[FloatArray, FloatArray]] = {}
-        spent: dict[str, FloatArray] = {}
         arrivals = self._twice()
+        done: dict[str, tuple[FloatArray, FloatArray]] = {ARRIVALS: (arrivals, arrivals)}
+        spent: dict[str, FloatArray] = {}
         last_round = float(arrivals[-1] - self._arrivals[-1])
         for name in self.operators:
             operator = self.pipeline.operator(name)
-            came, origin = done[operator.inputs[0]] if operator.inputs else (arrivals, arrivals)
+            (stream,) = operator.streams
+            came, origin = _selected(stream.selectivity, *done[stream.source])
             ended = self._ended(name, came, allocations[name])
             spent[name] = (ended - came)[origin >= last_round]
-            done[name] = _onward(operator, ended, origin)
+            done[name] = _selected(operator.selectivity, ended, origin)
         done = {
             name: (ended[origin >= last_round], origin[origin >= last_round]) for name, (ended, origin) in done.items()
         }
@@ -157,8 +161,8 @@ class CheckedLatency:
     """The worst over windows of what their fits predict, between what each met and so many times that.
 
     A `ports.PathLatency`. Where an operator cannot keep up with a window's rate, the time is infinite whatever the
-    replay of the finite window came to. Queues are solved only where the replay leaves a bound undecided; elsewhere
-    the time told is the end of that interval which decides.
+    replay of the finite window came to. Queues are solved only where the replay leaves a bound undecided. Elsewhere
+    the time given is the end of the interval that decides.
 
     Parameters
     ----------
@@ -191,25 +195,26 @@ class CheckedLatency:
         """Predict every path, each in its worst case over windows."""
         of_windows = [self._window(window, allocations) for window in self.windows]
         return tuple(
-            max(told, key=lambda one: (one.seconds, max(one.utilisation.values())))
-            for told in zip(*of_windows, strict=True)
+            max(paths, key=lambda one: (one.seconds, max(one.utilisation.values())))
+            for paths in zip(*of_windows, strict=True)
         )
 
     def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[Prediction]:
         if window.replayed is None:
             return list(window.fitted.predict(allocations))
-        told = [self._decided(window.label, met) for met in window.replayed.predict(allocations)]
-        if all(is_decided for _, is_decided in told):
-            return [met for met, _ in told]
+        decided = [self._decided(window.label, met) for met in window.replayed.predict(allocations)]
+        if all(is_decided for _, is_decided in decided):
+            return [met for met, _ in decided]
         return [
             met if is_decided else self._between(window.label, fit, met)
-            for fit, (met, is_decided) in zip(window.fitted.predict(allocations), told, strict=True)
+            for fit, (met, is_decided) in zip(window.fitted.predict(allocations), decided, strict=True)
         ]
 
     def _decided(self, label: str, met: Prediction) -> tuple[Prediction, bool]:
         """What the replay alone says of a path, and whether the bound is kept or broken whatever the fits say.
 
-        Of a bound that is kept anyway the least is told, of a broken one the most: so times fall as shares rise.
+        The least time is given for a bound that is kept anyway, and the most for a broken one, so that times fall as
+        shares rise.
         """
         if max(met.utilisation.values()) >= 1.0:
             return replace(met, seconds=math.inf, worst=f"{label}, cannot keep up"), True
@@ -259,11 +264,11 @@ def _batch_ends(came: FloatArray, server: MicroBatch, running: float) -> FloatAr
     return ended
 
 
-def _onward(operator: OperatorModel, ended: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The records that go on, spread evenly."""
-    if operator.selectivity == 1.0:
+def _selected(selectivity: float, ended: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The records that remain, evenly spread."""
+    if selectivity == 1.0:
         return ended, origin
-    copies = np.diff(np.floor(operator.selectivity * np.arange(len(ended) + 1))).astype(np.int64)
+    copies = np.diff(np.floor(selectivity * np.arange(len(ended) + 1))).astype(np.int64)
     return np.repeat(ended, copies), np.repeat(origin, copies)
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of many arrival processes are likely to be the worst, told cheaply.
+"""A quick guess of which arrival processes will be the worst.
 
 A micro-batch queue takes a hundred times as long to solve as a queue of single records, and more the burstier it is.
-Processes are ranked by three terms that are soon told, in the statistic of the objective: the queue of single records
-with the same work, which waits for long bursts as batches do; the settled batch T = f / (1 - rho), of which a record
-sees one and a half; and how much two batches, the running one and its own, vary with the records that arrive during T,
-by their index of dispersion.
-Once with all the CPU, once with half of it: the worst of both ranks are kept. That is a guess: the worst of those kept
-may be some percent better than the worst of all.
+Processes are ranked by the sum of three terms, in the statistic of the objective: the queue of single records with the
+same work, which waits for long bursts as batches do; one and a half settled batches T = f / (1 - rho); and how much two
+batches, the running one and the record's own, vary with the records that arrive during T, by their index of dispersion.
+The ranking is done once with all the CPU and once with half of it, and the worst of both are kept. The worst of those
+kept may be some percent better than the worst of all.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.performance.demand import BatchDemand
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.queueing.departure_process import MOST_STATES
 from penstock.performance.queueing.single_server import solve_map_ph_1
-from penstock.performance.streams import visited
+from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.records import Allocation
 
 STAGES = 4
-"""Of the Erlang distribution that stands for a record's time, which hardly varies within a batch."""
-_RIDES = 1.5
-"""A record waits half a batch on average, and rides with its own."""
+"""Stages of the Erlang distribution that stands for a record's time, which hardly varies within a batch."""
+_BATCHES_SEEN = 1.5
+"""A record waits half a batch on average, and then stays for its own."""
 
 
 def worst_processes(
@@ -56,11 +56,11 @@ def worst_processes(
     for share in (1.0, 0.5):
         for path in pipeline.paths:
             p = pipeline.probability(path)
-            told = [
+            judged = [
                 [
                     _judged(
                         pipeline.operator(name),
-                        visited(process, pipeline.visits[name]),
+                        selected(process, pipeline.visits[name], most_states=MOST_STATES),
                         Allocation((executors or {}).get(name, 1), share),
                         p,
                     )
@@ -68,8 +68,8 @@ def worst_processes(
                 ]
                 for process in workload.values()
             ]
-            seconds = np.array([sum(time for time, _ in one) for one in told])
-            load = np.array([max(load for _, load in one) for one in told])
+            seconds = np.array([sum(time for time, _ in one) for one in judged])
+            load = np.array([max(load for _, load in one) for one in judged])
             kept.update(labels[i] for i in np.lexsort((load, seconds))[-count:])
     return {label: process for label, process in workload.items() if label in kept}
 
@@ -82,7 +82,8 @@ def single_records(demand: BatchDemand, allocation: Allocation) -> PH:
 def _judged(operator: OperatorModel, stream: MAP, allocation: Allocation, p: float | None) -> tuple[float, float]:
     """A latency that ranks processes, and the utilisation."""
     if not isinstance(operator.demand, BatchDemand):
-        answer = solve_map_ph_1(visited(stream, 1.0 / allocation.executors), operator.demand.at(allocation))
+        part = every_nth(stream, allocation.executors, most_states=MOST_STATES)
+        answer = solve_map_ph_1(part, operator.demand.at(allocation))
         return answer.mean if p is None else answer.percentile(p), answer.utilisation
     answer = solve_map_ph_1(stream, single_records(operator.demand, allocation))
     if not answer.is_stable:
@@ -91,4 +92,4 @@ def _judged(operator: OperatorModel, stream: MAP, allocation: Allocation, p: flo
     batch = server.fixed / left
     varies = math.sqrt(stream.rate * batch * float(stream.idc(batch))) * server.per_record / left
     seconds = answer.mean if p is None else answer.percentile(p) + 2.0 * float(ndtri(p)) * varies
-    return seconds + _RIDES * batch, answer.utilisation
+    return seconds + _BATCHES_SEEN * batch, answer.utilisation

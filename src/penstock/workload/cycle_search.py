@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov.qbd import stationary_rows
+from penstock.markov.queue_gradient import stationary_rows
 from penstock.workload import episodes, staged
 from penstock.workload.candidates import Found, Recipe, valid
 from penstock.workload.least_squares import Evaluate, IsLate, least_squares

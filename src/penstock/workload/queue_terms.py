@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov.qbd import queue_gradient
+from penstock.errors import ConvergenceError
+from penstock.markov.queue_gradient import queue_gradient
 from penstock.workload.least_squares import Evaluate
 from penstock.workload.replay_queue import service
 from penstock.workload.targets import Targets
@@ -40,7 +41,7 @@ def queue_terms(theta: FloatArray, matrices: Matrices, targets: Targets) -> tupl
             unit.alpha,
             np.tile(unit.T / loads[:, None, None], (count, 1, 1)),
         )
-    except np.linalg.LinAlgError:
+    except (np.linalg.LinAlgError, ConvergenceError):
         # A start of the stack is numerically singular. It alone counts as infinitely bad.
         if count == 1:
             return np.full((1, loads.size), np.inf), np.zeros((1, loads.size, parameters))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov import MAP, PH
-from penstock.markov.qbd import queue_means
+from penstock.markov.queue_gradient import queue_means
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov.qbd import stationary_rows
+from penstock.markov.queue_gradient import stationary_rows
 from penstock.workload.least_squares import onto_constraints
 from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.evaluation.queue_pictures import allocations_picture, distribution_picture
 from penstock.markov import MAP, PH, fit_mean_scv
 from penstock.performance.demand import RecordDemand
-from penstock.performance.latency import predict
+from penstock.performance.operator_latency import predict
 from penstock.performance.queueing.general import solve_m_g_1
 from penstock.performance.queueing.response import Response, Saturated
 from penstock.records import Allocation, Objective

@@ -132,7 +132,7 @@ def test_what_is_missing_is_said() -> None:
     alike = BatchDemandLearner()
     for k in range(40):
         alike.observe(120 + k % 2, 0.5, Allocation(1))
-    with pytest.raises(NotReadyError, match=r"120 to 121.*cannot be told apart"):
+    with pytest.raises(NotReadyError, match=r"120 to 121.*cannot be separated"):
         alike.learnt()
     flat = BatchDemandLearner()
     rng = np.random.default_rng(1)

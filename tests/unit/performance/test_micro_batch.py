@@ -10,9 +10,14 @@ import pytest
 
 from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH
-from penstock.performance.queueing import micro_batch
-from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchAnswer, MicroBatchSolver, solve_micro_batch
-from penstock.performance.queueing.micro_batch_chain import Chain, Cycle, cycle_means
+from penstock.performance.queueing.micro_batch import (
+    MicroBatch,
+    MicroBatchAnswer,
+    MicroBatchSolver,
+    solve_micro_batch,
+    solver,
+)
+from penstock.performance.queueing.micro_batch.chain import Chain, Cycle, cycle_means
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
 
@@ -108,7 +113,7 @@ def test_impossible_solutions_are_not_given(spoiled: tuple[str, float], monkeypa
         object.__setattr__(cycle, *spoiled)
         return cycle
 
-    monkeypatch.setattr(micro_batch, "cycle_means", spoil)
+    monkeypatch.setattr(solver, "cycle_means", spoil)
     with pytest.raises(ConvergenceError, match="makes no sense"):
         solve_micro_batch(BURSTY, MicroBatch(0.1, 0.01, cap=30))
 
@@ -120,7 +125,7 @@ def test_impossible_solutions_are_not_given(spoiled: tuple[str, float], monkeypa
 ])  # fmt: skip
 def test_batch_times_too_uneven_are_refused(field: str, server: MicroBatch) -> None:
     """An SCV beyond what is solved for is refused with the field's name and the limit."""
-    with pytest.raises(ConfigurationError, match=f"{field}.* up to {micro_batch.MOST_SCV:g}") as caught:
+    with pytest.raises(ConfigurationError, match=f"{field}.* up to {solver.MOST_SCV:g}") as caught:
         solve_micro_batch(MAP.poisson(20.0), server)
     assert caught.value.field == field
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.linalg import expm
 
 from penstock.markov import MAP, PH
-from penstock.performance.queueing.micro_batch_spectra import Spectra, exponentials
+from penstock.performance.queueing.micro_batch.spectra import Spectra, exponentials
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [2.0, -2.0]], [20.0, 160.0])
 STAGES = MAP.renewal(PH.erlang(6, mean=0.5))

@@ -10,6 +10,7 @@ from penstock.markov import PH
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.records import Objective
+from penstock.topology import ARRIVALS, Stream
 
 QUICK = RecordDemand(PH.erlang(2, mean=0.01))
 WITHIN = Objective("p95", 0.5)
@@ -39,11 +40,11 @@ def test_paths_order_and_visits_follow_the_graph() -> None:
 @pytest.mark.parametrize(
     ("operators", "named"),
     [
-        ([], "at least one operator"),
-        ([operator("a"), operator("a")], "two operators"),
-        ([operator("a", "z")], "'z', which is no operator"),
-        ([operator("a", "c"), operator("b", "a"), operator("c", "b")], "b > c > a > b is a circle"),
-        ([operator("a", "a")], "a > a is a circle"),
+        ([], "operators: give at least one"),
+        ([operator("a"), operator("a")], "'a' is named twice"),
+        ([operator("a", "z")], "z -> a: 'z' is not one of"),
+        ([operator("a", "c"), operator("b", "a"), operator("c", "b")], "is a cycle"),
+        ([operator("a", "a")], "a -> a is a cycle"),
     ],
 )
 def test_graphs_that_cannot_be_are_refused(operators: list[OperatorModel], named: str) -> None:
@@ -57,9 +58,9 @@ def test_every_path_needs_an_objective_and_only_paths_have_one() -> None:
     fork = [operator("a"), operator("b", "a"), operator("c", "a")]
     with pytest.raises(ConfigurationError) as caught:
         PipelineModel(fork, {("a", "b"): WITHIN, ("b", "c"): WITHIN})
-    assert "path a > c has no objective" in str(caught.value)
-    assert "objective of b > c: there is no such path" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="to keep up is none"):
+    assert "path a -> c has no objective" in str(caught.value)
+    assert "objective of b -> c: there is no such path" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="give a latency bound"):
         PipelineModel(fork, Objective())
     both = PipelineModel(fork, {("a", "b"): Objective("mean", 0.2), ("a", "c"): WITHIN})
     assert (both.bound(("a", "b")), both.probability(("a", "b"))) == (0.2, None)
@@ -71,7 +72,7 @@ def test_a_bound_below_the_serving_time_is_impossible() -> None:
     slow = [OperatorModel("a", RecordDemand(PH.exponential(mean=0.1))), operator("b", "a")]
     PipelineModel(slow, Objective("mean", 0.12)).require_possible()
     with pytest.raises(
-        ConfigurationError, match=r"a > b: mean within 100 ms is impossible: serving alone takes 110 ms"
+        ConfigurationError, match=r"a -> b: mean within 100 ms is impossible: serving alone takes 110 ms"
     ):
         PipelineModel(slow, Objective("mean", 0.1)).require_possible()
     # At 40 % CPU the same takes 275 ms.
@@ -97,5 +98,17 @@ def test_a_batch_takes_its_fixed_time_at_least() -> None:
 
 def test_selectivity_must_be_positive() -> None:
     """An operator that gives nothing on has no readers."""
-    with pytest.raises(ConfigurationError, match=r"a\.selectivity"):
+    with pytest.raises(ConfigurationError, match="operator a: selectivity"):
         operator("a", selectivity=0.0)
+
+
+def test_streams_may_have_a_selectivity_of_their_own() -> None:
+    """It multiplies the operator's; the arrivals may be one input of several; other operators' streams are refused."""
+    fork = [
+        operator("a", selectivity=2.0),
+        OperatorModel("b", QUICK, (Stream("a", "b", 0.25),)),
+        OperatorModel("c", QUICK, (Stream("a", "c"), ARRIVALS)),
+    ]
+    assert PipelineModel(fork, WITHIN).visits == {"a": 1.0, "b": 0.5, "c": 3.0}
+    with pytest.raises(ConfigurationError, match=r"a -> b leads to another operator; give streams into c"):
+        OperatorModel("c", QUICK, (Stream("a", "b"),))

@@ -13,7 +13,6 @@ from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.screening import worst_processes
-from penstock.performance.streams import visited
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import single_executors
 
@@ -66,12 +65,3 @@ def test_a_cap_that_cannot_keep_up_is_endless() -> None:
     capped = PipelineModel([OperatorModel("a", BatchDemand(0.3, 0.001, cap=5))], Objective("p95", 1.0))
     (told,) = PipelineLatency(capped, {"calm": PROCESSES["calm"]}).predict(single_executors({"a": 1.0}))
     assert told.seconds == np.inf
-
-
-def test_streams_are_thinned_or_made_denser() -> None:
-    """A part of a bursty stream is less bursty; a multiple of it has the same shape."""
-    bursty = PROCESSES["bursty"]
-    assert visited(bursty, 1.0) is bursty
-    assert visited(bursty, 0.1).scv < bursty.scv
-    assert visited(bursty, 3.0).rate == pytest.approx(90.0)
-    assert visited(bursty, 3.0).scv == pytest.approx(bursty.scv)

@@ -181,11 +181,11 @@ def test_percentile_outside_its_range_is_refused(p: float) -> None:
 
 def test_what_is_no_process_is_refused() -> None:
     """Numbers in place of processes, and a MAP in place of a service time, are refused by name."""
-    with pytest.raises(ConfigurationError, match="arrivals: float is no MAP"):
+    with pytest.raises(ConfigurationError, match="arrivals: float is not a MAP"):
         solve_map_ph_1(3.0, PH.exponential(mean=1.0))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="service: MAP is no PH"):
+    with pytest.raises(ConfigurationError, match="service: MAP is not a PH"):
         solve_map_ph_1(MAP.poisson(1.0), MAP.poisson(2.0))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="service: PH is no MAP"):
+    with pytest.raises(ConfigurationError, match="service: PH is not a MAP"):
         solve_map_map_1(MAP.poisson(1.0), PH.exponential(mean=0.5))  # type: ignore[arg-type]
 
 

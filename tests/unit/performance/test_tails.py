@@ -62,3 +62,14 @@ def test_stack_equals_single_distributions() -> None:
     together = tails(*several).quantiles(np.stack([d.alpha for d in several]), np.tile(SHARES, (3, 1)))
     for found, one in zip(together, several, strict=True):
         assert found == pytest.approx(quantiles(one), rel=1e-12)
+
+
+@pytest.mark.parametrize(("step", "count"), [(0.01, 1), (0.01, 7), (0.3, 100), (5.0, 1024)])
+def test_equidistant_times_are_absorbed_as_any_others(step: float, count: int) -> None:
+    """Shares on a grid are those of the same times asked for one by one, for several chains at once."""
+    A = np.array([[[0.0, 1.0], [0.5, 0.0]], [[0.0, 20.0], [0.1, 0.0]]])
+    a = np.array([[0.3, 0.0], [0.0, 2.0]])
+    start = np.array([[0.2, 0.8], [1.0, 0.0]])
+    times = np.tile(step * np.arange(count), (2, 1))
+    tails = Tails(A, a)
+    assert tails.absorbed_on_grid(start, step, count) == pytest.approx(tails.absorbed(start, times), abs=1e-13)

@@ -35,8 +35,8 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import PH
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.load import SATURATION
 from penstock.performance.queueing.phase_type_response import PhaseTypeResponse
+from penstock.performance.queueing.queue_inputs import SATURATION
 from penstock.performance.queueing.response import MeansOnly, Saturated, check_probability
 
 

@@ -40,11 +40,13 @@ class PhaseTypeResponse:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.chance <= 1.0:
-            raise ConfigurationError(f"chance: {self.chance!r} is no probability; give one in [0, 1]", field="chance")
+            raise ConfigurationError(
+                f"chance: {self.chance!r} is not a probability; give a number in [0, 1]", field="chance"
+            )
 
     @property
     def is_stable(self) -> bool:
-        """True: of a saturated queue there is no distribution."""
+        """True: a saturated queue has no distribution."""
         return True
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every queue answers with: the distribution of the time a record spends in it."""
+"""The answer of every queue: the distribution of the time that a record spends in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.markov.conditions import FloatArray
 class Response(Protocol):
     """A distribution of times in seconds, with the load that causes it.
 
-    Of a queue that is not stable all times are infinite: saturated is an answer.
+    All times of a queue that is not stable are infinite: a saturated queue is an answer, not an error.
     """
 
     @property
@@ -88,7 +88,7 @@ class Saturated:
 
 
 class MeansOnly:
-    """A stable queue of which only means are known: whatever asks for its distribution is refused, with the reason."""
+    """A stable queue with known means only. Requests for its distribution are refused, with the reason."""
 
     __slots__ = ()
     why: ClassVar[str] = "only means are known"

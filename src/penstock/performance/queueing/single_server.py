@@ -16,10 +16,10 @@ from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.markov.lags import as_lags
 from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
-from penstock.performance.queueing.load import SATURATION, check_processes, entered
-from penstock.performance.queueing.many import ManyAnswers, solve_many
 from penstock.performance.queueing.map_service import SolvedMapService, solve_map_service
+from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 from penstock.performance.queueing.response import Saturated
+from penstock.performance.queueing.stacked_queues import ManyAnswers, solve_many
 from penstock.performance.queueing.time_distribution import TimeChain, TimeDistribution
 
 __all__ = ["ManyAnswers", "SingleServer", "solve_many", "solve_map_map_1", "solve_map_ph_1"]
@@ -89,7 +89,7 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
     Raises
     ------
     ConfigurationError
-        If `arrivals` is no `MAP` or `service` no `PH`.
+        If `arrivals` is not a `MAP` or `service` is not a `PH`.
     ConvergenceError
         If the chain could not be solved.
 
@@ -157,7 +157,7 @@ def solve_map_map_1(arrivals: MAP, service: MAP) -> SingleServer | Saturated:
     Raises
     ------
     ConfigurationError
-        If one of them is no `MAP`.
+        If one of them is not a `MAP`.
     InvalidProcessError
         If arrivals and services keep in step for ever, so that the answer depends on where they started.
     ConvergenceError

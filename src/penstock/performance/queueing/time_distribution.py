@@ -60,9 +60,9 @@ class TimeDistribution:
     Parameters
     ----------
     utilisation
-        Of the queue.
+        Utilisation of the queue.
     mean
-        Of the time.
+        Mean time.
     variance
         Gives the variance of the time when it is first asked for.
     start
@@ -127,6 +127,11 @@ class TimeDistribution:
             absorbed = self._chain.tails.absorbed(self._start[None], wanted[inner][None])[0]
             shares[inner] = self.zero + (1.0 - self.zero) * absorbed
         return shares
+
+    def cdf_on_grid(self, step: float, count: int) -> FloatArray:
+        """Give the share of the records that stay within each of `count` equidistant times from 0 on."""
+        absorbed = self._chain.tails.absorbed_on_grid(self._start[None], step, count)[0]
+        return np.asarray(self.zero + (1.0 - self.zero) * absorbed)
 
     def as_phase_type(self) -> PH:
         """Give the distribution, under the condition that the time is not 0, as a `PH`."""

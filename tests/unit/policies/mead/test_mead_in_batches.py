@@ -206,7 +206,7 @@ def test_a_failed_plan_is_reported_and_the_loop_goes_on() -> None:
     decision = policy.plan(PlanRequest("log", query.at, look.observation, query.has, LIMITS, Objective("p95", 3.0)))
     policy.close()
     assert "a plan was failed" in notes[0]
-    assert "gi/g/1 knows means alone" in notes[0]
+    assert "gi/g/1 gives means only" in notes[0]
     assert not decision.is_change
 
 

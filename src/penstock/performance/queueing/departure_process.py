@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The departures of a queue as a MAP, built from idle and busy periods such that their dispersion is conserved.
+
+==========  ==========================================================================================
+Symbol      Meaning
+==========  ==========================================================================================
+V, G        phase of the arrivals after a busy period that starts in each phase; G = V (I x alpha)
+Gamma       (I x alpha) V, the same from the start of a service
+V(z)        the same with z^N, N the records served in the busy period; V', V'', ... at z = 1
+xi          phase of the arrivals while the server is idle: xi (D0 + D1 Gamma) = 0
+phi_k       factorial moments of N - 1
+eta         how much of the variability of N beyond a geometric number is kept
+I           index of dispersion for counts in the long run
+==========  ==========================================================================================
+
+While the server is busy records leave at the ends of services, one after the other; while it is idle nothing leaves.
+So the departures alternate between the arrivals' idle phases, taken over as they are, and runs of N services. The
+factorial moments of N, by the phase the run starts in, are exact: V(z) solves (I x t) z + A1 V + A0 V (I x alpha) V = 0
+(Neuts, "Structured Stochastic Matrices of M/G/1 Type", 1989), and its derivatives linear equations. A mixture of two
+geometric numbers takes them over. A completion ends the run with a probability that depends on its service phase as
+it does in the queue: a long service is seldom the last.
+
+This loses how the length of a run depends on what comes before and after it. But what goes into a
+stable queue comes out: in the long run the counts of departures have the dispersion of the arrivals' counts, exactly.
+So eta is chosen such that I is conserved. For M/M/1 the result is the Poisson process (Burke).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lu_factor, lu_solve, schur
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH, fit_three_moments
+from penstock.markov.conditions import FloatArray
+from penstock.markov.ctmc import eliminate
+from penstock.markov.map_ph_1 import Arrivals, Services, busy_period
+from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
+
+MOST_STATES = 48
+"""States of a stream between two operators. With 32, random pipelines of up to five operators were less accurate."""
+
+_LEAST_EXCESS = 1e-6
+"""Relative excess of the second moment below which one geometric number is enough."""
+_LARGEST_ETA = 1e4
+_MOST_STEPS = 40
+_CONSERVED = 1e-6
+"""Relative error of the long-run dispersion that is accepted."""
+_MOSTLY_CONSERVED = 0.9
+"""Part of the dispersion that runs of one part must keep: arrivals then vary by their phases, not by their runs."""
+_POISSON = 1e-9
+"""Relative error of moments and correlations within which a process is the Poisson process."""
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Busy periods by the phase they start in: moments of N - 1, phase after, and how each start is reached."""
+
+    moments: FloatArray  # phi_1 .. phi_3, one column for each start
+    entries: FloatArray  # rates from the idle phases, one column for each start
+    after: FloatArray  # phase of the arrivals after, one row for each start
+    last: FloatArray  # how much likelier than on average a completion from each service phase ends the run
+
+
+def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES) -> MAP:
+    """Give the departures of a stable MAP/PH/1 queue as a MAP.
+
+    The runs of services are distinguished by the phase in which they start, and have two geometric parts each, if that
+    needs no more than `most_states` states. Otherwise they have one part each, if that keeps nine tenths of the
+    long-run dispersion. Otherwise all starts are one; and at last the idle time becomes a `PH` of two phases. The rate
+    and the mean run are always kept, and the dispersion in all other cases.
+
+    Raises
+    ------
+    ConfigurationError
+        If the queue is not stable, or two runs of services alone need more states.
+
+    Examples
+    --------
+    >>> departure_process(MAP.poisson(1.0), PH.exponential(mean=0.5)).intervals.scv
+    1.0
+    """
+    check_processes(arrivals, service, PH)
+    utilisation = arrivals.rate * service.mean
+    if not utilisation < SATURATION:
+        raise ConfigurationError(
+            f"service: at utilisation {utilisation:.6g} the queue never empties; its departures are its service times",
+            field="service",
+        )
+    service = entered(service)
+    idle, runs = arrivals.D0, _busy_runs(arrivals, service)
+    n, m = arrivals.order, service.order
+    starts = int(runs.entries.any(axis=0).sum())
+    if n + 2 * starts * m > most_states:
+        if n + starts * m <= most_states:
+            single = _assembled(0.0, idle, runs, service)
+            if single.asymptotic_idc >= _MOSTLY_CONSERVED * arrivals.asymptotic_idc:
+                return _simplest(single)
+        runs = _lumped(runs, arrivals)
+        if n + 2 * m > most_states:
+            idle, runs = _as_renewal(arrivals, runs)
+            if len(idle) + 2 * m > most_states:
+                raise ConfigurationError(
+                    f"most_states: runs of services of {m} phases need {len(idle) + 2 * m} states, more than "
+                    f"{most_states}; fit the service with fewer phases",
+                    field="most_states",
+                )
+    return _simplest(_conserving(arrivals.asymptotic_idc, idle, runs, service))
+
+
+def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
+    n, m = arrivals.order, service.order
+    D0, D1, t = arrivals.D0, arrivals.D1, service.exits
+    up = _kron(D1, np.eye(m))
+    local = _kron(D0, np.eye(m)) + _kron(np.eye(n), service.T)
+    V = busy_period(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
+    start = _kron(np.eye(n), service.alpha[None, :])
+    Gamma = start @ V
+    K = local + (up @ V) @ start
+    solve = _sylvester(K, up, Gamma)
+    V1 = solve(-_kron(np.eye(n), t[:, None]))
+    V2 = solve(-2.0 * up @ (V1 @ (start @ V1)))
+    third = np.linalg.solve(K + up, -3.0 * up @ (V2 @ (start @ V1.sum(axis=1)) + V1 @ (start @ V2.sum(axis=1))))
+    f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
+    moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
+    idle = _stationary(D0 + D1 @ Gamma)
+    alone = np.linalg.solve(-K.T, _kron(idle @ D1, service.alpha)).reshape(n, m).sum(axis=0) * t
+    ends = (service.alpha @ service.M) * t
+    last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
+    return _Runs(np.maximum(moments, 0.0), D1, Gamma, last)
+
+
+def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
+    return np.asarray(np.kron(A, B), dtype=np.float64)  # numpy's own loses the type of the entries
+
+
+def _stationary(Q: FloatArray) -> FloatArray:
+    return eliminate(np.maximum(Q - np.diag(Q.diagonal()), 0.0))
+
+
+def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Give what solves K X + A X Gamma = right, column by column in the Schur basis of Gamma."""
+    basis: tuple[Any, Any] = schur(Gamma, output="real")
+    if np.diagonal(basis[0], -1).any():  # pairs of complex eigenvalues stand in blocks of two
+        basis = schur(Gamma, output="complex")
+    S, U = basis
+    factors = [lu_factor(K + S[j, j] * A) for j in range(len(S))]
+
+    def solve(right: FloatArray) -> FloatArray:
+        C = right @ U
+        Y = np.zeros_like(C)
+        for j, factor in enumerate(factors):
+            Y[:, j] = lu_solve(factor, C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
+        return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
+
+    return solve
+
+
+def _lumped(runs: _Runs, arrivals: MAP) -> _Runs:
+    """Give the same runs without regard to the phase they start in."""
+    idle = _stationary(arrivals.D0 + runs.entries @ runs.after)
+    flow = idle @ runs.entries
+    flow = flow / flow.sum()
+    return _Runs(
+        (runs.moments @ flow)[:, None], runs.entries.sum(axis=1, keepdims=True), (flow @ runs.after)[None], runs.last
+    )
+
+
+def _as_renewal(arrivals: MAP, runs: _Runs) -> tuple[FloatArray, _Runs]:
+    """Give idle times of at most two phases, each the same whatever came before."""
+    times = PH.of_exits(runs.after[0], arrivals.D0, arrivals.D1.sum(axis=1), arrivals.M)
+    idle = fit_three_moments(*(float(m) for m in times.moments(3)), max_phases=2).distribution
+    return idle.T, _Runs(runs.moments, idle.exits[:, None], idle.alpha[None], runs.last)
+
+
+def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
+    """Choose eta so that the long-run dispersion is kept; it grows with eta, nearly linearly."""
+    low, high = 0.0, 1.0
+    least, most = _assembled(low, idle, runs, service), _assembled(high, idle, runs, service)
+    if dispersion <= least.asymptotic_idc or most.asymptotic_idc <= least.asymptotic_idc * (1.0 + _CONSERVED):
+        return least  # services so variable that even geometric runs have more: nothing to take away
+    while most.asymptotic_idc < dispersion and high < _LARGEST_ETA:
+        low, least, high = high, most, 4.0 * high
+        most = _assembled(high, idle, runs, service)
+    made = most
+    for step in range(_MOST_STEPS):
+        width = most.asymptotic_idc - least.asymptotic_idc
+        share = (dispersion - least.asymptotic_idc) / width if width > 0.0 and step % 3 < 2 else 0.5
+        eta = low + min(max(share, 0.0), 1.0) * (high - low)
+        made = _assembled(eta, idle, runs, service)
+        reached = made.asymptotic_idc
+        if abs(reached - dispersion) <= _CONSERVED * dispersion:
+            return made
+        if reached < dispersion:
+            low, least = eta, made
+        else:
+            high, most = eta, made
+    return made
+
+
+def _simplest(process: MAP) -> MAP:
+    """Give the Poisson process if this is one in more phases, so that later queues stay small."""
+    n = process.order
+    if abs(process.scv - 1.0) > _POISSON:
+        return process
+    shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
+    exponential = np.cumprod(np.arange(1.0, 2 * n))
+    if np.all(np.abs(shape / exponential - 1.0) <= _POISSON) and np.all(
+        np.abs(process.autocorrelation(np.arange(1, n + 1))) <= _POISSON
+    ):
+        return MAP.poisson(process.rate)
+    return process
+
+
+def _assembled(eta: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
+    n, m = len(idle), service.order
+    kinds = [
+        (runs.entries[:, i] * chance, mean, runs.after[i])
+        for i in range(runs.moments.shape[1])
+        if runs.entries[:, i].any()
+        for chance, mean in _geometric_pair(runs.moments[:, i], eta)
+    ]
+    size = n + len(kinds) * m
+    D0, D1 = np.zeros((size, size)), np.zeros((size, size))
+    D0[:n, :n] = idle
+    spread = max(float(runs.last.max()) - 1.0, 0.0)
+    for k, (entry, mean, after) in enumerate(kinds):
+        own = slice(n + k * m, n + (k + 1) * m)
+        end = 1.0 / (1.0 + mean)
+        kept = 1.0 if spread * end <= 1.0 - end else (1.0 - end) / (spread * end)  # no chance above one
+        ends = end * (1.0 + kept * (runs.last - 1.0))
+        D0[:n, own] = np.outer(entry, service.alpha)
+        D0[own, own] = service.T
+        D1[own, own] = np.outer(service.exits * (1.0 - ends), service.alpha)
+        D1[own, :n] = np.outer(service.exits * ends, after)
+    return MAP(D0, D1)
+
+
+def _geometric_pair(phi: FloatArray, eta: float) -> list[tuple[float, float]]:
+    """Give chances and means of two geometric numbers with the mean phi_1 and `eta` of the excess of phi_2 and phi_3.
+
+    A geometric number from 0 with mean x has the factorial moments k! x^k: two points with given moments.
+    """
+    a1, a2, a3 = float(phi[0]), 0.5 * float(phi[1]), float(phi[2]) / 6.0
+    excess = eta * (a2 - a1 * a1)
+    if not excess > _LEAST_EXCESS * a1 * a1:
+        return [(1.0, a1)]
+    third = max(a3 - a2 * a2 / a1, 0.0)  # beyond the least third moment
+    a2 = a1 * a1 + excess
+    a3 = a2 * a2 / a1 + eta * third
+    sum_, product = (a3 - a1 * a2) / excess, (a1 * a3 - a2 * a2) / excess
+    root = np.sqrt(max(sum_ * sum_ - 4.0 * product, 0.0))
+    large = 0.5 * (sum_ + root)
+    small = max(a1 - excess / (large - a1), 0.0)
+    chance = (a1 - small) / (large - small)
+    return [(float(chance), float(large)), (float(1.0 - chance), float(small))]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a queue passes on: rate and dispersion are kept, and known cases are exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH, map2_from_moments, superpose
+from penstock.performance.queueing.departure_process import _sylvester, departure_process
+from penstock.performance.queueing.single_server import solve_map_ph_1
+
+BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
+
+
+def test_departures_keep_rate_and_dispersion() -> None:
+    """What leaves a queue has the rate and the long-run dispersion of what came, at every load and order allowed."""
+    for load in (0.3, 0.7, 0.95):
+        # With too few states for two parts of each run the dispersion is only nearly kept.
+        for most_states, accuracy in ((4, 0.1), (8, 1e-4), (48, 1e-4)):
+            leaving = departure_process(BURSTY, PH.exponential(mean=load), most_states=most_states)
+            assert leaving.order <= most_states
+            assert leaving.rate == pytest.approx(BURSTY.rate, rel=1e-8)
+            assert leaving.asymptotic_idc == pytest.approx(BURSTY.asymptotic_idc, rel=accuracy)
+
+
+def test_departures_of_the_exponential_queue_are_poisson() -> None:
+    """What leaves M/M/1 is Poisson again (Burke 1956): SCV one, no correlation."""
+    leaving = departure_process(MAP.poisson(1.0), PH.exponential(mean=0.7))
+    assert leaving.scv == pytest.approx(1.0, rel=1e-9)
+    assert leaving.autocorrelation([1, 2, 9]) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_departures_of_an_unstable_queue_are_refused() -> None:
+    """A saturated queue has no stationary departures, and services of too many phases need more states."""
+    with pytest.raises(ConfigurationError, match="never empties"):
+        departure_process(BURSTY, PH.exponential(mean=1.0))
+    with pytest.raises(ConfigurationError, match="most_states"):
+        departure_process(BURSTY, PH.erlang(10, mean=0.5), most_states=10)
+
+
+@pytest.mark.parametrize("turning", [0.0, 0.5], ids=["real", "complex"])
+def test_passages_are_solved_in_whatever_basis_the_phases_have(turning: float) -> None:
+    """K X + A X Gamma = B holds for phases that settle straight and for phases that turn in a circle."""
+    rng = np.random.default_rng(5)
+    K, A, right = rng.random((6, 6)) - 8.0 * np.eye(6), rng.random((6, 6)), rng.random((6, 3))
+    Gamma = (1.0 - turning) * np.eye(3) * [0.9, 0.5, 0.3] + turning * np.roll(np.eye(3), 1, axis=1)
+    X = _sylvester(K, A, Gamma)(right)
+    assert K @ X + A @ X @ Gamma == pytest.approx(right, rel=1e-12)
+
+
+def test_slow_phases_are_passed_on() -> None:
+    """Behind a lightly loaded server the arrivals of eight phases with slow and quick bursts hardly change."""
+    slow = MAP.mmpp([[-0.002, 0.002], [0.005, -0.005]], [0.3, 4.0])
+    quick = MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
+    arrivals = superpose(slow, quick, quick.time_scaled(0.2)).with_rate(1.0)
+    next_service = PH.erlang(2, mean=0.25)
+    leaving = departure_process(arrivals, PH.erlang(2, mean=0.26))
+    fed, direct = solve_map_ph_1(leaving, next_service), solve_map_ph_1(arrivals, next_service)
+    assert 0.6 * direct.mean < fed.mean < direct.mean
+    assert 0.6 * direct.percentile(0.99) < fed.percentile(0.99) < direct.percentile(0.99)
