@@ -88,7 +88,7 @@ def test_minutes_set_the_speed_of_a_trace(tmp_path: Path) -> None:
         ("--cpu-shares", "", "--cpu-shares: cannot read ''"),
         ("--minutes", "0", "--minutes: 0 is not between"),
         ("--minutes", "nan", "--minutes: nan is not between"),
-        ("--policy", "magic", "'magic' is not one of 'mead', 'threshold', 'fixed'"),
+        ("--policy", "magic", "unknown policy 'magic'; known: mead, mead-published"),
         ("--mode", "maybe", "'maybe' is not one of 'act', 'recommend'"),
         ("--minutes", "long", "'long' is not a valid float"),
         ("--trace", "nowhere.txt", "nowhere.txt"),

@@ -11,6 +11,8 @@ from penstock.topology import Path, Topology
 
 LIMITS = Limits(1, 2, (0.4, 0.55, 0.7, 0.85, 1.0))
 P95 = Objective("p95", 2.0)
+MEAN = Objective("mean", 1.0)
+"""A bound that every policy of ours can plan for."""
 
 
 def a_context(

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
-from tests.unit.policies.contexts import P95, a_context, a_fork
+from tests.unit.policies.contexts import MEAN, P95, a_context, a_fork
 
 from penstock.errors import ConfigurationError
 from penstock.policies import (
@@ -82,7 +82,7 @@ def test_every_name_gives_a_policy_of_that_name() -> None:
     assert tuple(policy_entries()) == OURS
     for name in policy_entries():
         entry = policy_entry(name)
-        assert (entry.name, make_policy(name, a_context()).name) == (name, name)
+        assert (entry.name, make_policy(name, a_context(MEAN)).name) == (name, name)
         assert entry.summary
         assert all(option.meaning for option in entry.options), f"an option of {name} is not explained"
 
@@ -104,7 +104,7 @@ def test_the_listed_defaults_are_the_ones_in_use(name: str) -> None:
     """A policy built with all its listed defaults decides as one that was given none."""
     entry = policy_entry(name)
     given = {option.name: option.default for option in entry.options}
-    bare, explicit = (make_policy(name, a_context(), options) for options in ({}, given))
+    bare, explicit = (make_policy(name, a_context(MEAN), options) for options in ({}, given))
     assert bare.every_seconds == explicit.every_seconds
     if isinstance(bare, MeadPolicy):
         assert isinstance(explicit, MeadPolicy)
@@ -168,7 +168,9 @@ def test_a_policy_that_plans_for_a_bound_is_refused_without_one() -> None:
         assert Need.LATENCY_BOUND in policy_entry(name).needs
         with pytest.raises(ConfigurationError, match=r"the path parser -> matcher has none; give one, such as p95"):
             make_policy(name, a_fork({slow: P95, quick: Objective()}))
-        make_policy(name, a_fork({slow: P95, quick: Objective("mean", 1.0)}))
+        make_policy(name, a_fork(dict.fromkeys((slow, quick), MEAN)))
+    with pytest.raises(ConfigurationError, match=r"objective: gi/g/1 queues give means only; bound the mean"):
+        make_policy("gi/g/1", a_fork({slow: P95, quick: MEAN}))
     for name in ("threshold", "schedule", "fixed"):
         make_policy(name, a_context(Objective()))
 
@@ -194,7 +196,7 @@ def test_the_default_policy_plans_for_what_is_wanted() -> None:
 
 def test_it_is_known_which_policies_read_the_objective() -> None:
     """Ours by their entries; of somebody else's object, as it says itself, and else that it does."""
-    context = a_context()
+    context = a_context(MEAN)
     assert {name for name in OURS if reads_objective(make_policy(name, context))} == {
         "mead", "mead-published", "m/g/1", "gi/g/1"
     }  # fmt: skip

@@ -242,7 +242,7 @@ class MeadPolicy:
             readers = [self._known[stream.target].rows for stream in self._topology.outputs(known.name)]
             passed_on = max(readers, default=known.rows)
             selectivity = passed_on / known.rows if passed_on > 0 and known.rows > 0 else 1.0
-        return OperatorModel(known.name, known.demand, self._topology.upstream(known.name), selectivity)
+        return OperatorModel(known.name, known.demand, self._topology.inputs(known.name), selectivity)
 
     def _base(self, known: OperatorKnowledge) -> Allocation:
         """What a plan starts from: what the operator is meant to have or, while a backlog has raised it, the last plan.

@@ -95,11 +95,17 @@ class Query:
 
 
 def mead(
-    bound: float = 3.0, *, name: str = "mead", worker: Worker = "thread", limits: Limits = LIMITS, **changes: object
+    bound: float = 3.0,
+    *,
+    name: str = "mead",
+    worker: Worker = "thread",
+    limits: Limits = LIMITS,
+    statistic: str = "p95",
+    **changes: object,
 ) -> MeadPolicy:
     """The policy of one operator, from the registry."""
     context = a_context(
-        Objective("p95", bound), site=OperatorSite(limits), analysis=AnalysisPlace(worker), operator="log"
+        Objective(statistic, bound), site=OperatorSite(limits), analysis=AnalysisPlace(worker), operator="log"
     )
     known = [option.name for option in policy_entry(name).options]
     made = make_policy(name, context, {**{k: v for k, v in OPTIONS.items() if k in known}, **changes})
