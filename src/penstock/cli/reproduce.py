@@ -95,7 +95,9 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
         _write(plot, picture())
         console.print(f"picture: {plot}", markup=False)
     if as_json:
-        print_json(document)
+        from penstock.evaluation.source_version import source_version
+
+        print_json({**document, **source_version()})
 
 
 def _table(

@@ -92,3 +92,19 @@ def test_wrong_input_is_told(
     result = invoke("reproduce", *arguments, "--experiments", str(experiments))
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+def test_a_result_names_the_code_that_gave_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version always, the commit in a source tree, marked where the source was changed since."""
+    from penstock.evaluation import source_version as module
+
+    here = module.source_version()
+    assert here["version"] == penstock.__version__
+    answers = {"rev-parse": "abc123", "status": " M src/penstock/clock.py"}
+    monkeypatch.setattr(module, "_git", lambda tree, command, *rest: answers[command])
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "src" / "penstock" / "evaluation" / "source_version.py"))
+    assert module.source_version()["commit"] is None
+    (tmp_path / ".git").mkdir()
+    assert module.source_version()["commit"] == "abc123 with changes"
+    answers["status"] = ""
+    assert module.source_version()["commit"] == "abc123"
