@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+import penstock
+
 CURVE = {
     "kind": "curve", "title": "a queue", "paper": "Figure 0", "phases": 2, "best": 1, "seeds": 1,
     "published": "all models agree", "utilisations": [0.5],
