@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.evaluation.policy_choice import parse_policy
+from penstock.evaluation.policy_text import parse_policy
 from penstock.evaluation.simulation import simulate
 from penstock.policies import policy_entries
 from penstock.policies import registry as policy_registry

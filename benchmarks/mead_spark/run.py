@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from penstock.account import RunSummary
 from penstock.adaptors.replay.options import replay_arrivals
-from penstock.evaluation.policy_choice import PolicyChoice
+from penstock.evaluation.policy_text import PolicyChoice
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
 from penstock.markov import MAP

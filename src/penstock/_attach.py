@@ -88,7 +88,9 @@ def attach(
     if objective is not None and not isinstance(objective, Objective):
         raise ConfigurationError(f'objective: {objective!r} is none; write latency(p95="2s")', field="objective")
     if not hasattr(query, "isActive"):
-        raise ConfigurationError(f"query: {query!r} is no streaming query; give what start() returned", field="query")
+        raise ConfigurationError(
+            f"query: {query!r} is not a streaming query; give what start() returned", field="query"
+        )
     settings = LoopSettings(
         limits=limits,
         objective=objective or Objective(),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.arrivals import Reading
     from penstock.evaluation.learnt_demand import LearntDemand
-    from penstock.evaluation.policy_choice import PolicyChoice
+    from penstock.evaluation.policy_text import PolicyChoice
     from penstock.evaluation.simulation_result import SimulationResult
     from penstock.ports import FloatArray
     from penstock.records import LatencySummary, Limits, Objective
@@ -113,7 +113,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError
     from penstock.evaluation.path_objectives import path_objectives
     from penstock.evaluation.pipeline_file import load_pipeline
-    from penstock.evaluation.policy_choice import STATIC, parse_policy, policy_in
+    from penstock.evaluation.policy_text import STATIC, parse_policy, policy_in
     from penstock.evaluation.simulation import simulate as run
     from penstock.ports import AnalysisMemo
     from penstock.units import parse_seconds

@@ -250,7 +250,7 @@ def _fitted(file: Path, options: dict[str, Any]) -> tuple[list[MAP], str]:
 
 @contextmanager
 def _busy(text: str) -> Iterator[None]:
-    """A sign of life on stderr for work whose end is not known; nothing where stderr is no terminal."""
+    """A sign of life on stderr for work whose end is not known; nothing where stderr is not a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -115,7 +115,7 @@ class _Column:
         share.set_xlabel("time since the start (min:s)")
         self._set_time_axis(share)
         if len(self._history.operators) > 1:
-            # Names come from users: a dollar sign in one is no formula.
+            # Names come from users: a dollar sign in one does not start a formula.
             rates.annotate(
                 self._operator, (0, 1), (0, 26), "axes fraction", "offset points",
                 fontsize=11, fontweight="bold", parse_math=False, annotation_clip=False,

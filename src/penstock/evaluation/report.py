@@ -54,7 +54,7 @@ def write_report(store: KnowledgeStore, folder: Path) -> Report:
         The folder cannot be written to, or the packages for pictures are not installed.
     """
     if not folder.is_dir():
-        raise ConfigurationError(f"folder: {folder} is no folder; make it first, or give another", field="folder")
+        raise ConfigurationError(f"folder: {folder} is not a folder; make it first, or give another", field="folder")
     history = read_history(store)
     try:
         from penstock.evaluation.pictures import picture_of

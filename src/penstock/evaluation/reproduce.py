@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import TableExperiment, TraceCells
-from penstock.evaluation.policy_choice import parse_policy
+from penstock.evaluation.policy_text import parse_policy
 from penstock.evaluation.simulation import simulate
 from penstock.evaluation.simulation_result import SimulationResult
 from penstock.plan.exact_search import exact_search

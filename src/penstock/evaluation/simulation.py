@@ -17,7 +17,7 @@ import numpy.typing as npt
 from penstock._demand import declared_demand
 from penstock.errors import ConfigurationError
 from penstock.evaluation.path_objectives import path_objectives
-from penstock.evaluation.policy_choice import STATIC, PolicyChoice
+from penstock.evaluation.policy_text import STATIC, PolicyChoice
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore

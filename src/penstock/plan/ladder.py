@@ -45,8 +45,8 @@ def ladder(limits: Limits, size: ExecutorSize | None = None) -> tuple[Allocation
 def step(limits: Limits, current: Allocation, levels: int) -> Allocation:
     """Give the rung `levels` above (or, negative, below) `current`; at the end of the ladder, its last rung.
 
-    The size stays as it is. A `current` that is no rung (something else was observed) stands between the rungs by its
-    capacity.
+    The size stays as it is. A `current` that is not a rung (something else was observed) stands between the rungs by
+    its capacity.
     """
     if levels == 0:
         raise ConfigurationError("levels: a step goes up (1) or down (-1), not 0", field="levels")
@@ -68,7 +68,7 @@ def direction(before: Allocation, after: Allocation) -> int:
 def nearest(limits: Limits, allocation: Allocation) -> Allocation:
     """Give the allowed allocation nearest to `allocation`: itself where it is allowed.
 
-    Executors are moved to the nearer bound; a share that is no level goes to the next level above it (rather
+    Executors are moved to the nearer bound; a share that is not a level goes to the next level above it (rather
     too much CPU than too little), or to the highest. Size and nodes stay where they are allowed; otherwise the size is
     the operator's own, and the cluster chooses the nodes.
     """

@@ -30,7 +30,7 @@ class _OnceOnlyLoader(yaml.SafeLoader):
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The plain data of a settings file; ConfigurationError where it is no YAML mapping."""
+    """The plain data of a settings file; ConfigurationError where it is not a YAML mapping."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as fault:

@@ -63,7 +63,7 @@ def objectives_of(
         if path is not None and path in own:
             faults.append(f"objectives.{i}.path: {bound.path!r} has a bound already; give each path one")
         elif path is None:
-            faults.append(f"objectives.{i}.path: {bound.path!r} is no path; the paths are {', '.join(known)}")
+            faults.append(f"objectives.{i}.path: {bound.path!r} is not a path; the paths are {', '.join(known)}")
         else:
             own.add(path)
             found[path] = make_objective(bound.objective)

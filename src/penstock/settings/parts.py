@@ -40,7 +40,7 @@ from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
 from penstock.topology import Stream
 
 WITH_SECRETS = {"secrets": True}
-"""The context of a dump that is read again, not told."""
+"""The context of a dump that is read again, not shown."""
 
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints of a real-time query, where nothing is said."""
@@ -227,11 +227,11 @@ class OperatorSettings(Part):
 
     @field_validator("sizes")
     @classmethod
-    def _sizes_rise(cls, sizes: tuple[SizeSettings, ...], told: ValidationInfo) -> tuple[SizeSettings, ...]:
-        cores, memory = told.data.get("executor_cores"), told.data.get("executor_memory")
-        if cores is not None and memory is not None:  # what is wrong there is told by itself
-            check_sizes(sizes, cores, memory, told.data.get("spark") or {})
-        if sizes and told.data.get("trigger") == REALTIME:
+    def _sizes_rise(cls, sizes: tuple[SizeSettings, ...], info: ValidationInfo) -> tuple[SizeSettings, ...]:
+        cores, memory = info.data.get("executor_cores"), info.data.get("executor_memory")
+        if cores is not None and memory is not None:  # what is wrong there is reported by itself
+            check_sizes(sizes, cores, memory, info.data.get("spark") or {})
+        if sizes and info.data.get("trigger") == REALTIME:
             raise ValueError("a real-time query has no batch border to be restarted at; leave them out")
         return sizes
 

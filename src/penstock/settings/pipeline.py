@@ -215,7 +215,7 @@ def _faults_between_operators(data: object) -> list[str]:
     readable = dict(plain_operators(data))
     known: list[tuple[str, list[str]]] = []
     for i in range(len(operators) if isinstance(operators, (list, tuple)) else 0):
-        # What is no name is reported as a wrong value; the others keep their numbers.
+        # What is not a name is reported as a wrong value; the others keep their numbers.
         name, inputs = readable.get(i, {}).get("name"), plain_inputs(readable.get(i, {}))
         sources = [ARRIVALS] if inputs is None else [source for source, _ in inputs]
         known.append((name if isinstance(name, str) else f"number {i}", sources))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator in Spark's real-time mode may not have, looked for in the plain data of a settings file.
 
-The floor of cores is no part of this: it needs to know the topic (`running.real_time_floor`).
+The floor of cores is not part of this: it needs to know the topic (`running.real_time_floor`).
 """
 
 from __future__ import annotations

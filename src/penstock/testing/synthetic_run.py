@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run's worth of records without a cluster: a fluid queue under a periodic load, steered by a real policy.
 
-For tests and drafts of views, pages and stores. It is no model of Spark and is graded against nothing.
+For tests and drafts of views, pages and stores. It is not a model of Spark and is graded against nothing.
 """
 
 from __future__ import annotations

@@ -126,5 +126,5 @@ def test_long_lists_say_what_they_leave_out(store: MemoryStore, monkeypatch: pyt
 
 def test_a_folder_that_is_not_there_is_named(store: MemoryStore, tmp_path: Path) -> None:
     """Where the files cannot be written, the folder is named."""
-    with pytest.raises(ConfigurationError, match=r"folder: .*nowhere is no folder"):
+    with pytest.raises(ConfigurationError, match=r"folder: .*nowhere is not a folder"):
         write_report(store, tmp_path / "nowhere")

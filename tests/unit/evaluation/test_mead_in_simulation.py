@@ -8,7 +8,7 @@ import pytest
 from tests.unit.policies.contexts import P95
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.policy_choice import PolicyChoice, parse_policy
+from penstock.evaluation.policy_text import PolicyChoice, parse_policy
 from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import SimulationResult
 from penstock.markov import MAP

@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.evaluation.learnt_demand import learnt_demand
 from penstock.evaluation.pipeline_file import PipelineSpec, load_pipeline, parse_pipeline
-from penstock.evaluation.policy_choice import policy_in
+from penstock.evaluation.policy_text import policy_in
 from penstock.knowledge import MemoryStore
 from penstock.plan.guards import Cooldown, WithinLimits
 from penstock.records import Allocation, Decision, Limits, Objective
@@ -231,7 +231,7 @@ def test_every_operator_without_demand_is_told() -> None:
         ({"operators": [{"name": "a", "input": "b", "service": EXPONENTIAL}]}, "'b' is none of arrivals"),
         ({"operators": [{"name": "arrivals", "service": EXPONENTIAL}]}, "is the name of the pipeline's source"),
         ({"operators": []}, "operators"),
-        ({"objectives": [{"path": "a -> x", "objective": {"p95": "1s"}}]}, "'a -> x' is no path; the paths are a"),
+        ({"objectives": [{"path": "a -> x", "objective": {"p95": "1s"}}]}, "'a -> x' is not a path; the paths are a"),
         ({"objective": {"p95": "1s", "mean": "1s"}}, "give one statistic"),
         ({"colour": "red"}, "colour: is not a setting"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.path_objectives import least_latency
-from penstock.evaluation.policy_choice import parse_policy
+from penstock.evaluation.policy_text import parse_policy
 from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import path_result, summary_of
 from penstock.policies.fixed import FixedPolicy

@@ -189,7 +189,7 @@ def arrival_of(message: Message) -> float | None:
     Raises
     ------
     ConfigurationError
-        The header is there and is no number: somebody else writes it.
+        The header is there and is not a number: somebody else writes it.
     """
     # A client that reads gets a list of pairs. The declared type also covers what it may send.
     for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []):

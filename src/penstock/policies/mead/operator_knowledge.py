@@ -190,7 +190,8 @@ class RecordKnowledge(OperatorKnowledge):
         at, before, self._seen = telemetry.at, self._seen, observation.cluster.observed
         is_same = before is not None and self._seen is not None and before.executors == self._seen.executors
         if not is_same or self._sampled_at == -math.inf:
-            # What starting executors use is no record's. A share changes how fast the work is done, not how much it is.
+            # What starting executors use does not belong to any record.
+            # A share changes how fast the work is done, not how much it is.
             self._sampled_at = at
         used, rate, load = (
             observation.cpu_used_cores, observation.arrival_rate_rows_per_second, observation.utilisation

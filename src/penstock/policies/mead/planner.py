@@ -120,7 +120,7 @@ class MeadPlanner:
         latency
             Predicts every path's latency, in the worst case over all models of the workload.
         current
-            What each operator has. One that is no level counts as the next level above it in capacity.
+            What each operator has. One that is not a level counts as the next level above it in capacity.
         levels
             What each operator may have; default: 0.40, 0.55, 0.70, 0.85, 1.0 for all, at that cost.
 
