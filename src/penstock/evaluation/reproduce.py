@@ -156,7 +156,7 @@ class TableRun:
                     # The bound means nothing to it: one run serves all bounds of a trace.
                     tasks.append(partial(_policy, work, row, text, every, None))
                 else:
-                    tasks += [partial(_policy, work, row, text, (i,), memos[trace.name]) for i in every]
+                    tasks.append(partial(_policy_under_each, work, row, text, memos[trace.name]))
         return tasks
 
 
@@ -218,9 +218,16 @@ def _explore(work: _Work, policies: Sequence[str]) -> tuple[str, AnalysisMemo]:
     return work.trace.name, AnalysisMemo(memo.of_arrivals)
 
 
+def _policy_under_each(work: _Work, row: str, text: str, memo: AnalysisMemo) -> list[CellResult]:
+    """One policy under every bound: what was predicted of the arrivals under one serves the others."""
+    shared = AnalysisMemo(memo.of_arrivals)
+    cells = range(len(work.trace.cells))
+    return [result for i in cells for result in _policy(work, row, text, (i,), shared)]
+
+
 def _policy(work: _Work, row: str, text: str, cells: tuple[int, ...], memo: AnalysisMemo | None) -> list[CellResult]:
     """One policy under one bound; or under many that it takes no heed of, of which the first is run."""
-    known = AnalysisMemo() if memo is None else AnalysisMemo(memo.of_arrivals)
+    known = AnalysisMemo() if memo is None else memo
     runs: dict[int, list[RunFigures]] = {i: [] for i in cells}
     for seed in range(work.seeds):
         result = work.run(text, cells[0], seed, known)

@@ -53,7 +53,7 @@ from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.performance.screening import single_records
-from penstock.records import Allocation, Prediction
+from penstock.records import Allocation, Objective, Prediction
 from penstock.topology import ARRIVALS, Path, path_text
 
 BURST_WEIGHT, BATCH_BURST_WEIGHT = 0.4, 1.0
@@ -179,6 +179,18 @@ class PipelineLatency:
         self._streams: dict[tuple[_Feed, int], MAP] = {}
         self._leaving: dict[tuple[_Departures, int], MAP] = {}
         self._solvers: dict[tuple[_Feed, int], MicroBatchSolver] = {}
+
+    def under(self, objectives: Objective | Mapping[Path, Objective]) -> PipelineLatency:
+        """The same pipeline and workload under other objectives; queues that were solved are not solved again.
+
+        How far a micro-batch queue is solved depends on the bounds, so a pipeline that has one begins anew.
+        """
+        pipeline = PipelineModel(self.pipeline.operators, objectives)
+        workload = dict(zip(self._labels, self._processes, strict=True))
+        other = PipelineLatency(pipeline, workload, model=self.model, errors=self._errors)
+        if all(isinstance(operator.demand, RecordDemand) for operator in pipeline.operators):
+            other._answers, other._streams, other._leaving = self._answers, self._streams, self._leaving
+        return other
 
     @property
     def operators(self) -> tuple[str, ...]:

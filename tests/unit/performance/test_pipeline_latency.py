@@ -359,3 +359,21 @@ def test_wrong_questions_are_refused() -> None:
         PipelineLatency(pipeline, WORKLOAD, model="m/m/1")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="matcher"):
         PipelineLatency(pipeline, WORKLOAD).predict(single_executors({"parser": 1.0, "counter": 1.0}))
+
+
+def test_other_bounds_on_the_same_workload_need_no_queue_solved_again() -> None:
+    """Under other objectives the answers are those of a fresh prediction, and the solved queues are shared."""
+    operators = [
+        OperatorModel("a", RecordDemand(PH.erlang(2, mean=0.002))),
+        OperatorModel("b", RecordDemand(PH.exponential(mean=0.001)), ("a",)),
+    ]
+    workload = {"calm": MAP.poisson(200.0)}
+    at = {"a": Allocation(1, 0.7), "b": Allocation(1, 0.55)}
+    first = PipelineLatency(PipelineModel(operators, Objective("mean", 0.1)), workload)
+    first.predict(at)
+    solved = first.queues_solved
+    for objective in (Objective("mean", 0.002), Objective("p95", 0.5)):
+        again = first.under(objective)
+        fresh = PipelineLatency(PipelineModel(operators, objective), workload)
+        assert again.predict(at) == fresh.predict(at)
+        assert again.queues_solved == solved

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
 from penstock.performance.demand import BatchDemand
+from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
@@ -111,10 +112,13 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
                 task.iats, shares=task.windows, best=options.best, max_states=options.max_states, warm=task.warm
             )
         fitted = memo.of_arrivals[fit_key]
-    question = pickle.dumps((task.operators, dict(task.objectives), options.queues, options.believed, options.errors))
-    latency_key = ("latency", trace, task.growth, options.best, options.max_states, question)
+    question = pickle.dumps((task.operators, options.queues, options.believed, options.errors))
+    queues_key = ("queues", trace, task.growth, options.best, options.max_states, question)
+    latency_key = ("latency", queues_key, pickle.dumps(dict(task.objectives)))
     if latency_key not in memo.of_pipeline:
-        memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted))
+        # Other bounds on the same workload need no queue solved again.
+        solved = memo.of_pipeline.setdefault(queues_key, {})
+        memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted, solved))
     levels = {name: Levels.within(limits, options.costs) for name, limits in task.limits.items()}
     plan = options.planner.plan_pipeline(task.at, memo.of_pipeline[latency_key], task.current, levels)
     windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
@@ -128,16 +132,30 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
     return AnalysisResult(plan, workload, fitted)
 
 
-def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None) -> PathLatency:
+_Solved = MutableMapping[str, PipelineLatency]
+"""Networks that were solved under other objectives, by the label of their windows."""
+
+
+def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved) -> PathLatency:
     pipeline, options = PipelineModel(task.operators, task.objectives), task.options
     if fitted is not None:
         arrivals = np.concatenate([[0.0], np.cumsum(task.iats)]) / task.growth
         windows = _windows(fitted, arrivals, task.growth)
-        return checked_latency(pipeline, windows, believed=options.believed, errors=options.errors)
+        return checked_latency(pipeline, windows, believed=options.believed, errors=options.errors, solved=solved)
     renewals = renewal_processes(task.iats / task.growth, task.windows)
     if not renewals:
         raise NotReadyError("too few arrivals for a window", needed=2, available=int(task.iats.size))
-    return PipelineLatency(pipeline, renewals, model=options.queues, errors=options.errors)
+    return _network("renewals", pipeline, renewals, options.queues, options.errors, solved)
+
+
+def _network(  # noqa: PLR0917 - all are what a network is solved for
+    label: str, pipeline: PipelineModel, workload: Mapping[str, MAP], model: Model, errors: float, solved: _Solved
+) -> PipelineLatency:
+    """Predict a pipeline under a workload, going on from what was solved of it."""
+    if label not in solved:
+        solved[label] = PipelineLatency(pipeline, workload, model=model, errors=errors)
+        return solved[label]
+    return solved[label].under(pipeline.objectives)
 
 
 def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
@@ -156,7 +174,12 @@ def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> lis
 
 
 def checked_latency(
-    pipeline: PipelineModel, windows: Sequence[_FittedWindow], *, believed: float | None, errors: float = 0.0
+    pipeline: PipelineModel,
+    windows: Sequence[_FittedWindow],
+    *,
+    believed: float | None,
+    errors: float,
+    solved: _Solved,
 ) -> PathLatency:
     """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
 
@@ -167,12 +190,12 @@ def checked_latency(
         windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
-        return PipelineLatency(pipeline, every, errors=errors)
+        return _network("every window", pipeline, every, "map", errors, solved)
     return CheckedLatency(
         [
             CheckedWindow(
                 window.label,
-                PipelineLatency(pipeline, window.processes, errors=errors),
+                _network(window.label, pipeline, window.processes, "map", errors, solved),
                 ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
             )
             for window in windows
