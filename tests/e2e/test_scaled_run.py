@@ -38,7 +38,7 @@ def settings(shape: str, *, rows_per_batch: int | None = None, **others: Any) ->
             }
         ],
         "objective": {"p95": f"{OBJECTIVE.seconds}s"},
-        "policy": {"options": {"every_seconds": "4s", "upper": 0.9, "lower": 0.5}},
+        "policy": {"name": "threshold", "options": {"every_seconds": "4s", "upper": 0.9, "lower": 0.5}},
         "guards": {"cooldown_down": "4s", "opposite": "8s"},
         "window": "8s",
         "warm_up": "5s",
