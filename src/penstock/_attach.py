@@ -25,6 +25,8 @@ from penstock.topology import Topology
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.adaptors.spark.query_facts import QueryFacts
+
 _LOG = logging.getLogger(__name__)
 _DECISIONS_SHOWN = 10_000
 
@@ -91,6 +93,11 @@ def attach(
         raise ConfigurationError(
             f"query: {query!r} is not a streaming query; give what start() returned", field="query"
         )
+    facts = _facts(query)
+    notes = list(facts.notes)
+    if facts.is_real_time:
+        limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
+        notes.append(f"in real-time mode the latency of records is not measured here; it is left at {limits.top}")
     settings = LoopSettings(
         limits=limits,
         objective=objective or Objective(),
@@ -102,7 +109,7 @@ def attach(
     operator = name or query.name or "query"
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    make_policy(chosen, _context(operator, limits, settings.objective), policy_options)
+    make_policy(chosen, _context(operator, limits, settings.objective, facts), policy_options)
     hold = hold_query(query, operator, limits, settings.mode)
     kept: KnowledgeStore | None = None
     try:
@@ -112,7 +119,7 @@ def attach(
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
             cores_per_executor=hold.cores_per_executor,
         )
-        made = make_policy(chosen, _context(operator, settings.limits, settings.objective), policy_options)
+        made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
         cycle = make_cycle(
             operator,
             settings,
@@ -121,6 +128,7 @@ def attach(
             actuator=hold.actuator,
             arrival_times=arrivals,
             store=kept,
+            record_latencies=_NotMeasured() if facts.is_real_time else None,
         )
     except BaseException:
         hold.close()
@@ -129,22 +137,31 @@ def attach(
         raise
     ignored = ignored_objective(made, [settings.objective])
     if ignored is not None:
-        _LOG.warning("%s: %s", operator, ignored)
-    notes = (*hold.notes, *([ignored] if ignored is not None else []))
-    return Scaler(cycle, hold, kept, interval_seconds, notes)
+        notes.append(ignored)
+    for note in notes:
+        _LOG.warning("%s: %s", operator, note)
+    return Scaler(cycle, hold, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts)
 
 
 class Scaler:
     """A query under watch. `decisions`, `observation` and `latency` say how it goes; `detach` ends it."""
 
     def __init__(
-        self, cycle: Cycle, hold: QueryHold, store: KnowledgeStore, interval_seconds: float, notes: tuple[str, ...]
+        self,
+        cycle: Cycle,
+        hold: QueryHold,
+        store: KnowledgeStore,
+        *,
+        interval_seconds: float,
+        notes: tuple[str, ...],
+        facts: QueryFacts,
     ) -> None:
         self.notes = notes
         """What you should know, a line each."""
         self._cycle = cycle
         self._hold = hold
         self._store = store
+        self._facts = facts
         self._observation: Observation | None = None
         self._final_decisions: list[Decision] | None = None
         self._lock = threading.Lock()
@@ -180,7 +197,8 @@ class Scaler:
             It cannot be built, or fails on what was last seen; the one before goes on.
         """
         cycle = self._cycle
-        made = make_policy(policy, _context(cycle.operator, cycle.limits, cycle.objective), policy_options)
+        context = _context(cycle.operator, cycle.limits, cycle.objective, self._facts)
+        made = make_policy(policy, context, policy_options)
         self._runner.replace_policy(made)
 
     def detach(self) -> None:
@@ -208,8 +226,25 @@ class Scaler:
         self._observation = report.observation
 
 
-def _context(operator: str, limits: Limits, objective: Objective) -> PolicyContext:
-    return PolicyContext(Topology.of_one(operator), {operator: OperatorSite(limits)}, {(operator,): objective})
+class _NotMeasured:
+    """The latency of a query in real-time mode: its batches do not show it (`ports.RecordLatencies`)."""
+
+    def window(self, now: float) -> LatencySummary | None:  # noqa: ARG002
+        return None
+
+    def whole(self) -> LatencySummary | None:
+        return None
+
+
+def _facts(query: StreamingQuery) -> QueryFacts:
+    from penstock.adaptors.spark.query_facts import read_query_facts
+
+    return read_query_facts(query)
+
+
+def _context(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:
+    site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
+    return PolicyContext(Topology.of_one(operator), {operator: site}, {(operator,): objective})
 
 
 def _limits(executors: Any, cpu_shares: Any) -> Limits:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching to a query whose Java side is imitated: what the policy is introduced to, what is kept, what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.adaptors.spark.java_query import java_query, relation_v2
+
+import penstock as ps
+from penstock import _attach
+from penstock._wiring import QueryHold
+from penstock.clock import SystemClock
+from penstock.policies.fixed import FixedPolicy
+from penstock.ports import OperatorSite, PolicyContext
+from penstock.records import Action, Allocation, ExecutorState, Telemetry
+
+RATE = relation_v2("rate", {"rowsPerSecond": "10"})
+
+
+class ToyQuery:
+    """Measurements and means of a query with two executors that nothing happens to."""
+
+    can_set_cpu_share = True
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def collect(self) -> Telemetry:
+        """Two executors, no batch."""
+        executors = tuple(ExecutorState(str(i), "h", 1, True, 0, 0.0) for i in range(2))
+        return Telemetry("counts", SystemClock().now(), (), executors)
+
+    def request(self, action: Action) -> None:
+        """Nothing is asked for."""
+        raise AssertionError(action)
+
+    def release(self) -> None:
+        """Nothing to put back."""
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> ToyQuery:
+    """What is held instead of a real query."""
+    found = ToyQuery()
+    near: Any = found
+    monkeypatch.setattr(_attach, "hold_query", lambda *_: QueryHold(near, near, 1, (), lambda: None))
+    return found
+
+
+@pytest.fixture
+def contexts(monkeypatch: pytest.MonkeyPatch) -> list[PolicyContext]:
+    """The pipelines that policies were built for."""
+    seen: list[PolicyContext] = []
+
+    def make(_policy: Any, context: PolicyContext, _options: Any = None) -> Any:
+        seen.append(context)
+        return FixedPolicy()
+
+    monkeypatch.setattr(_attach, "make_policy", make)
+    return seen
+
+
+def site(contexts: list[PolicyContext]) -> OperatorSite:
+    """The operator as the last policy was introduced to it."""
+    return contexts[-1].operators["counts"]
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_policy_knows_trigger_and_cap(contexts: list[PolicyContext]) -> None:
+    """Both are read from the query; so they are when the policy is replaced."""
+    kafka = relation_v2("kafka", {"maxOffsetsPerTrigger": "500", "subscribePattern": "a.*"})
+    with ps.attach(java_query(kafka, trigger="ProcessingTimeTrigger(2000)"), executors=(1, 2)) as scaler:
+        assert (site(contexts).trigger_seconds, site(contexts).cap, site(contexts).is_real_time) == (2.0, 500, False)
+        count = len(contexts)
+        scaler.replace_policy("fixed")
+        assert len(contexts) == count + 1
+        assert (site(contexts).trigger_seconds, site(contexts).cap) == (2.0, 500)
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_unknown_trigger_stays_unknown_and_is_noted(contexts: list[PolicyContext]) -> None:
+    """A note says what plans go without."""
+    with ps.attach(java_query(RATE, trigger="FutureTrigger(7)")) as scaler:
+        assert site(contexts).trigger_seconds is None
+        assert any("FutureTrigger(7) is not known here" in note for note in scaler.notes)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_real_time_query_is_left_at_the_top(contexts: list[PolicyContext]) -> None:
+    """Its latency does not show in batches, and with too few cores it would stand still."""
+    query = java_query(RATE, trigger="RealTimeTrigger(60000)")
+    with ps.attach(query, executors=(1, 2), cpu_shares=(0.5, 1.0)) as scaler:
+        assert site(contexts).is_real_time
+        assert (site(contexts).limits.min_executors, site(contexts).limits.top) == (2, Allocation(2))
+        assert any("left at 2 executors x 100% CPU" in note for note in scaler.notes)
+        assert scaler.latency is None
