@@ -14,6 +14,7 @@ from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query
 from penstock.clock import SystemClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
+from penstock.knowledge.run_facts import begin_run
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, CycleReport, Runner
 from penstock.policies import default_policy, make_policy
@@ -76,7 +77,8 @@ def attach(
     interval_seconds, window_seconds, warm_up_seconds
         How often to look; what rates and latencies are taken over; how long to watch before deciding.
     store
-        File to keep observations and decisions in (SQLite); default: memory.
+        File to keep observations and decisions in (SQLite), one for each query; default: memory. In a file that was
+        used before, a new run begins: what it remembers of earlier ones is not shown.
 
     Raises
     ------
@@ -120,6 +122,8 @@ def attach(
             cores_per_executor=hold.cores_per_executor,
         )
         made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
+        known = _run_settings(query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})})
+        since = begin_run(kept, known, SystemClock().now())
         cycle = make_cycle(
             operator,
             settings,
@@ -129,6 +133,7 @@ def attach(
             arrival_times=arrivals,
             store=kept,
             record_latencies=_NotMeasured() if facts.is_real_time else None,
+            since=since,
         )
     except BaseException:
         hold.close()
@@ -140,7 +145,9 @@ def attach(
         notes.append(ignored)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
-    return Scaler(cycle, hold, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts)
+    return Scaler(
+        cycle, hold, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts, since=since
+    )
 
 
 class Scaler:
@@ -155,6 +162,7 @@ class Scaler:
         interval_seconds: float,
         notes: tuple[str, ...],
         facts: QueryFacts,
+        since: float,
     ) -> None:
         self.notes = notes
         """What you should know, a line each."""
@@ -162,6 +170,7 @@ class Scaler:
         self._hold = hold
         self._store = store
         self._facts = facts
+        self._since = since
         self._observation: Observation | None = None
         self._final_decisions: list[Decision] | None = None
         self._lock = threading.Lock()
@@ -171,7 +180,7 @@ class Scaler:
     @property
     def decisions(self) -> list[Decision]:
         """The newest 10,000 decisions, holds included, oldest first; each explains itself by `explain()`."""
-        return self._store.decisions(limit=_DECISIONS_SHOWN) if self._final_decisions is None else self._final_decisions
+        return self._decisions() if self._final_decisions is None else self._final_decisions
 
     @property
     def observation(self) -> Observation | None:
@@ -207,7 +216,7 @@ class Scaler:
             if self._final_decisions is not None:
                 return
             self._runner.stop()
-            self._final_decisions = self._store.decisions(limit=_DECISIONS_SHOWN)
+            self._final_decisions = self._decisions()
             for close in (self._hold.close, self._store.close):
                 try:
                     close()
@@ -222,8 +231,38 @@ class Scaler:
     ) -> None:
         self.detach()
 
+    def _decisions(self) -> list[Decision]:
+        return self._store.decisions(self._cycle.operator, since=self._since, limit=_DECISIONS_SHOWN)
+
     def _take(self, report: CycleReport) -> None:
         self._observation = report.observation
+
+
+def _run_settings(
+    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any]
+) -> dict[str, Any]:
+    """The run as its store keeps it: the part of a run's settings that an attached query has."""
+    limits, objective, guards = settings.limits, settings.objective, settings.guards
+    return {
+        "name": operator,
+        "mode": str(settings.mode),
+        "objective": {} if objective.statistic is None else {objective.statistic: objective.seconds},
+        "operators": [
+            {
+                "name": operator,
+                "executors": [limits.min_executors, limits.max_executors],
+                "cpu_shares": list(limits.cpu_shares),
+            }
+        ],
+        "policy": policy,
+        "guards": None if guards is None else guards.model_dump(mode="json"),
+        "query_run": str(query.runId),
+    }
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    kinds = (bool, int, float, str)
+    return {name: value if value is None or isinstance(value, kinds) else str(value) for name, value in options.items()}
 
 
 class _NotMeasured:

@@ -69,8 +69,9 @@ def make_cycle(
     store: KnowledgeStore,
     record_latencies: RecordLatencies | None = None,
     path: PathMonitor | None = None,
+    since: float = 0.0,
 ) -> Cycle:
-    """Wire one operator's cycle."""
+    """Wire one operator's cycle; what the store remembers from before `since` is another run's."""
     return Cycle(
         source=source,
         monitor=Monitor(
@@ -94,6 +95,7 @@ def make_cycle(
         limits=settings.limits,
         objective=settings.objective,
         mode=settings.mode,
+        since=since,
     )
 
 

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,8 @@ import penstock as ps
 from penstock import _attach
 from penstock._wiring import QueryHold
 from penstock.clock import SystemClock
+from penstock.evaluation import RunHistory, read_history
+from penstock.knowledge import SqliteStore
 from penstock.policies.fixed import FixedPolicy
 from penstock.ports import OperatorSite, PolicyContext
 from penstock.records import Action, Allocation, ExecutorState, Telemetry
@@ -100,3 +105,77 @@ def test_a_real_time_query_is_left_at_the_top(contexts: list[PolicyContext]) -> 
         assert (site(contexts).limits.min_executors, site(contexts).limits.top) == (2, Allocation(2))
         assert any("left at 2 executors x 100% CPU" in note for note in scaler.notes)
         assert scaler.latency is None
+
+
+# --- what the store keeps of the run ---------------------------------------------------------------------------
+
+
+def history_of(file: Path) -> RunHistory:
+    """What `penstock explain` and `penstock report` read."""
+    store = SqliteStore.open_readonly(file)
+    try:
+        return read_history(store)
+    finally:
+        store.close()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for the loop; the bound only ends a failing test."""
+    deadline = time.monotonic() + 20.0
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_store_knows_what_was_wanted(tmp_path: Path) -> None:
+    """Objective, limits, mode and policy with its options can be read back while the query runs, and afterwards."""
+    file = tmp_path / "scaler.sqlite"
+    options = {"upper": 0.6}
+    with ps.attach(
+        java_query(RATE),
+        objective=ps.latency(p95="2s"),
+        executors=(1, 3),
+        policy="threshold",
+        policy_options=options,
+        store=file,
+    ) as scaler:
+        until(lambda: len(scaler.decisions) > 0)
+        history = history_of(file)
+    assert (history.name, history.operators, history.objective_text) == ("counts", ["counts"], "p95 <= 2.00 s")
+    assert history.objective_of("counts") == ps.latency(p95="2s")
+    assert history.settings is not None
+    assert history.settings["policy"] == {"name": "threshold", "options": options}
+    assert history.settings["mode"] == "recommend"
+    assert history.settings["operators"] == [{"name": "counts", "executors": [1, 3], "cpu_shares": [1.0]}]
+    assert history.started_at is not None
+    assert history.settings["started_at"] <= history.started_at
+    assert history.summary["static_capacity_seconds"] >= 0
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_store_that_is_used_again_begins_with_a_new_run(tmp_path: Path) -> None:
+    """What a dead run decided is neither shown nor counted for guards; another run of the query is another run."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), store=file) as first:
+        until(lambda: len(first.decisions) > 0)
+    before = {d.decision_id for d in first.decisions}
+    with ps.attach(java_query(RATE, run_id="another"), objective=ps.latency(p95="9s"), store=file) as second:
+        until(lambda: len(second.decisions) > 0)
+    assert before.isdisjoint(d.decision_id for d in second.decisions)
+    history = history_of(file)
+    assert history.objective_text == "p95 <= 9.00 s"
+    assert [d.decision_id for d in history.decisions] == [d.decision_id for d in second.decisions]
+    assert before.isdisjoint(d.decision_id for d in history.decisions)
+
+
+@pytest.mark.usefixtures("toy")
+def test_attaching_again_to_the_same_run_goes_on(tmp_path: Path) -> None:
+    """The same run of the query with the same settings: guard times hold across the two."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), store=file) as first:
+        until(lambda: len(first.decisions) > 0)
+    with ps.attach(java_query(RATE), store=file) as second:
+        assert [d.decision_id for d in second.decisions][: len(first.decisions)] == [
+            d.decision_id for d in first.decisions
+        ]
