@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from penstock._wiring import LoopSettings, QueryHold, fitting_limits, hold_query, ignored_objective, make_cycle
+from penstock._wiring import LoopSettings, fitting_limits, hold_query, ignored_objective, make_cycle
 from penstock.clock import SystemClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
@@ -26,6 +27,7 @@ from penstock.topology import Topology
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.adaptors.query_arrivals import FoundArrivals
     from penstock.adaptors.spark.query_facts import QueryFacts
 
 _LOG = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ def attach(
     policy_options: dict[str, Any] | None = None,
     guards: dict[str, Any] | None = None,
     name: str | None = None,
-    arrivals: ArrivalTimes | None = None,
+    arrivals: ArrivalTimes | Literal["interpolated"] | None = None,
     interval_seconds: float = 1.0,
     window_seconds: float = 15.0,
     warm_up_seconds: float = 15.0,
@@ -73,7 +75,9 @@ def attach(
     name
         The operator's name in decisions; default: the query's name.
     arrivals
-        When the source's records arrived, where that is known; else latency is interpolated between batches.
+        When the source's records arrived. By default Penstock finds out what the query reads: the replay source is
+        known exactly, and Kafka's topics are tapped. Of other sources, and with ``"interpolated"`` of all, arrival
+        times are interpolated between batches.
     interval_seconds, window_seconds, warm_up_seconds
         How often to look; what rates and latencies are taken over; how long to watch before deciding.
     store
@@ -100,6 +104,10 @@ def attach(
     if facts.is_real_time:
         limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
         notes.append(f"in real-time mode the latency of records is not measured here; it is left at {limits.top}")
+    if isinstance(arrivals, str) and arrivals != "interpolated":
+        raise ConfigurationError(
+            f'arrivals: {arrivals!r} is none; give an object, "interpolated", or leave it out', field="arrivals"
+        )
     settings = LoopSettings(
         limits=limits,
         objective=objective or Objective(),
@@ -112,16 +120,19 @@ def attach(
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
     make_policy(chosen, _context(operator, limits, settings.objective, facts), policy_options)
-    hold = hold_query(query, operator, limits, settings.mode)
-    kept: KnowledgeStore | None = None
-    try:
-        kept = MemoryStore() if store is None else SqliteStore(Path(store))
+    with ExitStack() as undo:
+        hold = hold_query(query, operator, limits, settings.mode)
+        undo.callback(hold.close)
+        kept: KnowledgeStore = MemoryStore() if store is None else SqliteStore(Path(store))
+        undo.callback(kept.close)
         settings = replace(
             settings,
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
             cores_per_executor=hold.cores_per_executor,
         )
         made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
+        found = _arrivals(arrivals, facts)
+        undo.callback(found.close)
         known = _run_settings(query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})})
         since = begin_run(kept, known, SystemClock().now())
         cycle = make_cycle(
@@ -130,23 +141,22 @@ def attach(
             policy=made,
             source=hold.probe,
             actuator=hold.actuator,
-            arrival_times=arrivals,
+            arrival_times=found.times,
             store=kept,
             record_latencies=_NotMeasured() if facts.is_real_time else None,
             since=since,
         )
-    except BaseException:
-        hold.close()
-        if kept is not None:
-            kept.close()
-        raise
+        let_go = undo.pop_all()
     ignored = ignored_objective(made, [settings.objective])
     if ignored is not None:
         notes.append(ignored)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
+    if found.note is not None:
+        _LOG.info("%s: %s", operator, found.note)
+        notes.append(found.note)
     return Scaler(
-        cycle, hold, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts, since=since
+        cycle, let_go, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts, since=since
     )
 
 
@@ -156,7 +166,7 @@ class Scaler:
     def __init__(
         self,
         cycle: Cycle,
-        hold: QueryHold,
+        let_go: ExitStack,
         store: KnowledgeStore,
         *,
         interval_seconds: float,
@@ -167,7 +177,7 @@ class Scaler:
         self.notes = notes
         """What you should know, a line each."""
         self._cycle = cycle
-        self._hold = hold
+        self._let_go = let_go
         self._store = store
         self._facts = facts
         self._since = since
@@ -217,11 +227,10 @@ class Scaler:
                 return
             self._runner.stop()
             self._final_decisions = self._decisions()
-            for close in (self._hold.close, self._store.close):
-                try:
-                    close()
-                except Exception:  # one part that cannot let go must not keep the others from it
-                    _LOG.exception("detaching failed in part")
+            try:
+                self._let_go.close()  # one part that cannot let go does not keep the others from it
+            except Exception:
+                _LOG.exception("detaching failed in part")
 
     def __enter__(self) -> Scaler:
         return self
@@ -279,6 +288,14 @@ def _facts(query: StreamingQuery) -> QueryFacts:
     from penstock.adaptors.spark.query_facts import read_query_facts
 
     return read_query_facts(query)
+
+
+def _arrivals(given: ArrivalTimes | Literal["interpolated"] | None, facts: QueryFacts) -> FoundArrivals:
+    from penstock.adaptors.query_arrivals import FoundArrivals, find_arrivals
+
+    if given == "interpolated" or facts.is_real_time:
+        return FoundArrivals()
+    return find_arrivals(facts.sources) if given is None else FoundArrivals(given)
 
 
 def _context(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:

@@ -13,7 +13,9 @@ from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
 from penstock import _attach
-from penstock._wiring import QueryHold
+from penstock._wiring import QueryHold, make_cycle
+from penstock.adaptors import query_arrivals
+from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.clock import SystemClock
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
@@ -179,3 +181,65 @@ def test_attaching_again_to_the_same_run_goes_on(tmp_path: Path) -> None:
         assert [d.decision_id for d in second.decisions][: len(first.decisions)] == [
             d.decision_id for d in first.decisions
         ]
+
+
+# --- what the query reads --------------------------------------------------------------------------------------
+
+REPLAY = relation_v2("penstock_replay", {"shape": "constant:rate=10,duration=1h", "startAt": "1000"})
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The arrival times that cycles were wired with."""
+    seen: list[Any] = []
+    wire = make_cycle
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        seen.append(named["arrival_times"])
+        return wire(*arguments, **named)
+
+    monkeypatch.setattr(_attach, "make_cycle", make)
+    return seen
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_replay_is_known_exactly(given: list[Any]) -> None:
+    """Its options are those of the query."""
+    with ps.attach(java_query(REPLAY)) as scaler:
+        assert scaler.notes == ()
+        assert given[0].arrived_by(1002.05) == 20
+
+
+@pytest.mark.usefixtures("toy")
+def test_arrivals_of_other_sources_are_interpolated_and_noted(given: list[Any]) -> None:
+    """One line says so."""
+    with ps.attach(java_query(RATE)) as scaler:
+        assert given == [None]
+        assert scaler.notes == ("arrival times of rate are interpolated between batches",)
+
+
+@pytest.mark.usefixtures("toy")
+def test_what_the_user_gives_wins(given: list[Any]) -> None:
+    """Arrival times of the user's own, or none at all; a word that means nothing is refused."""
+    own: Any = object()
+    with ps.attach(java_query(REPLAY), arrivals=own) as scaler:
+        assert given == [own]
+        assert scaler.notes == ()
+    with ps.attach(java_query(REPLAY), arrivals="interpolated"):
+        assert given == [own, None]
+    with pytest.raises(ps.ConfigurationError, match="arrivals: 'exact' is none"):
+        ps.attach(java_query(REPLAY), arrivals="exact")  # type: ignore[arg-type]
+
+
+def test_a_tap_ends_with_the_watch(toy: ToyQuery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was started is closed at detaching, and when attaching fails after all."""
+    closed: list[str] = []
+    found = FoundArrivals(None, None, lambda: closed.append("tap"))
+    monkeypatch.setattr(query_arrivals, "find_arrivals", lambda _: found)
+    with ps.attach(java_query(RATE)):
+        assert closed == []
+    assert (closed, toy.closed) == (["tap"], 1)
+    monkeypatch.setattr(_attach, "begin_run", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        ps.attach(java_query(RATE))
+    assert (closed, toy.closed) == (["tap", "tap"], 2)
