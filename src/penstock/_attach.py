@@ -11,7 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock._wiring import LoopSettings, fitting_limits, hold_query, ignored_objective, make_cycle
+from penstock._wiring import (
+    LoopSettings,
+    fitting_limits,
+    hold_query,
+    ignored_objective,
+    make_cycle,
+    objective_out_of_reach,
+)
 from penstock.clock import SystemClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _DECISIONS_SHOWN = 10_000
+_POLICY_NOTES = 20
+"""How many different notes of a policy are kept."""
 
 
 def attach(
@@ -147,9 +156,12 @@ def attach(
             since=since,
         )
         let_go = undo.pop_all()
-    ignored = ignored_objective(made, [settings.objective])
-    if ignored is not None:
-        notes.append(ignored)
+    for line in (
+        ignored_objective(made, [settings.objective]),
+        objective_out_of_reach(settings.objective, facts.trigger_seconds),
+    ):
+        if line is not None:
+            notes.append(line)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
     if found.note is not None:
@@ -174,8 +186,10 @@ class Scaler:
         facts: QueryFacts,
         since: float,
     ) -> None:
-        self.notes = notes
-        """What you should know, a line each."""
+        self._notes = notes
+        self._policy_notes: tuple[str, ...] = ()
+        self._broken: str | None = None
+        """Why the newest plan does not keep the objective; None: it does, or there is none."""
         self._cycle = cycle
         self._let_go = let_go
         self._store = store
@@ -186,6 +200,11 @@ class Scaler:
         self._lock = threading.Lock()
         self._runner = Runner([cycle], SystemClock(), interval_seconds=interval_seconds, on_report=self._take)
         self._runner.start()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What you should know, a line each. Notes of the policy and its plans come as the query runs."""
+        return (*self._notes, *self._policy_notes, *([] if self._broken is None else [self._broken]))
 
     @property
     def decisions(self) -> list[Decision]:
@@ -219,6 +238,7 @@ class Scaler:
         context = _context(cycle.operator, cycle.limits, cycle.objective, self._facts)
         made = make_policy(policy, context, policy_options)
         self._runner.replace_policy(made)
+        self._broken = None
 
     def detach(self) -> None:
         """Stop watching and put executors and CPU shares back; the query runs on. May be called twice."""
@@ -245,6 +265,19 @@ class Scaler:
 
     def _take(self, report: CycleReport) -> None:
         self._observation = report.observation
+        for note in report.notes:
+            if note not in self._policy_notes:
+                _LOG.warning("%s: %s", self._cycle.operator, note)
+                self._policy_notes = (*self._policy_notes, note)[-_POLICY_NOTES:]
+        decision = report.decision
+        if decision is None or decision.prediction is None:
+            return
+        before, self._broken = self._broken, None
+        if not decision.prediction.is_met:
+            change = "allow more executors or CPU, or set a larger bound"
+            self._broken = f"{self._cycle.objective} is not kept by the plan: {decision.reason}; {change}"
+            if before is None:
+                _LOG.warning("%s: %s", self._cycle.operator, self._broken)
 
 
 def _run_settings(

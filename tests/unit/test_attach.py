@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
 from penstock import _attach
-from penstock._wiring import QueryHold, make_cycle
+from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.clock import SystemClock
@@ -21,7 +22,7 @@ from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
 from penstock.policies.fixed import FixedPolicy
 from penstock.ports import OperatorSite, PolicyContext
-from penstock.records import Action, Allocation, ExecutorState, Telemetry
+from penstock.records import Action, Allocation, ExecutorState, Prediction, Telemetry
 
 RATE = relation_v2("rate", {"rowsPerSecond": "10"})
 
@@ -243,3 +244,73 @@ def test_a_tap_ends_with_the_watch(toy: ToyQuery, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ZeroDivisionError):
         ps.attach(java_query(RATE))
     assert (closed, toy.closed) == (["tap", "tap"], 2)
+
+
+# --- objectives that cannot be met -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "trigger", "says"),
+    [
+        (ps.latency(p95="3s"), 4.0, "p95 <= 3.00 s cannot be met with a trigger of 4.00 s"),
+        (
+            ps.latency(p99="4s"),
+            4.0,
+            "p99 <= 4.00 s can hardly be met with a trigger of 4.00 s: .* leaves 40 ms for a batch",
+        ),
+        (ps.latency(mean="2s"), 4.0, "mean <= 2.00 s cannot be met .* mean comes to 2.00 s and the time of a batch"),
+        (ps.latency(mean="3s"), 4.0, None),
+        (ps.latency(p95="6s"), 4.0, None),
+        (ps.latency(p95="3s"), None, None),
+        (ps.keep_up(), 4.0, None),
+    ],
+)
+def test_a_trigger_that_leaves_no_time_is_noticed(
+    objective: ps.Objective, trigger: float | None, says: str | None
+) -> None:
+    """Records that arrive evenly wait for half a trigger interval in the mean, and for 95 % of it at the p95."""
+    found = objective_out_of_reach(objective, trigger)
+    assert (found is None) == (says is None)
+    assert says is None or (found is not None and re.match(says, found) and "set a trigger well below" in found)
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_objective_out_of_reach_is_noted_at_once() -> None:
+    """Before anything was measured or planned."""
+    query = java_query(REPLAY, trigger="ProcessingTimeTrigger(4000)")
+    with ps.attach(query, objective=ps.latency(p95="3s")) as scaler:
+        (note,) = scaler.notes
+    assert note.startswith("p95 <= 3.00 s cannot be met with a trigger of 4.00 s: records wait for it, so that p95 ")
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_plan_that_breaks_the_bound_is_noted_until_one_keeps_it() -> None:
+    """What the policy says about itself, and that its plan is not good enough."""
+
+    class Planner:
+        """Predicts what the test sets."""
+
+        name, every_seconds, seconds = "planner", 0.1, 5.0
+
+        def watch(self, _look: Any) -> tuple[str, ...]:
+            return ("a plan was abandoned",)
+
+        def close(self) -> None:
+            """Nothing was started."""
+
+        def plan(self, request: ps.PlanRequest) -> ps.Decision:
+            predicted = Prediction(("counts",), self.seconds, 2.0, {}, {}, "")
+            why = "no allocation keeps every bound: the best there is, 5 s of 2 s on counts"
+            return ps.Decision(
+                "counts", request.at, self.name, request.current, request.current, why, prediction=predicted
+            )
+
+    policy = Planner()
+    broken = (
+        "p95 <= 2.00 s is not kept by the plan: no allocation keeps every bound: the best there is, 5 s of 2 s on "
+        "counts; allow more executors or CPU, or set a larger bound"
+    )
+    with ps.attach(java_query(REPLAY), objective=ps.latency(p95="2s"), policy=policy, interval_seconds=0.1) as scaler:
+        until(lambda: scaler.notes == ("a plan was abandoned", broken))
+        policy.seconds = 1.0
+        until(lambda: scaler.notes == ("a plan was abandoned",))
