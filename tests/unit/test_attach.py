@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
@@ -17,6 +18,7 @@ from penstock import _attach
 from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.query_arrivals import FoundArrivals
+from penstock.cli import main
 from penstock.clock import SystemClock
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
@@ -153,7 +155,9 @@ def test_a_store_knows_what_was_wanted(tmp_path: Path) -> None:
     assert history.settings["operators"] == [{"name": "counts", "executors": [1, 3], "cpu_shares": [1.0]}]
     assert history.started_at is not None
     assert history.settings["started_at"] <= history.started_at
-    assert history.summary["static_capacity_seconds"] >= 0
+    shown = CliRunner().invoke(main, ["report", str(file), "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert "p95 &lt;= 2.00 s" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("toy")
