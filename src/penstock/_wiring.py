@@ -18,6 +18,7 @@ from penstock.policies import reads_objective
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings
+from penstock.units import format_seconds
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -58,6 +59,32 @@ def objective_not_read(policy: str, objectives: Iterable[Objective]) -> str | No
     return f"the policy {policy} does not look at the objective ({wanted}); name no policy to get one that plans for it"
 
 
+_WAITED = {"mean": 0.5, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+"""By statistic: the part of a trigger interval that records wait for it, when they arrive evenly."""
+_HARDLY = 0.1
+"""The part of a trigger interval below which what is left for a batch is worth a word."""
+
+
+def objective_out_of_reach(objective: Objective, trigger_seconds: float | None) -> str | None:
+    """One line for the user where the wait for the trigger leaves no time for a batch; None: all is well."""
+    statistic, bound = objective.statistic, objective.seconds
+    if statistic is None or bound is None or trigger_seconds is None:
+        return None
+    least = _WAITED[statistic] * trigger_seconds
+    left = bound - least
+    if left >= _HARDLY * trigger_seconds:
+        return None
+    trigger, best = format_seconds(trigger_seconds), format_seconds(least)
+    change = f"set a trigger well below {format_seconds(bound / _WAITED[statistic])}, or a bound well above {best}"
+    if left <= 0:
+        met = f"{objective} cannot be met with a trigger of {trigger}"
+        return (
+            f"{met}: records wait for it, so that {statistic} comes to {best} and the time of a batch at best; {change}"
+        )
+    met = f"{objective} can hardly be met with a trigger of {trigger}"
+    return f"{met}: records wait for it, which leaves {format_seconds(left)} for a batch; {change}"
+
+
 def make_cycle(
     operator: str,
     settings: LoopSettings,
@@ -69,8 +96,9 @@ def make_cycle(
     store: KnowledgeStore,
     record_latencies: RecordLatencies | None = None,
     path: PathMonitor | None = None,
+    since: float = 0.0,
 ) -> Cycle:
-    """Wire one operator's cycle."""
+    """Wire one operator's cycle; what the store remembers from before `since` is another run's."""
     return Cycle(
         source=source,
         monitor=Monitor(
@@ -94,6 +122,7 @@ def make_cycle(
         limits=settings.limits,
         objective=settings.objective,
         mode=settings.mode,
+        since=since,
     )
 
 

@@ -116,5 +116,5 @@ def test_a_latency_objective_gets_a_policy_that_plans_for_it(
     ) as scaler:
         found = until(scaler, lambda found: len(found) >= 1)
         assert {d.policy for d in found} == {policy}
-        assert scaler.notes == ()
+        assert scaler.notes == ("arrival times of rate are interpolated between batches",)
     assert query.isActive

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.errors import ConfigurationError
+from penstock.knowledge.run_facts import SETTINGS, run_start
 from penstock.loop.cycle import CycleReport
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
@@ -222,24 +223,28 @@ class RunHistory:
 
 
 def read_history(store: KnowledgeStore) -> RunHistory:
-    """Read what a store remembers of its run.
+    """Read what a store remembers of its newest run.
 
     Raises
     ------
     ConfigurationError
         The facts `settings` or `summary` are not the JSON a run leaves.
     """
+    settings, summary = _json_fact(store, SETTINGS), _json_fact(store, "summary")
+    since = run_start(settings)
+    if summary is not None and (_number(summary.get("started_at")) or 0.0) < since:
+        summary = None  # of a run before
     observations: dict[str, list[Observation]] = {}
-    for seen in store.observations(limit=_RECORDS_READ):
+    for seen in store.observations(since=since, limit=_RECORDS_READ):
         observations.setdefault(seen.operator, []).append(seen)
     return RunHistory(
         observations=observations,
-        decisions=store.decisions(limit=_RECORDS_READ),
-        actions=store.actions(limit=_RECORDS_READ),
-        outcomes=store.outcomes(limit=_RECORDS_READ),
-        stage_times=store.stage_times(limit=_RECORDS_READ),
-        settings=_json_fact(store, "settings"),
-        final_summary=_json_fact(store, "summary"),
+        decisions=store.decisions(since=since, limit=_RECORDS_READ),
+        actions=store.actions(since=since, limit=_RECORDS_READ),
+        outcomes=store.outcomes(since=since, limit=_RECORDS_READ),
+        stage_times=store.stage_times(since=since, limit=_RECORDS_READ),
+        settings=settings,
+        final_summary=summary,
     )
 
 

@@ -48,7 +48,10 @@ class CycleReport:
 
 
 class Cycle:
-    """All parts of one operator's control, wired once; `run_once` is the sentence they form."""
+    """All parts of one operator's control, wired once; `run_once` is the sentence they form.
+
+    Changes that `store` remembers from before `since` are those of another run.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class Cycle:
         limits: Limits,
         objective: Objective,
         mode: Mode,
+        since: float = 0.0,
     ) -> None:
         self._source = source
         self.monitor = monitor
@@ -75,7 +79,7 @@ class Cycle:
         self._mode = mode
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
-        changes = store.decisions(monitor.operator, changes_only=True, limit=_RECENT_CHANGES)
+        changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_RECENT_CHANGES)
         self._recent = [d for d in changes if d.mode is Mode.ACT]
         self._history: deque[Observation] = deque(maxlen=_OBSERVATIONS_KEPT)
         self._times_of_last_pass: list[StageTime] = []

@@ -44,7 +44,7 @@ class ArrivalResolver:
         self._taken_to: float | None = None
         self._has_begun = False
         self.is_exact = True
-        """Whether every time given so far was known."""
+        """Whether every time given so far was known. Where arrivals come before batches, those of `since_last`."""
 
     def resolve(self, batch: BatchProgress) -> BatchArrivals:
         """Arrival times of a batch's records; call it once for each batch, in order."""
@@ -56,7 +56,8 @@ class ArrivalResolver:
                 return BatchArrivals(np.concatenate(known), self.is_exact)
         if batch.rows == 0:
             return BatchArrivals(None, is_exact=True)
-        self.is_exact = False
+        # Batches from before somebody watched the arrivals say nothing about those that are watched.
+        self.is_exact = self.is_exact and self._timed is not None
         if previous is None or previous.run_id != batch.run_id:
             return BatchArrivals(None, is_exact=False)  # what the first batch carried may have come at any time before
         middles = (np.arange(batch.rows) + 0.5) / batch.rows

@@ -110,3 +110,20 @@ def test_thresholds_come_from_the_newest_evidence() -> None:
     assert read_history(store).thresholds("op") == (0.5, 0.7)
     store.add_decision(a_decision(operator="op", evidence={}))
     assert read_history(store).thresholds("op") == (None, None)
+
+
+def test_only_the_newest_run_of_a_store_is_read() -> None:
+    """A start in the settings leaves out what came before, the summary of an ended run too."""
+    store = MemoryStore()
+    for at in (1.0, 5.0):
+        store.add_observation(an_observation(operator="op", at=at))
+        store.add_decision(a_decision(operator="op", at=at))
+        store.add_stage_times([StageTime(at, "plan", 0.1)])
+    store.set_fact("summary", '{"name": "before", "started_at": 1.0}')
+    store.set_fact("settings", '{"name": "now", "started_at": 5.0}')
+    history = read_history(store)
+    assert history.name == "now"
+    assert [o.at for o in history.observations["op"]] == [5.0]
+    assert [d.at for d in history.decisions] == [5.0]
+    assert history.stages[0].cycles == 1
+    assert not history.is_ended

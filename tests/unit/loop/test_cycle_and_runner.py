@@ -125,8 +125,9 @@ def test_every_decision_is_kept_with_evidence_and_reason() -> None:
     assert {t.stage for t in store.stage_times()} == {"collect", "observe", "plan", "act", "remember"}
 
 
-def test_a_restarted_controller_keeps_the_guard_times() -> None:
-    """What the controller before did counts for the one after: no opposite change right away."""
+@pytest.mark.parametrize(("since", "is_held"), [(0.0, True), (15.0, False)])
+def test_a_restarted_controller_keeps_the_guard_times(since: float, is_held: bool) -> None:
+    """What the controller before did counts for the one after, unless that was another run."""
     clock = VirtualClock(0.0)
     _, store, runner = a_loop(clock)
     runner.run(until=15.0)
@@ -142,10 +143,11 @@ def test_a_restarted_controller_keeps_the_guard_times() -> None:
         limits=LIMITS,
         objective=Objective(),
         mode=Mode.ACT,
+        since=since,
     )
     Runner([cycle], clock).run(until=60.0)
-    assert operator.asked == []
-    assert any("cooldown" in a.guard for d in store.decisions() for a in d.amended_by)
+    assert (operator.asked == []) == is_held
+    assert any("cooldown" in a.guard for d in store.decisions() for a in d.amended_by) or not is_held
 
 
 def test_executors_that_still_start_are_not_taken_for_too_few() -> None:

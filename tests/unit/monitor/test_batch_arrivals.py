@@ -137,3 +137,14 @@ def test_a_range_that_is_not_known_is_a_gap_once_arrivals_have_begun() -> None:
     (times,) = resolver.since_last(9.0)
     assert times is not None
     assert times[0] == pytest.approx(7.1)
+
+
+def test_batches_from_before_the_watch_do_not_spoil_what_is_watched() -> None:
+    """A tap that begins while a query runs does not know the first batches; the arrivals it sees are exact."""
+    resolver = ArrivalResolver(LiveArrivals())
+    unknown = replace(a_batch(0, 0, 10, 1.0, 2.0), sources=())
+    assert not resolver.resolve(unknown).is_exact
+    resolver.since_last(10.0)
+    assert resolver.since_last(12.0)
+    assert resolver.is_exact
+    assert resolver.resolve(a_batch(1, 10, 14, 3.0, 4.0)).is_exact

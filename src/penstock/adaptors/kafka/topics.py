@@ -152,9 +152,9 @@ class Topics:
         return self._client
 
     def _metadata(self) -> ClusterMetadata:
+        client = self._admin()  # first: where the package is missing, it says how to get it
         from confluent_kafka import KafkaException
 
-        client = self._admin()
         deadline = time.monotonic() + self._timeout_seconds
         while True:
             left = deadline - time.monotonic()
