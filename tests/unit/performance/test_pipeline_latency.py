@@ -359,3 +359,13 @@ def test_wrong_questions_are_refused() -> None:
         PipelineLatency(pipeline, WORKLOAD, model="m/m/1")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="matcher"):
         PipelineLatency(pipeline, WORKLOAD).predict(single_executors({"parser": 1.0, "counter": 1.0}))
+
+
+def test_only_paths_through_a_changed_operator_are_predicted_anew() -> None:
+    """What no change reaches is the same answer, so that a search over many paths costs what it changes."""
+    latency = PipelineLatency(log_analysis(Objective("p95", 0.5)), WORKLOAD)
+    shares = {"parser": 0.4, "counter": 0.4, "matcher": 0.8}
+    before = latency.predict(single_executors(shares))
+    after = latency.predict(single_executors(shares | {"counter": 0.5}))
+    assert after[1] is before[1]
+    assert after[0].seconds < before[0].seconds
