@@ -269,7 +269,7 @@ def sizes() -> list[dict[str, Any]]:
                 found = refined(space, 0.05)
                 answer = exact_search(space, known=found.x, most_evaluations=MOST_FOR_PROOF)
                 least = answer.cost if answer.is_proven else least_of_chain(latency) if shape == "chain" else None
-                row["above_optimum"] = None if least is None else space.cost(found.x) / least - 1.0
+                row["above_optimum"] = None if least is None else max(space.cost(found.x) / least - 1.0, 0.0)
         rows.append(row)
     return rows
 
