@@ -5,6 +5,7 @@
 2. Cost of the heuristics' plans over the cheapest one's, on random pipelines.
 3. Two queues in a row: the network's mean and 95th percentile against simulation.
 4. Plans against the cheapest shares that keep the bound when the window itself is replayed, known in hindsight.
+5. Seconds of one core for a plan over the number of operators, with 8 levels. Bar: 50 operators within 5 s.
 """
 
 from __future__ import annotations
@@ -184,6 +185,131 @@ def distances(instances: int) -> list[dict[str, Any]]:
     return rows
 
 
+SIZES = (2, 4, 8, 16, 32, 50)
+SHAPES = ("chain", "fork", "tree")
+EIGHT = Levels(tuple(float(share) for share in np.linspace(0.3, 1.0, 8)))
+MOST_FOR_PROOF = 20_000
+"""Predictions of closed forms that the exact search may ask for to say how far off a plan is."""
+
+
+def before(shape: str, operators: int, rng: np.random.Generator) -> list[tuple[str, ...]]:
+    """What each operator reads from: all in a row, all from the first, or each from any before it."""
+    return [() if i == 0 else (f"o{_source(shape, i, rng)}",) for i in range(operators)]
+
+
+def _source(shape: str, i: int, rng: np.random.Generator) -> int:
+    if shape == "tree":
+        return int(rng.integers(0, i))
+    return i - 1 if shape == "chain" else 0
+
+
+def queues_of(shape: str, operators: int, seed: int = 0) -> PipelineLatency:
+    """Record by record under MAP(2) arrivals, Erlang-2 service; p95 within 1.5 times what full CPU gives."""
+    rng, process = np.random.default_rng(seed), KNOWN["MAP(2)"]
+    graph = before(shape, operators, rng)
+    models = [
+        OperatorModel(f"o{i}", RecordDemand(PH.erlang(2, mean=float(load) / process.rate)), graph[i])
+        for i, load in enumerate(rng.uniform(0.05, 0.35, operators))
+    ]
+    full = dict.fromkeys((model.name for model in models), Allocation(1, 1.0))
+    free = PipelineLatency(PipelineModel(models, Objective("p95", 1e6)), {"MAP(2)": process})
+    bound = 1.5 * max(path.seconds for path in free.predict(full))
+    return PipelineLatency(PipelineModel(models, Objective("p95", bound)), {"MAP(2)": process})
+
+
+def closed_forms(shape: str, operators: int, seed: int = 0) -> FakePathLatency:
+    """The same shapes as M/M/1 queues, each path within 1.5 times what full CPU gives."""
+    rng = np.random.default_rng(seed)
+    graph = before(shape, operators, rng)
+    demands = {f"o{i}": float(load) for i, load in enumerate(rng.uniform(0.05, 0.35, operators))}
+    read = {source for sources in graph for source in sources}
+    paths = []
+    for name in demands:
+        if name not in read:
+            path: tuple[str, ...] = (name,)
+            while graph[int(path[0][1:])]:
+                path = (*graph[int(path[0][1:])], *path)
+            paths.append(path)
+    full = single_executors(dict.fromkeys(demands, 1.0))
+    best = FakePathLatency(dict.fromkeys(paths, 1.0), demands, 1.0).predict(full)
+    return FakePathLatency({path.path: 1.5 * path.seconds for path in best}, demands, 1.0)
+
+
+def least_of_chain(latency: FakePathLatency) -> float:
+    """The least cost of a chain of any length: its times add up, so the least time for every sum is enough to know."""
+    ((path, bound),) = latency.bounds.items()
+    fastest = {0: 0.0}  # by cost in tenths of a core
+    for name in path:
+        further: dict[int, float] = {}
+        for (spent, seconds), share in product(fastest.items(), EIGHT.shares):
+            spare = share - latency.rate * latency.demands[name]
+            if spare > 0.0:
+                cost = spent + round(10 * share)
+                further[cost] = min(seconds + latency.demands[name] / spare, further.get(cost, float("inf")))
+        fastest = further
+    return min(cost for cost, seconds in fastest.items() if seconds <= bound) / 10
+
+
+def sizes() -> list[dict[str, Any]]:
+    """Plans of the default search for chains, forks and trees of every size."""
+    rows = []
+    for shape, operators in product(SHAPES, SIZES):
+        row: dict[str, Any] = {"shape": shape, "operators": operators}
+        for kind, latency in (("queues", queues_of(shape, operators)), ("closed", closed_forms(shape, operators))):
+            levels = dict.fromkeys(latency.operators, EIGHT)
+            current = dict.fromkeys(latency.operators, Allocation(1, 1.0))
+            begun = time.process_time()
+            plan = MeadPlanner(most_levels_down=None).plan_pipeline(0.0, latency, current, levels)
+            row[kind] = {
+                "cpu_seconds": time.process_time() - begun, "evaluations": plan.evaluations, "is_met": plan.is_met,
+                "search": plan.decisions[0].evidence["search"], "share": plan.cost / operators,
+            }  # fmt: skip
+            if isinstance(latency, FakePathLatency):
+                space = AllocationSpace(latency, levels)
+                found = refined(space, 0.05)
+                answer = exact_search(space, known=found.x, most_evaluations=MOST_FOR_PROOF)
+                least = answer.cost if answer.is_proven else least_of_chain(latency) if shape == "chain" else None
+                row["above_optimum"] = None if least is None else max(space.cost(found.x) / least - 1.0, 0.0)
+        rows.append(row)
+    return rows
+
+
+def show_sizes(rows: list[dict[str, Any]]) -> None:
+    """Print cost over size, and draw it where matplotlib is installed."""
+    print("\nPlans over the number of operators, 8 levels, CPU seconds of one core (bar: 5 s)\n")
+    print("| shape | operators | search | CPU s, queues | predicted | mean share | CPU s, closed forms | predicted "
+          "| refined above the optimum |")  # fmt: skip
+    print("|---|---:|---|" + "---:|" * 6)
+    for row in rows:
+        queues, closed = row["queues"], row["closed"]
+        above = "not known" if row["above_optimum"] is None else f"{100 * row['above_optimum']:.1f} %"
+        print(
+            f"| {row['shape']} | {row['operators']} | {queues['search']} | {queues['cpu_seconds']:.2f} | "
+            f"{queues['evaluations']} | {100 * queues['share']:.0f} % | {closed['cpu_seconds']:.2f} | "
+            f"{closed['evaluations']} | {above} |"
+        )
+
+
+def draw_sizes(rows: list[dict[str, Any]], file: Path) -> None:
+    """Write the curve of CPU seconds over operators as a PNG."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no curve: matplotlib is not installed", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots()
+    for shape in SHAPES:
+        of_shape = [row for row in rows if row["shape"] == shape]
+        times = [row["queues"]["cpu_seconds"] for row in of_shape]
+        axes.plot([row["operators"] for row in of_shape], times, "o-", label=shape)
+    axes.set(xlabel="operators", ylabel="CPU seconds of one plan")
+    axes.legend()
+    figure.savefig(file)
+
+
 def served(arrivals: FloatArray, times: FloatArray) -> FloatArray:
     """When records leave a server, first come first served: all of Lindley's recursion at once."""
     work = np.cumsum(times)
@@ -320,7 +446,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--instances", type=int, default=100, help="random pipelines of each size")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each simulation")
-    parser.add_argument("--only", choices=("passes", "distances", "accuracy", "hindsight"), help="one part alone")
+    parser.add_argument("--only", choices=("passes", "distances", "accuracy", "hindsight", "sizes"), help="one part")
+    parser.add_argument("--png", type=Path, help="where to draw the curve of the part `sizes`")
     parser.add_argument("--no-batches", action="store_true", help="leave out the pass over micro-batches")
     arguments = parser.parse_args()
     streams: dict[str, FloatArray] = {}
@@ -335,6 +462,7 @@ def main() -> None:
         "distances": lambda: distances(arguments.instances),
         "accuracy": lambda: accuracy(streams, arguments.records),
         "hindsight": lambda: hindsight(streams),
+        "sizes": sizes,
     }
     result = {part: work() for part, work in parts.items() if arguments.only in (None, part)}
     if arguments.json:
@@ -342,9 +470,12 @@ def main() -> None:
     else:
         tables = {
             "passes": show_passes, "distances": show_distances, "accuracy": show_accuracy, "hindsight": show_hindsight,
+            "sizes": show_sizes,
         }  # fmt: skip
         for part, rows in result.items():
             tables[part](rows)
+    if arguments.png is not None and "sizes" in result:
+        draw_sizes(result["sizes"], arguments.png)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_settings_survive_being_written_down() -> None:
     ("changes", "said"),
     [
         ({"trigger": "real-time"}, 'operators.0.trigger: write an interval such as "2s", or realtime'),
-        ({"checkpoint_every": "2s"}, "operators.0.checkpoint_every: Input should be greater than or equal to 5"),
+        ({"checkpoint_every": "2s"}, "operators.0.checkpoint_every: must be at least 5"),
         ({"trigger": "2s", "checkpoint_every": "20s"}, "operators.0.checkpoint_every: is for `trigger: realtime`"),
         ({"unique": ["index"]}, "operators.0.unique: real-time mode cannot drop copies"),
         (

@@ -308,7 +308,7 @@ def test_an_operator_may_read_from_several_and_take_a_part() -> None:
         (["parser", "parser"], "operators.2.input: 'parser' is there twice"),
         (["parser", "zzz"], "operators.2.input: 'zzz' is none of arrivals, parser, counter"),
         ({"to": "parser"}, "operators.2.input.0.from: is missing"),
-        ({"from": "parser", "selectivity": 0}, "operators.2.input.0.selectivity: Input should be greater than 0"),
+        ({"from": "parser", "selectivity": 0}, "operators.2.input.0.selectivity: must be above 0"),
         ({"from": "parser", "part": 0.5}, "operators.2.input.0.part: is not a setting"),
         (7, "operators.2.input: write the name of what it reads"),
     ],
@@ -346,11 +346,11 @@ def test_settings_of_the_past_say_what_replaces_them() -> None:
             "operators.0.micro_batch: `service` is given too; keep the one",
         ),
         ({"demand": "declared"}, "operators.0.demand: nothing is declared; add `service` or `micro_batch`"),
-        ({"demand": "known"}, "operators.0.demand: Input should be 'declared' or 'learnt'"),
+        ({"demand": "known"}, "operators.0.demand: use 'declared' or 'learnt'"),
         ({"service": EXPONENTIAL, "trigger": "2s"}, "operators.0.service: is the work of records taken one by one"),
         ({"micro_batch": BATCH, "trigger": "realtime"}, "operators.0.micro_batch: with `trigger: realtime`"),
         ({"micro_batch": BATCH | {"cap": 5}, "input_options": {"maxOffsetsPerTrigger": 6}}, "leave `cap` out"),
-        ({"selectivity": 0}, "operators.0.selectivity: Input should be greater than 0"),
+        ({"selectivity": 0}, "operators.0.selectivity: must be above 0"),
         ({"micro_batch": {"fixed": "1s"}}, "operators.0.micro_batch.per_record: is missing"),
         ({"micro_batch": "1s"}, "operators.0.micro_batch: write names and values, with some of: fixed, per_record"),
         ({"service": {"distribution": "exponential", "meen": 1}}, "did you mean `mean`?"),
@@ -404,3 +404,44 @@ def test_what_only_a_run_needs_is_said_by_itself() -> None:
         with pytest.raises(ConfigurationError):
             read()
     assert run_faults(plain()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"guards": {"cooldwn": "1s"}}, "guards.cooldwn: is not a setting; did you mean `cooldown_up` or"),
+        ({"guards": {"opposit": "1s"}}, "guards.opposit: is not a setting; did you mean `opposite`?"),
+        ({"policy": {"policy": "mead"}}, "policy.policy: is called `name` here: write `policy: mead`"),
+        (
+            {"policy": {"window": 5}},
+            "policy.window: is not a setting; known here: name, options; what the policy takes",
+        ),
+        ({"policy": 5}, "policy: write names and values, with some of: name, options"),
+        ({"policy": {"options": 5}}, "policy.options: write names and values, such as {name: value} (got 5)"),
+        ({"restarts": {"most": "many"}}, "restarts.most: write a whole number, such as 2 (got 'many')"),
+        ({"restarts": {"most": -1}}, "restarts.most: must be at least 0 (got -1)"),
+        ({"objective": 5}, "objective: write a statistic and a time, such as {p95: 2s} (got 5)"),
+        ({"mode": "go"}, "mode: use 'act' or 'recommend' (got 'go')"),
+        ({"cluster": {"master": 5}}, "cluster.master: write text; a number needs quotes"),
+        ({"arrivals": {"trace": 5}}, "arrivals.trace: write the path of a file (got 5)"),
+        ({"operators": 5}, "operators: write a list such as [{name: counter, app: my_module:count}] (got 5)"),
+    ],
+)
+def test_wrong_keys_and_values_are_said_in_our_words(changes: dict[str, Any], said: str) -> None:
+    """Each message names the field and what to write; none is that of a library."""
+    data = {"name": "words", "operators": [{"name": "a", "app": "m:f"}]} | changes
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(data)
+    assert any(fault.startswith(said) for fault in caught.value.faults), caught.value.faults
+    assert "Input" not in str(caught.value)
+
+
+def test_a_plain_name_is_a_policy_and_a_single_column_a_list_of_one() -> None:
+    """What can only mean one thing is taken as that."""
+    operator = {"name": "a", "app": "m:f", "unique": "id"}
+    settings = parse_settings({"name": "x", "broker": {"servers": "h:9092"}, "operators": [operator], "policy": "mead"})
+    assert settings.policy.name == "mead"
+    assert settings.operators[0].unique == ("id",)
+    wrong = {"name": "x", "broker": {"servers": "h:9092"}, "operators": [operator | {"unique": 5}]}
+    with pytest.raises(ConfigurationError, match=r"operators.0.unique: write a list such as \[id\]"):
+        parse_settings(wrong)

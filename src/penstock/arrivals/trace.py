@@ -100,6 +100,9 @@ def load_trace(
 ) -> Trace | CountSeries:
     """Load the trace in a text, csv, npy or parquet file. Text and csv may be compressed (``.gz``, ``.xz``).
 
+    Text and csv may hold ISO timestamps (``2026-01-31T12:00:00.123Z``) in place of numbers. They are arrivals that
+    count from the first; without an offset they are read as UTC.
+
     Parameters
     ----------
     column

@@ -20,10 +20,13 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.arrivals.timestamps import is_timestamp, nanoseconds_of
 from penstock.errors import ConfigurationError
 
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ROWS = 1 << 16
+_MOST_LOOKED_AT = 1000
+"""Lines in which the first with content is looked for."""
 _COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 Progress = Callable[[float], None]
@@ -110,14 +113,22 @@ def check_is_file(path: Path) -> None:
         raise ConfigurationError(f"trace: {path} {what}; give the path of a file", field="trace")
 
 
-def read_chunks(path: Path, column: str | None = None, progress: Progress | None = None) -> Iterator[Chunk]:
+def read_chunks(
+    path: Path, column: str | None = None, progress: Progress | None = None, *, are_dates: bool = False
+) -> Iterator[Chunk]:
     """Yield the numbers of a file in order, in chunks of bounded size.
 
     The name determines the format: ``.csv``, ``.npy``, ``.parquet``; any other is text (one number per line, comments
-    after #). Text and csv may be compressed (``.gz``, ``.xz``).
+    after #). Text and csv may be compressed (``.gz``, ``.xz``). With `are_dates` they hold ISO timestamps, which become
+    whole nanoseconds since 1970 (`has_dates`).
     """
     check_is_file(path)
     read = FORMATS.get(inner_suffix(path), _read_text)
+    if are_dates:
+        with faults_named(path):
+            for cells in (_csv_cells if read is _read_csv else _text_cells)(path, column, progress):
+                yield Chunk(_nanoseconds(path, cells), np.array([place for place, _ in cells], dtype=np.int64))
+        return
     if path.suffix in _COMPRESSED_SUFFIXES and read not in (_read_text, _read_csv):
         raise ConfigurationError(
             f"trace: {path}: only text and csv may be compressed; decompress it first", field="trace"
@@ -137,7 +148,59 @@ def faults_named(path: Path) -> Iterator[None]:
         raise ConfigurationError(f"trace: {path} cannot be read: {fault}", field="trace") from fault
 
 
+def has_dates(path: Path, column: str | None = None) -> bool:
+    """Whether a text or csv file holds ISO timestamps, by its first line with content.
+
+    Unreadable files are not reported here, but when they are read.
+    """
+    read = FORMATS.get(inner_suffix(path), _read_text)
+    if read not in (_read_text, _read_csv) or not path.is_file():
+        return False
+    try:
+        with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file:
+            if read is _read_text:
+                lines = (line.partition("#")[0].strip() for line in islice(file, _MOST_LOOKED_AT))
+                return is_timestamp(next((line for line in lines if line), ""))
+            rows = csv.reader(file)
+            header = next(rows, [])
+            at = _column_of(path, header, column)
+            return any(is_timestamp(row[at]) for row in (header, next(rows, [])) if at < len(row))
+    except (ConfigurationError, OSError, EOFError, ValueError, lzma.LZMAError, csv.Error):
+        return False
+
+
+def _nanoseconds(path: Path, cells: list[tuple[int, str]]) -> NDArray[np.int64]:
+    values, wrong = [], []
+    for place, cell in cells:
+        value = nanoseconds_of(cell)
+        if value is None:
+            wrong.append(f"line {place}: {cell[:40]!r}")
+        else:
+            values.append(value)
+    if wrong:
+        shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+        raise ConfigurationError(
+            f"trace: {path}: not a timestamp in {shown}; write each as 2026-01-31T12:00:00.123Z or with an offset such "
+            "as +01:00",
+            field="trace",
+        )
+    return np.array(values, dtype=np.int64)
+
+
+def _text_cells(path: Path, column: str | None, progress: Progress | None) -> Iterator[list[tuple[int, str]]]:
+    """The lines of a text with their numbers, without comments."""
+    for lines, first in _text_lines(path, column, progress):
+        cells = [(place, line.partition(b"#")[0].strip()) for place, line in enumerate(lines, first)]
+        if found := [(place, cell.decode(errors="replace")) for place, cell in cells if cell]:
+            yield found
+
+
 def _read_text(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
+    for lines, first in _text_lines(path, column, progress):
+        yield _parse_lines(path, lines, first)
+
+
+def _text_lines(path: Path, column: str | None, progress: Progress | None) -> Iterator[tuple[list[bytes], int]]:
     if column is not None:
         raise ConfigurationError(
             f"column: {path} is read as text, one number per line, which has no column {column!r}; "
@@ -149,7 +212,7 @@ def _read_text(path: Path, column: str | None, progress: Progress | None) -> Ite
         while lines := file.readlines(_CHUNK_BYTES):
             if first == 1:
                 lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
-            yield _parse_lines(path, lines, first)
+            yield lines, first
             first += len(lines)
 
 
@@ -171,8 +234,8 @@ def _parse_cells(path: Path, cells: list[tuple[int, str]]) -> Chunk:
     if wrong:
         shown = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
         raise ConfigurationError(
-            f"trace: {path}: not a number in {shown}; write one number per line (comments start with #), "
-            "or give a .csv file and its column",
+            f"trace: {path}: not a number in {shown}; write one number or one ISO timestamp per line (comments start "
+            "with #), or give a .csv file and its column",
             field="trace",
         )
     exact = _exact(values, [cell for _, cell in cells])
@@ -191,19 +254,25 @@ def _exact(values: list[float], cells: Sequence[bytes | str]) -> NDArray[Any]:
 
 
 def _read_csv(path: Path, column: str | None, progress: Progress | None) -> Iterator[Chunk]:
+    for cells in _csv_cells(path, column, progress):
+        yield _parse_cells(path, cells)
+
+
+def _csv_cells(path: Path, column: str | None, progress: Progress | None) -> Iterator[list[tuple[int, str]]]:
+    """The cells of a column with the numbers of their lines."""
     with io.TextIOWrapper(open_bytes(path, progress), encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file)
         header = next(rows, None)
         if header is None:
             return
         at = _column_of(path, header, column)
-        # A first row whose cell is a number is data: the table has no header.
-        pending = [(1, header)] if _is_number(header[at]) else []
+        # A first row whose cell is a number or a timestamp is data: the table has no header.
+        pending = [(1, header)] if _is_number(header[at]) or is_timestamp(header[at]) else []
         while True:
             pending += [(rows.line_num, row) for row in islice(rows, _CHUNK_ROWS)]
             if not pending:
                 return
-            yield _parse_cells(path, [(place, row[at] if at < len(row) else "") for place, row in pending if row])
+            yield [(place, row[at] if at < len(row) else "") for place, row in pending if row]
             pending = []
 
 
@@ -215,7 +284,7 @@ def _column_of(path: Path, header: list[str], column: str | None) -> int:
         return names.index(column)
     if column is not None and column.isdecimal() and int(column) < len(names):
         return int(column)
-    has_names = not any(_is_number(name) for name in names)
+    has_names = not any(_is_number(name) or is_timestamp(name) for name in names)
     known = f"columns: {', '.join(names)}" if has_names else f"columns: 0 to {len(names) - 1}"
     problem = "column: not given" if column is None else f"column: no column {column!r}"
     raise ConfigurationError(f"{problem} for {path}; {known}", field="column")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.arrivals.count_series import SPREADS
-from penstock.arrivals.trace_files import Chunk, Progress, read_chunks
+from penstock.arrivals.trace_files import Chunk, Progress, has_dates, read_chunks
 from penstock.arrivals.trace_formats import TraceFormat, find_format, recognise
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
@@ -62,6 +62,8 @@ class Reading:
         ):
             why = "the file contains its periods" if kind == "counts" else f"{path} is read as {kind}"
             raise ConfigurationError(f"period: {why}; leave it out, or give kind=counts", field="period")
+        if format is None and has_dates(path, self.column):
+            return self._of_dates(path, kind)
         return TraceSource(
             path=path,
             format=format,
@@ -72,6 +74,29 @@ class Reading:
             period_seconds=self.period_seconds,
             spread=self.spread,
             seed=self.seed,
+        )
+
+    def _of_dates(self, path: Path, kind: str) -> TraceSource:
+        """A file of ISO timestamps: they are arrivals, have no unit, and count from the first."""
+        given = (
+            ("kind", kind != "arrivals"),
+            ("unit", self.unit is not None),
+            ("origin", self.origin == "zero"),
+        )
+        faults = [f"{field}: {path} holds timestamps; leave {field} out" for field, is_wrong in given if is_wrong]
+        if faults:
+            raise ConfigurationError.of_all("trace", faults)
+        return TraceSource(
+            path=path,
+            format=None,
+            column=self.column,
+            unit="ns",
+            kind=kind,
+            origin="first",
+            period_seconds=None,
+            spread=self.spread,
+            seed=self.seed,
+            are_dates=True,
         )
 
     def _against(self, format: TraceFormat) -> list[str]:
@@ -96,12 +121,13 @@ class TraceSource:
     period_seconds: float | None
     spread: str
     seed: int
+    are_dates: bool = False
 
     def chunks(self, progress: Progress | None = None) -> Iterator[Chunk]:
         """Yield the file's numbers as they stand."""
         if self.format is not None and self.format.columns is not None:
             return self.format.read(self.path, progress)
-        return read_chunks(self.path, self.column, progress)
+        return read_chunks(self.path, self.column, progress, are_dates=self.are_dates)
 
     def seconds(self, values: NDArray[Any]) -> FloatArray:
         """Yield the file's numbers in seconds."""

@@ -52,13 +52,15 @@ def fit(  # noqa: PLR0917 - click passes them by name
 ) -> None:
     """Fit Markovian arrival processes to the inter-arrival times of FILE.
 
-    FILE has one number per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz), or is a public
-    trace in its own format. The processes are listed best first. "response" is the mean response time of the trace in
-    a queue with Erlang service at that load, and each process's relative error in predicting it. Matrices are per
-    second. "loss" is misfit plus a price per state. The least comes first, unless the trace may be a Poisson process.
+    FILE has one number or ISO timestamp per line (.txt, .csv with --column, .npy, .parquet; text also as .gz and .xz),
+    or is a public trace in its own format. One sentence describes what arrives. The processes are listed best first.
+    "response" is the mean response time of the trace in a queue with Erlang service at that load, and each process's
+    relative error in predicting it. Matrices are per second. "loss" is misfit plus a price per state. The least comes
+    first, unless the trace may be a Poisson process.
 
     --json prints one object: trace (n, mean, scv, skewness, acf from lag 1), maps (best first; each with D0, D1,
-    states, loss, mean, scv, skewness, acf) and seconds. The file --map writes is an object with D0 and D1.
+    states, loss, mean, scv, skewness, acf), seconds and summary (the sentence). The file --map writes is an object with
+    D0 and D1.
 
     \b
     Examples:
@@ -72,6 +74,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError, NotReadyError
     from penstock.workload import fit_maps
+    from penstock.workload.plain_words import LEGEND, words_of_iats
 
     check_picture(plot)
     check_folder(map_file, "--map")
@@ -86,8 +89,12 @@ def fit(  # noqa: PLR0917 - click passes them by name
             ) from fault
     console = words_console(as_json)
     heading = _heading(file, skip, result)
+    summary = str(words_of_iats(iats, float(result.trace.idc[-1]) if result.trace.idc.size else None))
+    console.print(f"{file.name}: {summary}.", markup=False, soft_wrap=True)
     console.print(heading, markup=False)
     console.print(fit_table(result))
+    for name, meaning in LEGEND.items():
+        console.print(f"{name}: {meaning}", markup=False, style="dim", soft_wrap=True)
     if result.maps[0].loss > min(fitted.loss for fitted in result.maps):
         console.print(_WHY_FIRST, markup=False)
     for note in result.notes:
@@ -99,7 +106,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
         _write_picture(plot, iats, result, heading)
         console.print(f"picture: {plot}", markup=False)
     if as_json:
-        print_json(fit_document(result))
+        print_json(fit_document(result) | {"summary": summary})
 
 
 def fit_document(result: FitResult) -> dict[str, Any]:

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli.failures import FAILED, PlainErrorsGroup, debug_option, json_option
+from penstock.cli.failures import FAILED, Failure, PlainErrorsGroup, WrongInput, debug_option, json_option
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.detached_broker import BrokerStatus
 
+_running_folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Folder the broker was started with.  [default: the one that runs]",
+)
 _folder_option = click.option(
     "--folder", type=click.Path(path_type=Path),
     help="Folder for the broker's data and log.  [default: penstock/kafka in the user's state folder]",
 )  # fmt: skip
 
 
-@click.group(cls=PlainErrorsGroup, short_help="A real Kafka broker on this machine: start, stop, status.")
+@click.group(cls=PlainErrorsGroup, short_help="A real Kafka broker on this machine: start, stop, status, topic.")
 def kafka() -> None:
     """Run a real Kafka broker on this machine, for pipelines whose streams are topics.
 
@@ -30,6 +35,7 @@ def kafka() -> None:
     \b
     Examples:
       penstock kafka start
+      penstock kafka topic lines --partitions 2
       penstock kafka status
       penstock kafka stop
     """
@@ -53,49 +59,69 @@ def start(folder: Path | None, port: int | None, heap: str, as_json: bool) -> No
       penstock kafka start --port 9092
       servers=$(penstock kafka start --json | jq -r .bootstrap_servers)
     """
-    from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+    from penstock.adaptors.kafka.detached_broker import DetachedBroker
+    from penstock.adaptors.kafka.known_brokers import KnownBrokers
     from penstock.cli.output import print_json, words_console
 
     console = words_console(as_json)
-    status = DetachedBroker(folder or state_folder()).start(port=port, heap=heap, tell=console.print)
+    known = KnownBrokers()
+    broker = DetachedBroker(folder or known.default)
+    status = broker.start(port=port, heap=heap, tell=console.print)
+    known.remember(broker.folder)
+    named = f" --folder {broker.folder}" if broker.folder != known.default else ""
     console.print(f"Kafka answers at {status.bootstrap_servers} (pid {status.pid}).")
-    console.print(f"Its log: {status.folder / 'kafka.log'}. Stop it with: penstock kafka stop")
+    console.print(f"Its log: {status.folder / 'kafka.log'}. Stop it with: penstock kafka stop{named}", soft_wrap=True)
     if as_json:
         print_json(_plain(status))
 
 
 @kafka.command(short_help="Stop the broker and keep its topics and records.")
-@_folder_option
+@_running_folder_option
 @json_option
 @debug_option
-def stop(folder: Path | None, as_json: bool) -> None:
+@click.pass_context
+def stop(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     """Stop the broker that `penstock kafka start` started, and no other. Topics and records stay.
+
+    Without --folder it stops the one that runs. If several run, name the folder of one. Exit code 1: the broker of the
+    folder that was named is not running.
 
     \b
     Examples:
       penstock kafka stop
       penstock kafka stop --folder /srv/kafka
     """
-    from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+    from penstock.adaptors.kafka.known_brokers import KnownBrokers
     from penstock.cli.output import print_json, words_console
 
-    broker = DetachedBroker(folder or state_folder())
-    pid = broker.stop()
+    known = KnownBrokers()
+    broker = known.find(folder)
+    pid = None if broker is None else broker.stop()
     console = words_console(as_json)
-    console.print("Penstock's broker was not running." if pid is None else f"Kafka (pid {pid}) has stopped.")
+    if pid is not None and broker is not None:
+        console.print(f"Kafka (pid {pid}) of {broker.folder} has stopped.", soft_wrap=True)
+    elif folder is None:
+        console.print("No broker of Penstock is running.")
+    else:
+        message = f"--folder: no broker of {folder.absolute()} is running"
+        others = ", ".join(str(other.folder) for other in known.running())
+        console.print(f"{message}; running: {others}" if others else message, style="red", soft_wrap=True)
     if as_json:
-        print_json({"stopped": pid is not None, "pid": pid, "folder": str(broker.folder)})
+        of_folder = broker.folder if broker is not None else known.default
+        print_json({"stopped": pid is not None, "pid": pid, "folder": str(of_folder)})
+    ctx.exit(FAILED if pid is None and folder is not None else 0)
 
 
 @kafka.command(short_help="Show whether the broker runs and answers, and its topics.")
-@_folder_option
+@_running_folder_option
 @json_option
 @debug_option
 @click.pass_context
 def status(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     """Show whether the broker runs and answers, its bootstrap servers, and its topics.
 
-    Exit code 0: it answers; 1: it does not, or does not run.
+    Without --folder it is the broker that runs. If several run, name the folder of one. Exit code 0: it answers; 1: it
+    does not, or does not run.
 
     \b
     Examples:
@@ -104,10 +130,12 @@ def status(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     """
     from rich.table import Table
 
-    from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+    from penstock.adaptors.kafka.detached_broker import DetachedBroker
+    from penstock.adaptors.kafka.known_brokers import KnownBrokers
     from penstock.cli.output import print_json, words_console
 
-    found = DetachedBroker(folder or state_folder()).status()
+    known = KnownBrokers()
+    found = (known.find(folder) or DetachedBroker(known.default)).status()
     console = words_console(as_json)
     if not found.is_running:
         console.print("Penstock's broker is not running. Start it with: penstock kafka start")
@@ -122,6 +150,47 @@ def status(ctx: click.Context, folder: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(_plain(found))
     ctx.exit(0 if found.answers else FAILED)
+
+
+@kafka.command(short_help="Create a topic.")
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Number of partitions.")
+@click.option("--servers", metavar="HOST:PORT", help="Bootstrap servers.  [default: those of the broker that runs]")
+@_running_folder_option
+@json_option
+@debug_option
+def topic(name: str, partitions: int, servers: str | None, folder: Path | None, as_json: bool) -> None:
+    """Create the topic NAME, or keep it if it exists with as many partitions.
+
+    \b
+    Examples:
+      penstock kafka topic lines
+      penstock kafka topic lines --partitions 4
+      penstock kafka topic lines --servers broker-1:9092
+    """
+    from penstock.adaptors.kafka.connection import KafkaConnection
+    from penstock.adaptors.kafka.topics import Topics
+    from penstock.cli.output import print_json, words_console
+
+    at = servers or _servers_of(folder)
+    made = Topics(KafkaConnection(at)).create(name, partitions=partitions)
+    words_console(as_json).print(f"Topic {made.name} is there, with {made.partitions} partition(s), at {at}.")
+    if as_json:
+        print_json({"name": made.name, "partitions": made.partitions, "bootstrap_servers": at})
+
+
+def _servers_of(folder: Path | None) -> str:
+    from penstock.adaptors.kafka.known_brokers import KnownBrokers
+
+    broker = KnownBrokers().find(folder)
+    if broker is None:
+        raise WrongInput(
+            "--servers: no broker of Penstock is running; start one with penstock kafka start, or give the servers of "
+            "your own, such as --servers localhost:9092"
+        )
+    if broker.bootstrap_servers is None:
+        raise Failure(f"--folder: no broker of {broker.folder} is running; start it: penstock kafka start --folder ...")
+    return broker.bootstrap_servers
 
 
 def _plain(found: BrokerStatus) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def run(
         - {name: analysis, app: "penstock.apps.log_analysis:log_analysis", executors: [1, 2]}
       objective: {p95: 2s}
 
+    An app of your own, such as "my_app:count", is found beside the file (my_app.py) or on PYTHONPATH.
+
     With --json the last line holds: records_due, records_read, records_done, objective (with met), latency
     (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
@@ -73,21 +75,23 @@ def run(
     from penstock.cli.output import print_json
     from penstock.errors import ConfigurationError
     from penstock.running.checks import load_checked
+    from penstock.running.modules_beside import modules_beside
 
-    try:
-        settings = load_checked(settings_file)
-        if mode is not None:
-            settings = changed(settings, {"mode": mode}, str(settings_file))
-        if only_check:
-            show_check(settings, as_json)
-            return
-    except ConfigurationError as fault:
-        if only_check and as_json:
-            print_json({"ok": False, "mistakes": list(fault.faults)})
-        raise
-    if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
-        raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
-    ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume))
+    with modules_beside(settings_file):
+        try:
+            settings = load_checked(settings_file)
+            if mode is not None:
+                settings = changed(settings, {"mode": mode}, str(settings_file))
+            if only_check:
+                show_check(settings, as_json)
+                return
+        except ConfigurationError as fault:
+            if only_check and as_json:
+                print_json({"ok": False, "mistakes": list(fault.faults)})
+            raise
+        if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
+            raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
+        ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume))
 
 
 def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:

@@ -53,7 +53,10 @@ def trace() -> None:
 @json_option
 @debug_option
 def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
-    """Describe FILE: arrivals, span, rate, variability, correlation, shared and coarse time stamps.
+    """Describe FILE: what arrives in one sentence, then arrivals, span, rate, variability, correlation, time stamps.
+
+    FILE has one number or ISO timestamp (2026-01-31T12:00:00.123Z) per line or in a column of a .csv file, or is a
+    public trace in its own format. --json prints every fact; summary is the sentence.
 
     \b
     Examples:
@@ -67,6 +70,7 @@ def info(file: Path, seed: int, as_json: bool, **options: Any) -> None:
     with in_command_words(), progress_bar(f"reading {file.name}") as progress:
         facts = facts_of(file, reading_of(options, seed), progress)
     console = words_console(as_json)
+    console.print(f"{file.name}: {facts['summary']}.", markup=False, soft_wrap=True)
     console.print(facts_table(facts))
     for note in facts["notes"]:
         console.print(f"note: {note}", markup=False)

@@ -11,6 +11,7 @@ from penstock.arrivals import CountSeries, Reading, load_trace, open_gaps
 from penstock.errors import NotReadyError
 from penstock.units import format_seconds
 from penstock.workload import describe_counts, describe_iats
+from penstock.workload.plain_words import LEGEND, words_of_counts, words_of_iats
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,8 +59,9 @@ def _of_gaps(file: Path, reading: Reading, kind: str, progress: Progress | None)
     try:
         stats = describe_iats(window)
     except NotReadyError as fault:
-        return facts | unknown | {"notes": [*notes, str(fault)]}
+        return facts | unknown | {"notes": [*notes, str(fault)], "summary": str(words_of_iats(window))}
     return facts | {
+        "summary": str(words_of_iats(window, float(stats.idc[-1]) if stats.idc.size else None)),
         "mean": stats.mean, "scv": stats.scv, "scv_error": stats.scv_error, "skewness": stats.skewness,
         "rho": {str(lag): float(stats.acf[lag - 1]) for lag in (1, 2, 5, 10, 100, 1000) if lag <= stats.acf.size},
         "idc": stats.idc.tolist(), "idc_seconds": stats.idc_widths.tolist(),
@@ -83,8 +85,12 @@ def _of_counts(file: Path, reading: Reading, progress: Progress | None) -> dict[
     try:
         stats = describe_counts(series.counts, series.period_seconds)
     except NotReadyError as fault:
-        return facts | {"rho": None, "idc": None, "idc_seconds": None, "notes": [*series.notes, str(fault)]}
+        unknown: dict[str, Any] = dict.fromkeys(("rho", "idc", "idc_seconds"))
+        summary = str(words_of_counts(series.counts, series.period_seconds))
+        return facts | unknown | {"notes": [*series.notes, str(fault)], "summary": summary}
+    burstiness = float(stats.idc[-1]) if stats.idc.size else None
     return facts | {
+        "summary": str(words_of_counts(series.counts, series.period_seconds, burstiness)),
         "rho": {str(lag): float(stats.acf[lag - 1]) for lag in (1, 2, 5, 10, 100) if lag <= stats.acf.size},
         "idc": stats.idc.tolist(),
         "idc_seconds": (stats.idc_intervals * series.period_seconds).tolist(),
@@ -102,7 +108,15 @@ def facts_table(facts: dict[str, Any]) -> Table:
     table.add_column(overflow="fold")
     for name, value in _lines(facts):
         table.add_row(name, Text(value))
+    for name in _explained(facts):
+        table.add_row(name, Text(LEGEND[name]), style="dim")
     return table
+
+
+def _explained(facts: dict[str, Any]) -> list[str]:
+    """The statistics in the table that need a word."""
+    there = {"SCV": facts.get("scv"), "IDC": facts["idc"], "rho": facts["rho"]}
+    return [name for name in LEGEND if there[name] is not None]
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -128,7 +142,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append(("SCV", f"{facts['scv']:.4g} \u00b1 {2 * facts['scv_error']:.2g}"))
             lines.append(("skewness", "-" if facts["skewness"] is None else f"{facts['skewness']:.4g}"))
     if facts["rho"]:
-        lines.append(("autocorrelation", ", ".join(f"lag {k}: {v:.3f}" for k, v in facts["rho"].items())))
+        lines.append(("autocorrelation (rho)", ", ".join(f"lag {k}: {v:.3f}" for k, v in facts["rho"].items())))
     if facts["idc"]:
         places = sorted({0, len(facts["idc"]) // 2, len(facts["idc"]) - 1})
         shown = (f"{facts['idc'][i]:.4g} over {format_seconds(facts['idc_seconds'][i])}" for i in places)

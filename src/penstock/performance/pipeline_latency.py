@@ -103,6 +103,10 @@ class _Departures:
         return self._hash
 
 
+_Question = tuple[str, Allocation, _Feed]
+"""An operator, what it has and what comes to it: all that its times depend on."""
+
+
 def _merged(feeds: Sequence[_Feed]) -> _Feed:
     """Merge streams: count the records of their nearest common origin."""
     if len(feeds) == 1:
@@ -175,7 +179,8 @@ class PipelineLatency:
         self.pipeline, self.model = pipeline, model
         self._errors = errors
         self._labels, self._processes = tuple(workload), tuple(workload.values())
-        self._answers: dict[tuple[str, Allocation, _Feed], _Answer] = {}
+        self._answers: dict[_Question, _Answer] = {}
+        self._predicted: dict[tuple[_Question, ...], Prediction] = {}
         self._streams: dict[tuple[_Feed, int], MAP] = {}
         self._leaving: dict[tuple[_Departures, int], MAP] = {}
         self._solvers: dict[tuple[_Feed, int], MicroBatchSolver] = {}
@@ -216,10 +221,17 @@ class PipelineLatency:
                 field="allocations",
             )
         network = _Network(self.pipeline, allocations)
-        return tuple(self._predict_path(path, network) for path in self.paths)
+        return tuple(self._path(path, network) for path in self.paths)
 
-    def _predict_path(self, path: Path, network: _Network) -> Prediction:
-        answers = {name: self._answer(name, network.allocations[name], feed) for name, feed in network.along(path)}
+    def _path(self, path: Path, network: _Network) -> Prediction:
+        """Predict a path, or give the answer again: another operator's CPU changes only the paths it is on."""
+        questions = tuple((name, network.allocations[name], feed) for name, feed in network.along(path))
+        if questions not in self._predicted:
+            self._predicted[questions] = self._predict_path(path, questions)
+        return self._predicted[questions]
+
+    def _predict_path(self, path: Path, questions: Sequence[_Question]) -> Prediction:
+        answers = {name: self._answer(name, allocation, feed) for name, allocation, feed in questions}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)
         parts = list(answers.values())
         if p is None:
@@ -351,6 +363,7 @@ class _Network:
         self._leaving: dict[str, _Feed] = {ARRIVALS: _Feed(None, 1.0)}
         self._feeds: dict[str, _Feed] = {}
         self._runs: dict[str, tuple[str, ...]] = {}
+        self._ranks = {name: self._rank(name) for name in pipeline.order}
         for name in pipeline.order:
             self._place(name)
 
@@ -388,11 +401,12 @@ class _Network:
 
     def _ordered(self, run: tuple[str, ...]) -> Iterator[tuple[str, _Feed]]:
         """The operators of a run, the bottleneck first; the others get its departures."""
-        first, *others = sorted(run, key=self._rank)
+        first, *others = sorted(run, key=self._ranks.__getitem__)
         feed = self._feeds[run[0]]
         yield first, feed
-        for name in others:
-            yield name, _Feed(_Departures(first, self.allocations[first], feed), 1.0)
+        if others:
+            behind = _Feed(_Departures(first, self.allocations[first], feed), 1.0)
+            yield from ((name, behind) for name in others)
 
     def _rank(self, name: str) -> tuple[float, float]:
         """Orders the operators of a run, which see the same rate: by utilisation, then the most regular service first.

@@ -119,9 +119,14 @@ class Levels:
         """Index of the highest level."""
         return len(self.shares) - 1
 
+    @property
+    def all_costs(self) -> tuple[float, ...]:
+        """What each level costs."""
+        return tuple(level.capacity for level in self.allocations) if self.costs is None else self.costs
+
     def cost(self, level: int) -> float:
         """What a level costs."""
-        return self.allocations[level].capacity if self.costs is None else self.costs[level]
+        return self.all_costs[level]
 
     def at_least(self, allocation: Allocation) -> int:
         """Index of the lowest level that has the allocation's capacity (but for rounding), or of the highest."""
@@ -139,6 +144,8 @@ class AllocationSpace:
     latency: PathLatency
     levels: Mapping[str, Levels]
     _known: dict[Vector, tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
+    _allocations: dict[str, tuple[Allocation, ...]] = field(init=False, repr=False)
+    _costs: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         missing = [name for name in self.latency.operators if name not in self.levels]
@@ -146,6 +153,8 @@ class AllocationSpace:
             raise ConfigurationError(f"levels: none given for {', '.join(missing)}", field="levels")
         if not self.latency.paths:
             raise ConfigurationError("paths: the pipeline has none; give at least one operator", field="paths")
+        self._allocations = {name: self.levels[name].allocations for name in self.operators}
+        self._costs = tuple(self.levels[name].all_costs for name in self.operators)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -169,11 +178,15 @@ class AllocationSpace:
 
     def allocations(self, x: Vector) -> dict[str, Allocation]:
         """What a vector gives each operator."""
-        return {name: self.levels[name].allocations[level] for name, level in zip(self.operators, x, strict=True)}
+        return {name: self._allocations[name][level] for name, level in zip(self.operators, x, strict=True)}
 
     def cost(self, x: Vector) -> float:
         """What a vector costs."""
-        return math.fsum(self.levels[name].cost(level) for name, level in zip(self.operators, x, strict=True))
+        return math.fsum(costs[level] for costs, level in zip(self._costs, x, strict=True))
+
+    def costs(self, i: int) -> tuple[float, ...]:
+        """What each level of operator `i` costs."""
+        return self._costs[i]
 
     def predict(self, x: Vector) -> tuple[Prediction, ...]:
         """What is predicted of every path."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from penstock.account import RunSummary
 from penstock.loop import CycleReport
 from penstock.ports import Policy
 from penstock.running.checks import load_checked
+from penstock.running.modules_beside import modules_beside
 from penstock.running.pipeline_run import run_pipeline
 from penstock.running.run_listener import RunListener
 from penstock.settings import parse_settings
@@ -58,7 +60,7 @@ def run(
     Parameters
     ----------
     pipeline
-        A settings file, or the same as a mapping.
+        A settings file, or the same as a mapping. Applications beside the file are found.
     folder
         Gets everything of the run: decisions and observations, logs, outputs.
     listener
@@ -77,12 +79,17 @@ def run(
     ClusterError
         Something could not be started, or an operator died too often; nothing is left.
     """
-    settings = parse_settings(pipeline, "pipeline") if isinstance(pipeline, Mapping) else load_checked(Path(pipeline))
-    return run_pipeline(
-        settings,
-        Path(folder),
-        listener=listener or LoggingListener(),
-        stop=stop or threading.Event(),
-        resume=resume,
-        policy=policy,
-    )
+    with ExitStack() as during:
+        if isinstance(pipeline, Mapping):
+            settings = parse_settings(pipeline, "pipeline")
+        else:
+            during.enter_context(modules_beside(Path(pipeline)))
+            settings = load_checked(Path(pipeline))
+        return run_pipeline(
+            settings,
+            Path(folder),
+            listener=listener or LoggingListener(),
+            stop=stop or threading.Event(),
+            resume=resume,
+            policy=policy,
+        )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._wiring import hold_query
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import decode
+from penstock.running.modules_beside import use_folder
 from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob, output_folder
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
         module = importlib.import_module(module_name)
     except ImportError as fault:
         raise ConfigurationError(
-            f"app: module {module_name!r} cannot be imported: {fault}; is it on PYTHONPATH?", field="app"
+            f"app: module {module_name!r} cannot be imported: {fault}; put it beside the settings file, or on "
+            "PYTHONPATH",
+            field="app",
         ) from fault
     except (Exception, SystemExit) as fault:  # the user's code: whatever it does at import is reported as its fault
         raise ConfigurationError(
@@ -210,6 +213,7 @@ def main() -> int:
     """Run the job in the file named on the command line."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    use_folder()
     job = decode(OperatorJob, Path(sys.argv[1]).read_bytes())
     try:
         return run_operator(job)

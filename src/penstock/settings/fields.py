@@ -51,6 +51,10 @@ def _text_options(value: Any) -> dict[str, str]:
     return {str(k): str(v) for k, v in (value or {}).items()}
 
 
+def _column_names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
 def _executors(value: tuple[int, int]) -> tuple[int, int]:
     said_of("executors", lambda: Limits(*value))
     return value
@@ -85,6 +89,7 @@ TopicName = Annotated[str, AfterValidator(_topic)]
 AppPath = Annotated[str, AfterValidator(_app)]
 Size = Annotated[str, BeforeValidator(_size)]
 TextOptions = Annotated[dict[str, str], BeforeValidator(_text_options)]
+ColumnNames = Annotated[tuple[str, ...], BeforeValidator(_column_names)]
 Executors = Annotated[tuple[int, int], AfterValidator(_executors)]
 CpuShares = Annotated[tuple[float, ...], AfterValidator(_cpu_shares)]
 

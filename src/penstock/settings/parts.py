@@ -23,6 +23,7 @@ from penstock.secrets import is_secret
 from penstock.settings.demand import LEARNT, MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import (
     AppPath,
+    ColumnNames,
     CpuShares,
     Executors,
     Name,
@@ -212,10 +213,10 @@ class OperatorSettings(Part):
     input_options: TextOptions = Field(
         default_factory=dict, description="of the reader of a topic, such as `maxOffsetsPerTrigger`, `startingOffsets`"
     )
-    unique: tuple[str, ...] = Field(
+    unique: ColumnNames = Field(
         default=(),
-        description="columns of its input that tell a record from all others: copies, which an operator above writes "
-        "when it is started again, are dropped",
+        description="columns of its input that identify a record, a name or a list: copies, which an operator above "
+        "writes when it is started again, are dropped",
     )
     unique_within: Seconds = Field(default=600.0, gt=0, description="how long records are remembered for `unique`")
     spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
@@ -311,7 +312,7 @@ class OperatorSettings(Part):
 
 
 class PolicySettings(Part):
-    """Which policy decides."""
+    """Which policy decides: its name, or its name with options."""
 
     name: str | None = Field(
         default=None, description="one that `penstock policies` lists; default: the one that plans for the objective"
@@ -319,6 +320,11 @@ class PolicySettings(Part):
     options: dict[str, Any] = Field(
         default_factory=dict, description="options of the policy; `penstock policies` lists them with their defaults"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
 
 class GuardSettings(Part):

@@ -34,6 +34,7 @@ from penstock.settings.parts import (
 from penstock.settings.plain import plain_inputs, plain_operators
 from penstock.settings.real_time import real_time_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
+from penstock.settings.wrong_values import what_to_write
 from penstock.topology import ARRIVALS, Topology, input_faults
 from penstock.topology import Path as OperatorPath
 
@@ -45,9 +46,10 @@ _REPLACED = {
     "`input: [{from: parser, selectivity: 0.3}]`",
     "levels": "is said by the operators now: give each its `cpu_shares`",
     "operators.levels": "is called `cpu_shares` now",
+    "policy.policy": "is called `name` here: write `policy: mead`, or `policy: {name: mead}` with its `options`",
     "operators.micro_batch.trigger": "stands beside `micro_batch` now: it is the operator's `trigger`",
 }
-"""Settings of the past, and what says the same."""
+"""Settings of the past, or that are easily mistaken, and what says the same."""
 
 _GIVE_ARRIVALS = 'to run it, say what arrives, such as {shape: "constant:rate=500,duration=5m"}'
 
@@ -242,18 +244,21 @@ def _in_words(error: dict[str, Any]) -> str:
         if replaced is not None:
             return f"{path}: {replaced}"
         known = _fields_at(error["loc"][:-1])
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        message = "is not a setting" + (f"; did you mean `{near[0]}`?" if near else f"; known here: {', '.join(known)}")
+        near = " or ".join(f"`{name}`" for name in difflib.get_close_matches(str(error["loc"][-1]), known, n=3))
+        message = "is not a setting" + (f"; did you mean {near}?" if near else f"; known here: {', '.join(known)}")
         if not near and "options" in known:
-            message += "; what the source or the application takes stands under `options`"
+            takes = "policy" if error["loc"][0] == "policy" else "source or the application"
+            message += f"; what the {takes} takes stands under `options`"
     elif error["type"] == "model_type":
         message = f"write names and values, with some of: {', '.join(_fields_at(error['loc']))}"
+        if not path:
+            return message
     elif error["type"] == "too_short":
         message = "give at least one"
     elif path.startswith("broker.options"):
         return f"{path}: {message}"  # what was given may be a password
-    elif error["type"] == "tuple_type":
-        message = f"write a list such as [1, 2] (got {_SHORT.repr(error['input'])})"
+    elif (ours := what_to_write(error, _place(error["loc"]))) is not None:
+        message = f"{ours} (got {_SHORT.repr(error['input'])})"
     elif not path:
         return message
     else:

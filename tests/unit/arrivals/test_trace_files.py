@@ -106,3 +106,43 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         load_trace(tmp_path / "none.txt")
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         load_trace(tmp_path / "none.txt", cache_dir=tmp_path)
+
+
+STAMPS = [
+    "2026-01-31T12:00:00.250Z",
+    "2026-01-31T13:00:01.000000500+01:00",
+    "2026-01-31 12:00:01.0000005",
+    "2026-01-31T07:00:03,75-0500",
+]
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.txt.gz", "t.csv", "bare.csv"])
+def test_iso_timestamps_are_arrivals_from_the_first(tmp_path: Path, name: str) -> None:
+    """One per line or in a column, with Z, with offsets or without; nanoseconds are kept."""
+    text = "# a comment\n\n" + "\n".join(STAMPS)
+    if name == "t.csv":
+        text = "kind,at\n" + "\n".join(f'a,"{stamp}"' for stamp in STAMPS)
+    elif name == "bare.csv":
+        text = "\n".join(f'"{stamp}",a' for stamp in STAMPS)
+    body = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(body) if name.endswith(".gz") else body)
+    trace = load_trace(tmp_path / name, column={"t.csv": "at", "bare.csv": "0"}.get(name))
+    assert trace.times(0, trace.total).tolist() == [0.0, 0.7500005, 0.7500005, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        (["2026-01-31T12:00:00Z", "noon"], {}, "not a timestamp in line 2: 'noon'; write each as 2026-01-31T"),
+        (["2026-01-31T12:00:00Z", "2026-13-31T12:00:00Z"], {}, "not a timestamp in line 2"),
+        (["2026-01-31T12:00:01Z", "2026-01-31T12:00:00Z"], {}, "smaller than the one before"),
+        (["2026-01-31T12:00:00Z"] * 2, {"unit": "ms"}, "unit: .* holds timestamps; leave unit out"),
+        (["2026-01-31T12:00:00Z"] * 2, {"kind": "iats"}, "kind: .* holds timestamps; leave kind out"),
+        (["noon", "2026-01-31T12:00:00Z"], {}, "not a number in line 1"),
+    ],
+)
+def test_wrong_timestamps_name_their_line(tmp_path: Path, lines: list[str], options: dict[str, str], said: str) -> None:
+    """What is not a timestamp, falls or is given a unit is refused, with what to do."""
+    (tmp_path / "t.txt").write_text("\n".join(lines))
+    with pytest.raises(ConfigurationError, match=said):
+        load_trace(tmp_path / "t.txt", **options)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from penstock.arrivals import TRACE_FORMATS, load_map
 from penstock.arrivals.trace_times import KINDS
 from penstock.cli import trace_options
 from penstock.markov import MAP
+from penstock.workload.plain_words import LEGEND
 
 BURSTY = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [1.0, 15.0])
 IATS = BURSTY.sample(6000, np.random.default_rng(1))
@@ -30,12 +31,15 @@ def iats(tmp_path: Path) -> Path:
 
 
 def test_the_json_is_what_other_tools_read(iats: Path, invoke: Callable[..., Any]) -> None:
-    """One object on stdout with trace, maps and seconds, and in them exactly the named fields; best first."""
+    """One object on stdout with trace, maps, seconds and summary, and in them exactly the named fields; best first."""
     options = ("--window", "5000", "--best", "2", "--max-states", "4", "--seed", "3", "--json")
     result = invoke("fit", str(iats), "--as", "iats", *options)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert set(document) == {"trace", "maps", "seconds"}
+    assert set(document) == {"trace", "maps", "seconds", "summary"}
+    assert result.stderr.splitlines()[0] == f"iats.txt: {document['summary']}."
+    assert document["summary"].endswith("times as bursty as Poisson")
+    assert all(f"{name}: {meaning}" in result.stderr for name, meaning in LEGEND.items())
     trace, maps = document["trace"], document["maps"]
     assert set(trace) == {"n", "mean", "scv", "skewness", "acf"}
     window = IATS[:5000]
@@ -108,7 +112,7 @@ def test_counts_are_fitted_by_their_spread_records(tmp_path: Path, invoke: Calla
         ("1\n-2\n3\n", ["--as", "iats"], "line 2: -2.0: negative; a time between arrivals is never below 0"),
         ("-1\n2\n", [], "line 1: -1.0: negative"),
         ("1\nnan\n", ["--as", "iats"], "line 2: nan: not a finite number; remove or replace it"),
-        ("1\nx\n", [], "not a number in line 2: 'x'; write one number per line"),
+        ("1\nx\n", [], "not a number in line 2: 'x'; write one number or one ISO timestamp per line"),
         ("3\n2\n", [], "line 2: 2.0: smaller than the one before; sort the trace, or give --as iats"),
         ("0\n" * 300, ["--as", "iats"], "every time is 0, so there is no rate; use a finer clock"),
         ("1\n2\n" * 50, ["--as", "iats"], "100 inter-arrival times are too few to fit a process; 256 are needed"),

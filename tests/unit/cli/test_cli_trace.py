@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from penstock.arrivals import load_trace
+from penstock.workload.plain_words import LEGEND
 
 
 @pytest.fixture
@@ -167,3 +168,32 @@ def test_counts_too_large_to_be_placed_are_refused(tmp_path: Path, invoke: Calla
     result = invoke("fit", str(path), "--as", "counts")
     assert result.exit_code == 2
     assert "shorter periods" in result.stderr
+
+
+def test_info_begins_with_a_sentence_and_explains_its_statistics(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """What arrives is said in plain words first; SCV, IDC and rho have a line each; JSON has the sentence."""
+    rates = ([20] * 32 + [400] * 8) * 10
+    rng = np.random.default_rng(5)
+    times = np.concatenate([i + np.sort(rng.random(rate)) for i, rate in enumerate(rates)])
+    path = tmp_path / "bursts.txt"
+    path.write_text("".join(f"{t:.6f}\n" for t in times.tolist()))
+    result = invoke("trace", "info", str(path), "--json")
+    facts = json.loads(result.stdout)
+    assert facts["summary"].startswith("mostly 20 a second; bursts of 400 a second for about ")
+    assert "times as bursty as Poisson" in facts["summary"]
+    words = result.stderr.splitlines()
+    assert words[0].startswith("bursts.txt: mostly 20 a second; bursts of 400 a second")
+    for name, meaning in LEGEND.items():
+        assert any(line.startswith(name) and meaning[:20] in line for line in words), name
+
+
+def test_info_reads_iso_timestamps(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """A log's own timestamps need no conversion, in a column of a table too."""
+    stamps = [f"2026-01-31T12:{i // 600:02d}:{i // 10 % 60:02d}.{i % 10}00+01:00" for i in range(3000)]
+    path = tmp_path / "requests.csv"
+    path.write_text("time,path\n" + "".join(f"{stamp},/index\n" for stamp in stamps))
+    result = invoke("trace", "info", str(path), "--column", "time", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["arrivals"], round(facts["rate"], 6)) == (3000, 10.0)
+    assert facts["summary"].startswith("about 10 a second, steady, without bursts")

@@ -377,3 +377,13 @@ def test_other_bounds_on_the_same_workload_need_no_queue_solved_again() -> None:
         fresh = PipelineLatency(PipelineModel(operators, objective), workload)
         assert again.predict(at) == fresh.predict(at)
         assert again.queues_solved == solved
+
+
+def test_only_paths_through_a_changed_operator_are_predicted_anew() -> None:
+    """What no change reaches is the same answer, so that a search over many paths costs what it changes."""
+    latency = PipelineLatency(log_analysis(Objective("p95", 0.5)), WORKLOAD)
+    shares = {"parser": 0.4, "counter": 0.4, "matcher": 0.8}
+    before = latency.predict(single_executors(shares))
+    after = latency.predict(single_executors(shares | {"counter": 0.5}))
+    assert after[1] is before[1]
+    assert after[0].seconds < before[0].seconds

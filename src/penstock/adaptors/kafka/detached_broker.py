@@ -69,6 +69,17 @@ class DetachedBroker:
         self._identity = self.folder / "broker.json"
         self._ports_file = self.folder / "ports.json"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists."""
+        return self._process() is not None
+
+    @property
+    def bootstrap_servers(self) -> str | None:
+        """Where it listens, or None if it is not running."""
+        ports = self._ports() if self.is_running else None
+        return None if ports is None else f"{_HOST}:{ports[0]}"
+
     def start(
         self, *, port: int | None = None, heap: str = "320m", tell: Callable[[str], None] | None = None
     ) -> BrokerStatus:
@@ -88,7 +99,7 @@ class DetachedBroker:
                 if port is not None and before is not None and before[0] != port:
                     raise ConfigurationError(
                         f"--port: the broker of {self.folder} runs already, on port {before[0]}; stop it first: "
-                        "penstock kafka stop",
+                        f"penstock kafka stop --folder {self.folder}",
                         field="--port",
                     )
                 return self.status()
@@ -107,10 +118,9 @@ class DetachedBroker:
 
     def status(self) -> BrokerStatus:
         """The broker's present state."""
-        process, ports = self._process(), self._ports()
-        if process is None or ports is None:
+        process, servers = self._process(), self.bootstrap_servers
+        if process is None or servers is None:
             return BrokerStatus(self.folder, None, None, None)
-        servers = f"{_HOST}:{ports[0]}"
         try:
             topics = tuple(Topics(KafkaConnection(servers), timeout_seconds=_ASK_SECONDS).all())
         except AdaptorError as fault:

@@ -20,7 +20,9 @@ MEANINGS = {
     "sub_windows": "further windows, each half as long as the one before",
     "best": "how many arrival processes are fitted to each window",
     "max_states": "most states of a fitted process",
-    "search": "`exact` gives the cheapest levels; `refined` improves on the paper's search; `published` is its Fig. 5",
+    "search": "`auto` is `exact` for up to 8 operators with 8 levels, else `refined`; `exact` gives the cheapest "
+    "levels; `refined` improves on the paper's search; `published` is its Fig. 5",
+    "most_evaluations": "most allocations that the exact search of `auto` predicts before it takes the best so far",
     "delta": "least gain, as a part of the bound, for which Fig. 5 scales an operator up",
     "most_levels_down": "levels that one plan may take from an operator; null: any number",
     "every_seconds": "time from one plan to the next (T_A)",
@@ -100,7 +102,8 @@ def mead_options(
     sub_windows: int = 1,
     best: int = 5,
     max_states: int = 16,
-    search: Search = "exact",
+    search: Search = "auto",
+    most_evaluations: int = 2000,
     delta: float = 0.05,
     most_levels_down: int | None = 1,
     every_seconds: str | float = 60.0,
@@ -130,7 +133,7 @@ def mead_options(
         raise ConfigurationError(f"queues: {queues!r} is unknown; use one of {known}", field="queues")
     for option, value, least, most in (
         ("window", window, 512, 10_000_000), ("sub_windows", sub_windows, 0, 8), ("best", best, 1, 50),
-        ("max_states", max_states, 2, 64),
+        ("max_states", max_states, 2, 64), ("most_evaluations", most_evaluations, 1, 10_000_000),
     ):  # fmt: skip
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ConfigurationError(f"{option}: {value!r} is not a whole number from {least} to {most}", field=option)
@@ -152,7 +155,12 @@ def mead_options(
         best=best,
         max_states=max_states,
         planner=MeadPlanner(
-            _number("delta", delta), search, most_levels_down, parse_seconds(every_seconds, "every_seconds"), name
+            _number("delta", delta),
+            search,
+            most_levels_down,
+            parse_seconds(every_seconds, "every_seconds"),
+            name,
+            most_evaluations,
         ),
         rescue=Rescue(_number("rescue_at", rescue_at), watched) if rescue and watched is not None else None,
         believed=believed if replay_check else None,

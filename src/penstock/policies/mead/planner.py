@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from penstock.errors import ConfigurationError
 from penstock.plan.exact_search import exact_search
@@ -23,7 +23,7 @@ from penstock.policies.mead.search import Found, figure_5, refined
 from penstock.ports import PathLatency
 from penstock.records import Allocation, Decision, Prediction, Rejected
 
-Search = Literal["published", "refined", "exact"]
+Search = Literal["auto", "published", "refined", "exact"]
 MOST_FOR_EXACT = 8
 """Most operators, and most levels of each, that the exact search is meant for; one operator may have any number."""
 
@@ -71,28 +71,37 @@ class MeadPlanner:
     delta
         Least improvement, as a part of the bound, for which an operator is scaled up. The paper gives no value.
     search
-        ``"published"`` is Fig. 5 as it stands; ``"refined"`` goes on where Fig. 5 gives up, and gives back what is
-        not needed; ``"exact"`` gives the cheapest levels, proven (up to 8 operators with 8 levels).
+        ``"auto"`` is the exact search for up to 8 operators with 8 levels, within `most_evaluations`, and the refined
+        one for more; ``"published"`` is Fig. 5 as it stands; ``"refined"`` goes on where Fig. 5 gives up, and gives
+        back what is not needed; ``"exact"`` gives the cheapest levels, proven, however long it takes.
     most_levels_down
         How many levels an operator may lose at once; None: any number. Scaling up is never held back.
     every_seconds
         Time from one plan to the next (T_A).
     name
         The policy's name in decisions.
+    most_evaluations
+        Most allocations that ``"auto"`` has predicted by the exact search; then it takes the cheapest found so far.
     """
 
     delta: float = 0.05
-    search: Search = "exact"
+    search: Search = "auto"
     most_levels_down: int | None = 1
     every_seconds: float = 60.0
     name: str = "mead"
+    most_evaluations: int = 2000
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < math.inf:
             raise ConfigurationError(f"delta: {self.delta!r} must be at least 0, such as 0.05", field="delta")
-        if self.search not in ("published", "refined", "exact"):
+        if self.search not in get_args(Search):
             raise ConfigurationError(
-                f"search: {self.search!r} is unknown; use published, refined or exact", field="search"
+                f"search: {self.search!r} is unknown; use one of {', '.join(get_args(Search))}", field="search"
+            )
+        if isinstance(self.most_evaluations, bool) or self.most_evaluations < 1:
+            raise ConfigurationError(
+                f"most_evaluations: {self.most_evaluations!r} must be at least 1, such as 2000",
+                field="most_evaluations",
             )
         if self.most_levels_down is not None and self.most_levels_down < 1:
             raise ConfigurationError(
@@ -155,25 +164,50 @@ class MeadPlanner:
     def _search(self, space: AllocationSpace) -> Found:
         if self.search == "published":
             return figure_5(space, self.delta)
-        good = refined(space, self.delta)
-        if self.search == "refined" or not good.is_met:
-            return good
         is_large = len(space.operators) > MOST_FOR_EXACT or max(space.top) >= MOST_FOR_EXACT
-        if is_large and len(space.operators) > 1:
+        is_large = is_large and len(space.operators) > 1
+        size = f"{len(space.operators)} operators with up to {max(space.top) + 1} levels"
+        if self.search == "exact" and is_large:
             raise ConfigurationError(
                 f"search: the exact search is for up to {MOST_FOR_EXACT} operators with {MOST_FOR_EXACT} levels, not "
-                f"{len(space.operators)} with up to {max(space.top) + 1}; use refined",
+                f"{size}; use auto or refined",
                 field="search",
             )
-        answer = exact_search(space, known=good.x)
+        good = refined(space, self.delta)
+        if self.search == "refined":
+            return good
+        if is_large:
+            return replace(good, steps=(*good.steps, f"refined search: {size} are too many for the exact one"))
+        if not good.is_met:
+            return replace(good, steps=(*good.steps, "refined search: there is no optimum where a bound is broken"))
+        return self._exact(space, good)
+
+    def _exact(self, space: AllocationSpace, good: Found) -> Found:
+        most = self.most_evaluations if self.search == "auto" else None
+        answer = exact_search(space, known=good.x, most_evaluations=most)
         assert answer.x is not None  # `good` keeps the bounds
         saved = space.cost(good.x) - answer.cost
-        proof = (
-            "nothing cheaper keeps the bounds"
-            if answer.is_proven
-            else f"a path was predicted {answer.breach:.2%} slower with more CPU, so a cheaper one cannot be excluded"
-        )
-        return Found(answer.x, True, (*good.steps, f"exact search: {saved:.4g} cheaper; {proof}"))
+        if answer.is_proven:
+            proof = "nothing cheaper keeps the bounds"
+        elif answer.breach:
+            proof = (
+                f"a path was predicted {answer.breach:.2%} slower with more CPU, so a cheaper one cannot be excluded"
+            )
+        else:
+            proof = (
+                f"stopped after {answer.evaluations} predictions (most_evaluations); "
+                f"the cheapest costs {answer.lower_bound:.4g} at least, this {answer.cost:.4g}"
+            )
+        found = "exact" if answer.is_proven else "exact, unproven"
+        return Found(answer.x, True, (*good.steps, f"exact search: {saved:.4g} cheaper; {proof}"), found)
+
+
+_NAMES = {
+    "published": "published search",
+    "refined": "refined search",
+    "exact": "exact search",
+    "exact, unproven": "exact search (not proven)",
+}
 
 
 class _ExplainedPlan:
@@ -210,7 +244,7 @@ class _ExplainedPlan:
         if self.x[i] > self.found.x[i]:
             wanted = f"{levels.allocations[self.found.x[i]]} would do"
             return f"{wanted}, but one decision takes {self.policy.most_levels_down} level(s) away at most; {shown}"
-        return f"the cheapest allocation found that keeps every bound: {shown}"
+        return f"the cheapest allocation that the {_NAMES[self.found.search]} found to keep every bound: {shown}"
 
     def _evidence(self, name: str) -> dict[str, float | int | str | None]:
         binding = self.binding
@@ -220,6 +254,7 @@ class _ExplainedPlan:
             "objective_seconds": binding.bound_seconds,
             "worst_model": binding.worst,
             "cost": self.space.cost(self.x),
+            "search": self.found.search,
             "allocations_predicted": self.space.evaluations,
             "is_possible": "yes" if self.is_possible else "no",
         }

@@ -12,11 +12,14 @@ operator that was scaled was itself short of CPU, no if it was not).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.plan.levels import AllocationSpace, Vector
+from penstock.policies.mead.estimated import Goal, estimated
 from penstock.records import Prediction
+
+MOST_STEPWISE = 8
+"""Most operators for which the refined search begins with Fig. 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Found:
     x: Vector
     is_met: bool
     steps: tuple[str, ...]
+    search: str = "refined"
 
 
 def figure_5(space: AllocationSpace, delta: float) -> Found:
@@ -40,27 +44,39 @@ def figure_5(space: AllocationSpace, delta: float) -> Found:
         x = _serve(space, x, number, delta, steps)
         predicted = space.predict(x)[number]
         steps.append(f"{' > '.join(path)}: {predicted.seconds:.4g} s of {predicted.bound_seconds:.4g} s")
-    return Found(x, space.is_met(x), tuple(steps))
+    return Found(x, space.is_met(x), tuple(steps), "published")
 
 
 def refined(space: AllocationSpace, delta: float) -> Found:
     """Search as in Fig. 5, go on where it gave up though it could be met, and give back what is not needed.
 
-    Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least that can be
-    had on those paths, at the lowest cost that single steps down from the top lead to.
+    More than `MOST_STEPWISE` operators begin with an estimate instead of Fig. 5, which predicts at every step
+    (`estimated`). Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
+    that can be had on those paths, at the lowest cost that single steps down lead to.
     """
-    found = figure_5(space, delta)
-    steps = list(found.steps)
+    is_large = len(space.operators) > MOST_STEPWISE
+    steps: list[str] = []
+    x = space.top
+    if not is_large:
+        found = figure_5(space, delta)
+        x = found.x
+        steps += found.steps
     if not space.is_met(space.top):
-        return Found(_best_of_a_bad_job(space, delta, steps), False, tuple(steps))
-    x = found.x
-    if not found.is_met:
-        for number in range(len(space.latency.paths)):
-            x = _serve(space, x, number, 0.0, steps)
-        steps.append("went on below delta: the bounds can be kept")
-        if not space.is_met(x):  # a step that gains nothing by itself may be needed for a later one: begin at the top
-            x = space.top
-    return Found(_given_back(space, x, space.is_met, steps), True, tuple(steps))
+        steps.append("not even the highest levels keep every bound: as fast as can be had, but for delta")
+        goal = _best_of_a_bad_job(space, delta)
+        x = space.top
+    else:
+        goal = Goal(tuple(path.bound_seconds for path in space.predict(space.top)))
+        if not is_large and not space.is_met(x):
+            for number in range(len(space.latency.paths)):
+                x = _serve(space, x, number, 0.0, steps)
+            steps.append("went on below delta: the bounds can be kept")
+            if not space.is_met(x):  # a step that gains nothing by itself may be needed for a later one: from the top
+                x = space.top
+    if is_large:
+        x = estimated(space, goal, steps)
+    x = _given_back(space, x, goal, steps)
+    return Found(x, space.is_met(x), tuple(steps))
 
 
 def _serve(space: AllocationSpace, x: Vector, number: int, delta: float, steps: list[str]) -> Vector:
@@ -100,39 +116,37 @@ def _gain(before: Prediction, after: Prediction, scaled: str) -> float:
     return -math.inf
 
 
-def _best_of_a_bad_job(space: AllocationSpace, delta: float, steps: list[str]) -> Vector:
-    """From the top down, as long as no unmet path loses more than delta of its bound and no met one is broken.
+def _best_of_a_bad_job(space: AllocationSpace, delta: float) -> Goal:
+    """No unmet path may lose more than delta of its bound, and no met one be broken.
 
     Operators that cannot keep up even at the top stay there; of their paths, the rest of the operators is looked at.
     """
-    steps.append("not even the highest levels keep every bound: as fast as can be had, but for delta")
     at_top = space.predict(space.top)
-    lost = {name for path in at_top for name, seconds in path.operator_seconds.items() if math.isinf(seconds)}
-    limits = [
-        path.bound_seconds if path.is_met else _without(path, lost) + delta * path.bound_seconds for path in at_top
-    ]
-
-    def is_no_worse(x: Vector) -> bool:
-        if any(x[i] < space.top[i] for i, name in enumerate(space.operators) if name in lost):
-            return False
-        return all(_without(path, lost) <= limit for path, limit in zip(space.predict(x), limits, strict=True))
-
-    return _given_back(space, space.top, is_no_worse, steps)
+    lost = frozenset(name for path in at_top for name, seconds in path.operator_seconds.items() if math.isinf(seconds))
+    free = Goal((), lost)
+    return Goal(
+        tuple(
+            path.bound_seconds if path.is_met else free.seconds(path) + delta * path.bound_seconds for path in at_top
+        ),
+        lost,
+    )
 
 
-def _without(path: Prediction, lost: set[str]) -> float:
-    if lost.isdisjoint(path.path):
-        return path.seconds
-    return sum(seconds for name, seconds in path.operator_seconds.items() if name not in lost)
+def _given_back(space: AllocationSpace, x: Vector, goal: Goal, steps: list[str]) -> Vector:
+    """Lower single operators, the costliest step first, while the goal is reached.
 
-
-def _given_back(space: AllocationSpace, x: Vector, is_good: Callable[[Vector], bool], steps: list[str]) -> Vector:
-    """Lower single operators, the costliest step first, while it stays good."""
-    while True:
-        lowered = [(*x[:i], level - 1, *x[i + 1 :]) for i, level in enumerate(x) if level > 0]
-        lowered = [y for y in sorted(lowered, key=space.cost) if is_good(y)]
-        if not lowered:
-            return x
-        i = next(i for i, (one, two) in enumerate(zip(x, lowered[0], strict=True)) if one != two)
-        steps.append(f"{space.operators[i]} back to level {lowered[0][i] + 1}: not needed")
-        x = lowered[0]
+    More CPU never makes a path slower, so a step that misses the goal once misses it with less CPU elsewhere too: it is
+    not tried again.
+    """
+    open_steps = {i for i, level in enumerate(x) if level > 0}
+    while open_steps:
+        i = max(open_steps, key=lambda i: (space.costs(i)[x[i]] - space.costs(i)[x[i] - 1], -i))
+        lowered = (*x[:i], x[i] - 1, *x[i + 1 :])
+        if not goal.is_reached(space, lowered):
+            open_steps.remove(i)
+            continue
+        steps.append(f"{space.operators[i]} back to level {lowered[i] + 1}: not needed")
+        x = lowered
+        if x[i] == 0:
+            open_steps.remove(i)
+    return x

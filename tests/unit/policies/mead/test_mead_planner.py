@@ -164,6 +164,7 @@ def test_an_unproven_optimum_is_said_to_be() -> None:
         ({"delta": -0.1}, "delta"),
         ({"delta": float("nan")}, "delta"),
         ({"search": "lucky"}, "search"),
+        ({"most_evaluations": 0}, "most_evaluations"),
         ({"most_levels_down": 0}, "most_levels_down"),
         ({"every_seconds": 0.0}, "every_seconds"),
     ],
@@ -181,5 +182,72 @@ def test_missing_operators_and_too_many_for_the_exact_search_are_refused() -> No
             0.0, FakePathLatency(LOG_ANALYSIS, DEMANDS), {"parser": Allocation(1), "counter": Allocation(1)}
         )
     many = {f"o{i}": 0.01 for i in range(9)}
-    with pytest.raises(ConfigurationError, match="use refined"):
-        plan(FakePathLatency({tuple(many): 1.0}, many))
+    with pytest.raises(ConfigurationError, match="use auto or refined"):
+        plan(FakePathLatency({tuple(many): 1.0}, many), search="exact")
+
+
+def a_chain(operators: int) -> FakePathLatency:
+    """M/M/1 queues in a row with a bound of 1.5 times what full CPU gives."""
+    demands = {f"o{i}": 0.05 + 0.3 * ((7 * i) % 11) / 11 for i in range(operators)}
+    path = tuple(demands)
+    (best,) = FakePathLatency({path: 1.0}, demands, 1.0).predict(single_executors(dict.fromkeys(path, 1.0)))
+    return FakePathLatency({path: 1.5 * best.seconds}, demands, 1.0)
+
+
+@pytest.mark.parametrize(("operators", "search"), [(3, "exact"), (6, "exact"), (9, "refined"), (16, "refined")])
+def test_auto_takes_the_exact_search_where_it_fits_and_says_which_it_took(operators: int, search: str) -> None:
+    """The default plans a pipeline of any size; steps, reason and evidence name the search."""
+    made = plan(a_chain(operators), most_levels_down=None)
+    assert made.is_met
+    assert f"{search} search" in made.steps[-1]
+    assert all(f"the {search} search found" in d.reason for d in made.decisions)
+    assert {d.evidence["search"] for d in made.decisions} == {search}
+
+
+def test_auto_stops_the_exact_search_at_its_budget_and_says_how_far_it_got() -> None:
+    """A plan is made within `most_evaluations`, with the bound proven until then."""
+    made = plan(a_chain(8), most_levels_down=None, most_evaluations=3)
+    assert made.is_met
+    assert "stopped after" in made.steps[-1]
+    assert "most_evaluations" in made.steps[-1]
+    assert {d.evidence["search"] for d in made.decisions} == {"exact, unproven"}
+
+
+def least_cost(latency: FakePathLatency) -> float:
+    """The least cost of a chain with shares of 0.3 to 1.0 by tenths: the least time for each whole number of tenths."""
+    ((path, bound),) = latency.bounds.items()
+    fastest = {0: 0.0}
+    for name in path:
+        after: dict[int, float] = {}
+        for spent, seconds in fastest.items():
+            for tenths in range(3, 11):
+                spare = tenths / 10 - latency.rate * latency.demands[name]
+                if spare > 0:
+                    new = seconds + latency.demands[name] / spare
+                    after[spent + tenths] = min(new, after.get(spent + tenths, new))
+        fastest = after
+    return min(spent for spent, seconds in fastest.items() if seconds <= bound) / 10
+
+
+@pytest.mark.parametrize("operators", [16, 50])
+def test_a_large_pipeline_takes_few_predictions_and_gives_nothing_needless(operators: int) -> None:
+    """Some rounds of estimates, then one look at each operator: none can be lowered, and the cost is near the least."""
+    latency = a_chain(operators)
+    levels = dict.fromkeys(latency.operators, Levels(tuple(0.3 + 0.1 * i for i in range(8))))
+    space = AllocationSpace(latency, levels)
+    found = refined(space, 0.05)
+    assert found.is_met
+    assert space.evaluations <= 3 * operators
+    for i, level in enumerate(found.x):
+        assert level == 0 or not space.is_met((*found.x[:i], level - 1, *found.x[i + 1 :]))
+    assert space.cost(found.x) <= 1.02 * least_cost(latency)
+
+
+def test_a_large_overloaded_pipeline_gives_the_overloaded_operator_everything() -> None:
+    """Of fifty operators one cannot keep up: it has the highest level, and the others what helps."""
+    demands = {f"o{i}": 0.01 for i in range(49)} | {"heavy": 1.2}
+    made = plan(FakePathLatency({tuple(demands): 1.0}, demands, 1.0), most_levels_down=None)
+    assert not made.is_possible
+    shares = {d.operator: d.target.cpu_share for d in made.decisions}
+    assert shares["heavy"] == 1.0
+    assert min(shares.values()) < 1.0

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remembers the folders of brokers that were started, so that one can be found without naming its folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+from penstock.errors import ConfigurationError
+
+_FIELD = "--folder"
+
+
+class KnownBrokers:
+    """The brokers of one user.
+
+    Parameters
+    ----------
+    default
+        Folder of the broker whose folder nobody named; the list is kept beside it.
+    """
+
+    def __init__(self, default: Path | None = None) -> None:
+        self.default = (default or state_folder()).absolute()
+        self._file = self.default.parent / "kafka-brokers.json"
+
+    def remember(self, folder: Path) -> None:
+        """Add a broker's folder to the list."""
+        self._change(lambda known: [*known, str(folder.absolute())])
+
+    def running(self) -> list[DetachedBroker]:
+        """The brokers that run, the one of the default folder first. Folders whose broker has ended are forgotten."""
+        folders = dict.fromkeys([self.default, *(Path(folder) for folder in self._read())])
+        brokers = [DetachedBroker(folder) for folder in folders]
+        ended = {str(broker.folder) for broker in brokers if not broker.is_running}
+        if ended.intersection(self._read()):
+            self._change(lambda known: [folder for folder in known if folder not in ended])
+        return [broker for broker in brokers if str(broker.folder) not in ended]
+
+    def find(self, folder: Path | None) -> DetachedBroker | None:
+        """The broker of a folder; without one the broker that runs, or None if none does.
+
+        Raises
+        ------
+        ConfigurationError
+            No folder is given and several brokers run.
+        """
+        if folder is not None:
+            return DetachedBroker(folder)
+        found = self.running()
+        if len(found) > 1:
+            listed = ", ".join(str(broker.folder) for broker in found)
+            raise ConfigurationError(
+                f"--folder: {len(found)} brokers run; name the folder of one: {listed}", field=_FIELD
+            )
+        return found[0] if found else None
+
+    def _read(self) -> list[str]:
+        try:
+            known = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [folder for folder in known if isinstance(folder, str)] if isinstance(known, list) else []
+
+    def _change(self, change: Callable[[list[str]], list[str]]) -> None:
+        with self._alone():
+            new = self._file.with_suffix(".new")
+            new.write_text(json.dumps(list(dict.fromkeys(change(self._read())))), encoding="utf-8")
+            new.replace(self._file)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let two commands at once both change the list."""
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._file.with_suffix(".lock").open("w")
+        except OSError as fault:
+            raise ConfigurationError(
+                f"XDG_STATE_HOME: {self._file.parent} cannot be used: {fault.strerror}; name a folder that may be "
+                "written to",
+                field="XDG_STATE_HOME",
+            ) from fault
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
