@@ -206,7 +206,7 @@ _NAMES = {
     "published": "published search",
     "refined": "refined search",
     "exact": "exact search",
-    "exact, unproven": "exact search (not proven)",
+    "exact, unproven": "exact search, not proven",
 }
 
 
@@ -244,7 +244,7 @@ class _ExplainedPlan:
         if self.x[i] > self.found.x[i]:
             wanted = f"{levels.allocations[self.found.x[i]]} would do"
             return f"{wanted}, but one decision takes {self.policy.most_levels_down} level(s) away at most; {shown}"
-        return f"the cheapest allocation that the {_NAMES[self.found.search]} found to keep every bound: {shown}"
+        return f"the cheapest allocation found that keeps every bound ({_NAMES[self.found.search]}): {shown}"
 
     def _evidence(self, name: str) -> dict[str, float | int | str | None]:
         binding = self.binding

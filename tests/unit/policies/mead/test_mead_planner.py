@@ -200,7 +200,7 @@ def test_auto_takes_the_exact_search_where_it_fits_and_says_which_it_took(operat
     made = plan(a_chain(operators), most_levels_down=None)
     assert made.is_met
     assert f"{search} search" in made.steps[-1]
-    assert all(f"the {search} search found" in d.reason for d in made.decisions)
+    assert all(f"keeps every bound ({search} search)" in d.reason for d in made.decisions)
     assert {d.evidence["search"] for d in made.decisions} == {search}
 
 
