@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
-
-import penstock
 
 
 def source_version() -> dict[str, str | None]:
@@ -15,7 +14,7 @@ def source_version() -> dict[str, str | None]:
     commit = _git(tree, "rev-parse", "HEAD") if (tree / ".git").exists() else None
     if commit is not None and _git(tree, "status", "--porcelain", "--", "src"):
         commit += " with changes"
-    return {"version": penstock.__version__, "commit": commit}
+    return {"version": version("penstock"), "commit": commit}
 
 
 def _git(tree: Path, *arguments: str) -> str | None:
