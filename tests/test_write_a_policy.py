@@ -76,7 +76,7 @@ def test_a_registered_policy_can_be_named(example: ModuleType, monkeypatch: pyte
 
     point = EntryPoint("headroom", "headroom_policy:HeadroomPolicy", "penstock.policies")
     monkeypatch.setattr(policy_registry, "entry_points", lambda group: [point])
-    policy_entries.cache_clear()
+    policy_registry.found_policies.cache_clear()
     try:
         entry = policy_entries()["headroom"]
         assert [(o.name, o.default) for o in entry.options] == [("room", 0.3)]
@@ -91,4 +91,4 @@ def test_a_registered_policy_can_be_named(example: ModuleType, monkeypatch: pyte
             parse_policy("headroom:space=1")
     finally:
         monkeypatch.undo()
-        policy_entries.cache_clear()
+        policy_registry.found_policies.cache_clear()

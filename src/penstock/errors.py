@@ -6,6 +6,7 @@
     PenstockError
       ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
       NotReadyError                      not enough data yet: the loop holds, never fails
+      PolicyError                        a policy failed, or gave no decision: the loop holds
       ModelError
         InvalidProcessError (ValueError)
         ConvergenceError
@@ -52,6 +53,10 @@ class NotReadyError(PenstockError):
         super().__init__(message)
         self.needed = needed
         self.available = available
+
+
+class PolicyError(PenstockError):
+    """A policy failed, or gave something else than a decision. The operator keeps what it has."""
 
 
 class ModelError(PenstockError):

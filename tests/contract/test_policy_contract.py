@@ -121,3 +121,32 @@ def test_the_suite_notices_broken_learners(fault: str, words: str) -> None:
 def test_a_learner_without_faults_passes() -> None:
     """The suite does not complain about a policy that keeps every promise."""
     check_policy(lambda context: Learning(context, "none"))
+
+
+class Forgetful(ThresholdPolicy):
+    """Watches, and cannot be closed: the loop would never show it anything."""
+
+    def watch(self, look: Look) -> tuple[str, ...]:
+        """Take note of nothing."""
+        return ()
+
+
+class Silent(ThresholdPolicy):
+    """Forgets to give its decision."""
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """Think, and say nothing."""
+        return None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Forgetful(), "watch: it comes with close"),
+        (Silent(), "threshold gave None instead of a Decision"),
+    ],
+)
+def test_the_suite_notices_what_is_missing(policy: Policy, words: str) -> None:
+    """A part or a decision that is not there is a broken promise, not an error of the suite."""
+    with pytest.raises(AssertionError, match=words):
+        check_policy(policy)

@@ -17,10 +17,12 @@ def policies(name: str | None, as_json: bool) -> None:
 
     A policy that does not read the objective scales by something else, such as utilisation. Where no policy is
     named, the one marked as default for the goal is used. Packages of other people add policies through the entry
-    point group `penstock.policies` (docs/how-to/write-a-policy.md).
+    point group `penstock.policies` (docs/how-to/write-a-policy.md). One that cannot be used is listed with the reason;
+    the others can be used all the same.
 
-    --json prints {"policies": [...]}: name, summary, needs, reads_objective, default_for, cpu_shares, and options with
-    name, default and meaning.
+    --json prints {"policies": [...], "broken": [...]}: of each policy name, summary, needs, reads_objective,
+    default_for, cpu_shares, and options with name, default and meaning; of each that cannot be used name, origin and
+    reason.
 
     \b
     Examples:
@@ -31,9 +33,10 @@ def policies(name: str | None, as_json: bool) -> None:
     from rich.table import Table
 
     from penstock.cli.output import print_json, words_console
-    from penstock.policies import policy_entries, policy_entry
+    from penstock.policies import broken_policies, policy_entries, policy_entry
 
     entries = list(policy_entries().values()) if name is None else [policy_entry(name)]
+    broken = [policy for policy in broken_policies() if name in (None, policy.name)]
     console = words_console(as_json)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("policy", no_wrap=True)
@@ -56,8 +59,12 @@ def policies(name: str | None, as_json: bool) -> None:
         console.print(options)
     else:
         console.print("\n`penstock policies NAME` shows the options of one.")
+    for policy in broken:
+        console.print(f"\nbroken: {policy}", markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        print_json({"policies": [entry.to_json() for entry in entries]})
+        print_json(
+            {"policies": [entry.to_json() for entry in entries], "broken": [policy.to_json() for policy in broken]}
+        )
 
 
 @click.command(short_help="The metrics of an operator, with units and where they come from.")

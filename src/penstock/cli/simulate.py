@@ -113,7 +113,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError
     from penstock.evaluation.path_objectives import path_objectives
     from penstock.evaluation.pipeline_file import load_pipeline
-    from penstock.evaluation.policy_text import STATIC, parse_policy, policy_in
+    from penstock.evaluation.policy_text import STATIC, policy_in
     from penstock.evaluation.simulation import simulate as run
     from penstock.ports import AnalysisMemo
     from penstock.units import parse_seconds
@@ -122,7 +122,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     spec = load_pipeline(_settings_file(given, pipeline), learnt=_learnt(from_run))
     wanted = spec.objectives if objective is None else _objective(objective)
     bounds = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
-    chosen = [parse_policy(text) for text in policies] or [policy_in(spec.settings, bounds)]
+    chosen = _named(policies) or [policy_in(spec.settings, bounds)]
     names = policies or tuple(str(policy or STATIC) for policy in chosen)
     looks = spec.settings.interval if interval is None else parse_seconds(interval, "--interval")
     if looks == 0.0:
@@ -130,8 +130,10 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             f"--interval: {interval!r} is not above 0; give a time such as 1s",
             field="--interval",
         )
+    delay = parse_seconds(analysis, "--analysis")
     simulated = spec.pipeline_with(cpu_shares_for(chosen))
-    path_objectives(simulated, wanted)  # what is impossible needs no reading
+    # What is impossible, and what no policy can be built with, needs no reading.
+    _check_policies(names, chosen, simulated, path_objectives(simulated, wanted))
     if file is None:
         _check_no_reading(options)
         name, times = spec.arrival_times(records)
@@ -139,7 +141,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
         with in_command_words(), progress_bar(f"reading {file.name}") as progress:
             name, times = file.name, arrival_times(file, reading_of(options, seed), records, progress)
     console = words_console(as_json)
-    for note in (spec.demand_text, *_notes(chosen, bounds, simulated)):
+    for note in dict.fromkeys((spec.demand_text, *_notes(chosen, bounds, simulated))):
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     results: list[SimulationResult] = []
     memo = AnalysisMemo()
@@ -148,8 +150,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
             result = run(
                 times, simulated, policy, wanted, seed,
                 guards=spec.guards, interval_seconds=looks, monitor_seconds=spec.settings.window,
-                progress=progress, memo=memo,
-                analysis_seconds=parse_seconds(analysis, "--analysis"),
+                progress=progress, memo=memo, analysis_seconds=delay,
             )  # fmt: skip
         results.append(dataclasses.replace(result, policy=text))
     heading = _heading(name, simulated.name, float(times[-1] - times[0]), results[0])
@@ -173,6 +174,46 @@ def _settings_file(given: Path | None, pipeline: Path | None) -> Path:
     found = given or pipeline
     assert found is not None
     return found
+
+
+def _named(texts: Sequence[str]) -> list[PolicyChoice | None]:
+    """The policies that the command names; every mistake in any of them is reported at once."""
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation.policy_text import parse_policy
+
+    found: list[PolicyChoice | None] = []
+    faults: list[str] = []
+    for text in texts:
+        try:
+            found.append(parse_policy(text))
+        except ConfigurationError as fault:
+            faults += [f"{text}: {line.removeprefix('policy: ')}" for line in fault.faults]
+    if faults:
+        raise ConfigurationError.of_all("policy", faults)
+    return found
+
+
+def _check_policies(
+    names: Sequence[str],
+    policies: Sequence[PolicyChoice | None],
+    pipeline: Pipeline,
+    objectives: Mapping[tuple[str, ...], Objective],
+) -> None:
+    """Build every policy before anything is read or run: nobody wants to wait for one to hear that another is wrong."""
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation.simulation import simulated_context
+    from penstock.ports import AnalysisPlace
+
+    context = simulated_context(pipeline, objectives, AnalysisPlace("here"))
+    faults: list[str] = []
+    for text, policy in zip(names, policies, strict=True):
+        try:
+            if policy is not None:
+                policy.build(context)
+        except ConfigurationError as fault:
+            faults += [f"{text}: {line}" for line in fault.faults]
+    if faults:
+        raise ConfigurationError.of_all("policy", list(dict.fromkeys(faults)))
 
 
 def _learnt(from_run: Path | None) -> LearntDemand | None:

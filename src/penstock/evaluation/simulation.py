@@ -93,6 +93,8 @@ def simulate(
     ConfigurationError
         The objective is impossible, times or seed are wrong, the policy cannot be built, or the trace lasts for
         millions of windows or looks.
+    PolicyError
+        The policy fails, or gives something else than a decision.
     """
     if not (math.isfinite(window_seconds) and window_seconds > 0):
         raise ConfigurationError(f"window_seconds: {window_seconds!r} must be a positive time", field="window_seconds")
@@ -221,6 +223,8 @@ class _Run:
 
     def _take(self, cycle: Cycle, now: float) -> None:
         report = cycle.run_once(now)
+        if report.fault is not None:
+            raise report.fault  # a run holds and goes on; who tries a policy wants to see where it fails
         if report.decision is not None and report.decision.is_change:
             self._changes.append(report.decision)
         if report.action is not None:

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from penstock.clock import stopwatch
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, PolicyError
 from penstock.execute import Reconciler
+from penstock.loop.policy_calls import decision_of, notes_of
 from penstock.monitor import Monitor
 from penstock.plan.guards import apply_guards
-from penstock.ports import Guard, KnowledgeStore, MetricSource, Policy, WatchingPolicy
+from penstock.ports import Guard, KnowledgeStore, Look, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
     Action,
     Allocation,
@@ -45,6 +46,8 @@ class CycleReport:
     batches: tuple[BatchProgress, ...] = ()
     notes: tuple[str, ...] = ()
     """What the policy wants the user to know."""
+    fault: PolicyError | None = None
+    """What went wrong in the policy; the operator keeps what it has. None: nothing."""
 
 
 class Cycle:
@@ -101,9 +104,7 @@ class Cycle:
         self._history.append(observation)
         report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
         with _timed("plan", now, times):
-            if self._watching is not None:
-                report.notes = self._watching.watch(look)
-            report.decision = self._plan(observation, now)
+            self._consult(report, look, now)
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.
             self._remember_decision(report)
@@ -130,15 +131,9 @@ class Cycle:
             return  # nothing was seen yet that it could be asked about
         request = self._request(self._history[-1], current, self._history[-1].at)
         try:
-            decision = policy.plan(request)
-        except Exception as fault:  # it may be anybody's
-            raise ConfigurationError(
-                f"policy: {policy.name} fails on {self.operator}: {type(fault).__name__}: {fault}", field="policy"
-            ) from fault
-        if not isinstance(decision, Decision) or decision.operator != self.operator:
-            raise ConfigurationError(
-                f"policy: {policy.name} gave {decision!r} instead of a decision for {self.operator}", field="policy"
-            )
+            decision_of(policy, request)
+        except PolicyError as fault:
+            raise ConfigurationError(str(fault), field="policy") from fault
 
     def replace_policy(self, policy: Policy, now: float) -> None:
         """Let another policy decide from now on, and keep that with the decisions; the caller closes the old one."""
@@ -154,18 +149,34 @@ class Cycle:
 
     def release(self) -> None:
         """Put everything back as it was."""
-        if self._watching is not None:
-            self._watching.close()
-        self._reconciler.release()
+        try:
+            if self._watching is not None:
+                self._watching.close()
+        finally:
+            self._reconciler.release()
 
-    def _plan(self, observation: Observation, now: float) -> Decision | None:
+    def _consult(self, report: CycleReport, look: Look, now: float) -> None:
+        """Show the policy what was seen, and ask it if it is time. A fault in it costs its decision, not the pass."""
+        if self._watching is not None:
+            try:
+                report.notes = notes_of(self._watching, look)
+            except PolicyError as fault:
+                report.fault = fault
         current = self._reconciler.current
         if now < self._next_plan or current is None:
-            return None
+            return
         self._next_plan = now + self._policy.every_seconds
-        request = self._request(observation, current, now)
-        decision = replace(self._policy.plan(request), mode=self._mode)
-        return apply_guards(decision, request, self._guards)
+        request = self._request(report.observation, current, now)
+        if report.fault is None:
+            try:
+                decision = replace(decision_of(self._policy, request), mode=self._mode)
+                report.decision = apply_guards(decision, request, self._guards)
+                return
+            except PolicyError as fault:
+                report.fault = fault
+        # Also where it missed a look: what it would say now rests on something else than what was seen.
+        reason = f"holding: {report.fault}"
+        report.decision = Decision(self.operator, now, self._policy.name, current, current, reason, mode=self._mode)
 
     def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:
         recent, history = tuple(self._recent), tuple(self._history)

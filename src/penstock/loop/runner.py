@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from penstock.clock import Clock
-from penstock.errors import PenstockError
+from penstock.errors import ConfigurationError, PenstockError, PolicyError
 from penstock.loop.cycle import Cycle, CycleReport
 from penstock.ports import Policy, WatchingPolicy
 
@@ -48,6 +48,8 @@ class Runner:
         self._stop = threading.Event()
         self._next_policy: Policy | None = None
         self._policy_lock = threading.Lock()
+        self._has_ended = False
+        self._policy_faults: dict[str, str] = {}
         self._thread: threading.Thread | None = None
         self.passes = 0
         self.missed_turns = 0
@@ -56,6 +58,7 @@ class Runner:
     def run(self, until: float | None = None) -> None:
         """Run in this thread until `stop` is called or `until` is reached, then release every operator."""
         due = self._clock.now()
+        self._has_ended = False
         try:
             while not self._stop.is_set() and (until is None or self._clock.now() < until):
                 # The scheduled instant, not the one a moment later, so that periods and guard times are met exactly.
@@ -90,19 +93,24 @@ class Runner:
         Raises
         ------
         ConfigurationError
-            It fails on what was last seen; the one before goes on.
+            It fails on what was last seen, and the one before goes on; or the loop has ended.
         """
         for cycle in self._cycles:
-            cycle.try_policy(policy)
+            if cycle.policy is not policy:
+                cycle.try_policy(policy)
         with self._policy_lock:
+            if self._has_ended:
+                raise ConfigurationError("policy: the loop has ended, and nothing asks it any more", field="policy")
             dropped, self._next_policy = self._next_policy, policy
-        if dropped is not None and dropped is not policy:
-            _close(dropped)
+            # One that decides is closed when the next takes over, not before.
+            is_deciding = any(cycle.policy is dropped for cycle in self._cycles)
+        if dropped is not None and dropped is not policy and not is_deciding:
+            self._close(dropped)
 
     def _change_policy(self, now: float) -> None:
         with self._policy_lock:
             policy, self._next_policy = self._next_policy, None
-        if policy is None:
+        if policy is None or all(cycle.policy is policy for cycle in self._cycles):
             return
         before = {id(cycle.policy): cycle.policy for cycle in self._cycles}
         for cycle in self._cycles:
@@ -113,7 +121,7 @@ class Runner:
                 self._note(cycle.operator, f"the change of policy was not kept: {fault}")
         for old in before.values():
             if old is not policy:
-                _close(old)
+                self._close(old)
 
     def _pass(self, now: float) -> None:
         self.passes += 1
@@ -121,6 +129,8 @@ class Runner:
         for cycle in self._cycles:
             try:
                 report = cycle.run_once(now)
+                if report.fault is not None:
+                    self._note_policy(cycle.operator, report.fault)
                 if self._on_report is not None:
                     self._on_report(report)
             except PenstockError as fault:
@@ -129,25 +139,40 @@ class Runner:
                 _LOG.exception("cycle of %s failed", cycle.operator)
                 self._note(cycle.operator, f"{type(fault).__name__}: {fault}")
 
+    def _note_policy(self, operator: str, fault: PolicyError) -> None:
+        """The traceback is for the policy's author, once: the same fault may come at every pass."""
+        if self._policy_faults.get(operator) != str(fault):
+            self._policy_faults[operator] = str(fault)
+            _LOG.error("%s: a fault in the policy", operator, exc_info=fault)
+        self._note(operator, str(fault))
+
     def _note(self, operator: str, text: str) -> None:
         self.faults += 1
         _LOG.warning("%s: a pass failed: %s", operator, text)
         if self._on_fault is not None:
-            self._on_fault(operator, text)
+            try:
+                self._on_fault(operator, text)
+            except Exception:  # a view that breaks must not end the loop
+                _LOG.exception("a fault of %s could not be shown", operator)
+
+    def _close(self, policy: Policy) -> None:
+        if not isinstance(policy, WatchingPolicy):
+            return
+        try:
+            policy.close()
+        except Exception as fault:  # it may be anybody's, and it decides no longer
+            _LOG.exception("closing the policy %s failed", policy.name)
+            self._note(policy.name, f"the policy could not be closed: {type(fault).__name__}: {fault}")
 
     def _release(self) -> None:
         with self._policy_lock:
             late, self._next_policy = self._next_policy, None
-        if late is not None:
-            _close(late)
+            self._has_ended = True
+        if late is not None and all(cycle.policy is not late for cycle in self._cycles):
+            self._close(late)
         for cycle in self._cycles:
             try:
                 cycle.release()
             except Exception as fault:  # the other operators must be released all the same
                 _LOG.exception("release of %s failed", cycle.operator)
                 self._note(cycle.operator, f"release failed: {fault}")
-
-
-def _close(policy: Policy) -> None:
-    if isinstance(policy, WatchingPolicy):
-        policy.close()

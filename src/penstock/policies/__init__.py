@@ -5,12 +5,22 @@ The loop knows only the port `Policy`. Nothing but the registry's entry names a 
 """
 
 from penstock.policies.entry import Need, PolicyEntry, PolicyOption
-from penstock.policies.registry import default_policy, make_policy, policy_entries, policy_entry, reads_objective
+from penstock.policies.registry import (
+    BrokenPolicy,
+    broken_policies,
+    default_policy,
+    make_policy,
+    policy_entries,
+    policy_entry,
+    reads_objective,
+)
 
 __all__ = [
+    "BrokenPolicy",
     "Need",
     "PolicyEntry",
     "PolicyOption",
+    "broken_policies",
     "default_policy",
     "make_policy",
     "policy_entries",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, PenstockError
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Objective
 
@@ -80,9 +80,18 @@ class PolicyEntry:
             With every fault: an unknown option, a path without the bound it needs, or what the policy itself refuses.
         """
         faults = [*self.option_faults(options), *self._objective_faults(context)]
-        if not faults:
+        if faults:
+            raise ConfigurationError.of_all(f"policy {self.name}", faults)
+        try:
             return self.build(context, **options)
-        raise ConfigurationError.of_all(f"policy {self.name}", faults)
+        except PenstockError:
+            raise
+        except Exception as fault:  # it may be anybody's
+            raise ConfigurationError(
+                f"policy {self.name}: cannot be built: {type(fault).__name__}: {fault}; it is called with the "
+                "PolicyContext, and with its options by name",
+                field="policy",
+            ) from fault
 
     def option_faults(self, options: Mapping[str, Any]) -> list[str]:
         """Every option that the policy does not have."""

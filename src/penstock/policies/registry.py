@@ -8,7 +8,9 @@ a class or function that takes the `PolicyContext` and options by name and retur
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -25,38 +27,74 @@ from penstock.records import Objective
 GROUP = "penstock.policies"
 
 
-@cache
-def policy_entries() -> Mapping[str, PolicyEntry]:
-    """Every registered policy by its name, ours first.
+@dataclass(frozen=True, slots=True)
+class BrokenPolicy:
+    """A policy that a package registers and that cannot be used; all others can."""
 
-    Raises
-    ------
-    ConfigurationError
-        A package registers a policy that cannot be loaded, or under a name that is taken.
-    """
-    found = {entry.name: entry for entry in (*MEAD, THRESHOLD, SCHEDULE, FIXED)}
-    for point in entry_points(group=GROUP):
-        if point.name in found:
-            raise ConfigurationError(
-                f"policy: the package {point.dist and point.dist.name} registers {point.name!r}, which is taken",
-                field="policy",
-            )
-        try:
-            found[point.name] = _entry(point.name, point.load())
-        except Exception as fault:  # somebody else's module
-            raise ConfigurationError(
-                f"policy: {point.name!r} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}",
-                field="policy",
-            ) from fault
-    return found
+    name: str
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} of {self.origin} cannot be used: {self.reason}"
+
+    def to_json(self) -> dict[str, str]:
+        """The object that `penstock policies --json` prints."""
+        return {"name": self.name, "origin": self.origin, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPolicies:
+    """Those that can be used by their names, ours first, and those that cannot."""
+
+    entries: Mapping[str, PolicyEntry]
+    broken: tuple[BrokenPolicy, ...]
+
+
+@cache
+def found_policies() -> FoundPolicies:
+    """Look for policies, ours and those of other packages; what is wrong with one keeps nobody from the others."""
+    ours = {entry.name: entry for entry in (*MEAD, THRESHOLD, SCHEDULE, FIXED)}
+    found, broken = dict(ours), list[BrokenPolicy]()
+    points = list(entry_points(group=GROUP))
+    for point in points:
+        origin = point.value if point.dist is None else f"{point.value} (package {point.dist.name})"
+        rivals = [other.value for other in points if other.name == point.name and other is not point]
+        if point.name in ours:
+            reason = "a policy of Penstock has this name; register it under another"
+        elif rivals:
+            reason = f"{', '.join(rivals)} has this name too; uninstall one of them"
+        else:
+            try:
+                found[point.name] = _entry(point.name, point.load())
+                continue
+            except ConfigurationError as fault:
+                reason = str(fault)
+            except (Exception, SystemExit) as fault:  # somebody else's module
+                reason = f"it cannot be loaded: {type(fault).__name__}: {fault}"
+        broken.append(BrokenPolicy(point.name, origin, reason))
+    return FoundPolicies(found, tuple(broken))
+
+
+def policy_entries() -> Mapping[str, PolicyEntry]:
+    """Every registered policy that can be used by its name, ours first."""
+    return found_policies().entries
+
+
+def broken_policies() -> tuple[BrokenPolicy, ...]:
+    """The policies that packages register and that cannot be used, with the reasons."""
+    return found_policies().broken
 
 
 def policy_entry(name: str) -> PolicyEntry:
-    """The policy called `name`; ConfigurationError lists the known ones."""
+    """The policy called `name`; ConfigurationError lists the known ones, or says why it cannot be used."""
     entries = policy_entries()
-    if name not in entries:
-        raise ConfigurationError(f"policy: unknown policy {name!r}; known: {', '.join(entries)}", field="policy")
-    return entries[name]
+    if name in entries:
+        return entries[name]
+    for broken in broken_policies():
+        if broken.name == name:
+            raise ConfigurationError(f"policy: {broken}", field="policy")
+    raise ConfigurationError(f"policy: unknown policy {name!r}; known: {', '.join(entries)}", field="policy")
 
 
 def default_policy(objectives: Iterable[Objective]) -> str:
@@ -75,12 +113,18 @@ def make_policy(policy: str | Policy, context: PolicyContext, options: Mapping[s
         The name or an option is not known, a value is wrong, or the object is not a policy.
     """
     if isinstance(policy, str):
-        return policy_entry(policy).make(context, options or {})
-    missing = [part for part in ("name", "every_seconds", "plan") if not hasattr(policy, part)]
-    if missing:
+        made = policy_entry(policy).make(context, options or {})
+        faults = _faults_of(made)
+        if faults:
+            raise ConfigurationError.of_all(f"policy {policy}", faults)
+        return made
+    if isinstance(policy, type):
         raise ConfigurationError(
-            f"policy: {policy!r} is neither a policy's name nor a policy; it lacks {', '.join(missing)}", field="policy"
+            f"policy: {policy.__name__} is a class; give an object, such as {policy.__name__}()", field="policy"
         )
+    faults = _faults_of(policy)
+    if faults:
+        raise ConfigurationError.of_all("policy", faults)
     if options:
         raise ConfigurationError(
             "policy_options: an object has its options already; give them to it instead", field="policy_options"
@@ -89,16 +133,44 @@ def make_policy(policy: str | Policy, context: PolicyContext, options: Mapping[s
 
 
 def reads_objective(policy: Policy) -> bool:
-    """Whether the objective plays a part in a policy's decisions; of somebody else's object, as it says itself."""
+    """Whether the objective plays a part in a policy's decisions: as it says itself, else as its entry does."""
+    own = getattr(policy, "reads_objective", None)
+    if own is not None:
+        return bool(own)
     entry = policy_entries().get(policy.name)
-    return bool(getattr(policy, "reads_objective", True)) if entry is None else entry.reads_objective
+    return True if entry is None else entry.reads_objective
+
+
+def _faults_of(policy: object) -> list[str]:
+    """What keeps an object from being a policy, each with the part and the fix."""
+    missing = [part for part in ("name", "every_seconds", "plan") if not hasattr(policy, part)]
+    if missing:
+        return [f"{policy!r} is not a policy; it lacks {', '.join(missing)}"]
+    name, every, plan = (getattr(policy, part) for part in ("name", "every_seconds", "plan"))
+    faults: list[str] = []
+    if not isinstance(name, str) or not name.strip():
+        faults.append(f"name: {name!r} is not a name; give the policy one, a text that decisions show")
+    if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0.0 < every < math.inf:
+        faults.append(f"every_seconds: {every!r} must be a positive time, in seconds, such as 10.0")
+    if not callable(plan):
+        faults.append(f"plan: {plan!r} cannot be called; make it a method that takes a PlanRequest")
+    # One part alone would be overlooked without a word: the loop shows looks to policies that have both.
+    if hasattr(policy, "watch") and not hasattr(policy, "close"):
+        faults.append("watch: it comes with close; add close, which ends what watch has started")
+    return faults
 
 
 def _entry(name: str, value: object) -> PolicyEntry:
     if isinstance(value, PolicyEntry):
+        if value.name != name:
+            raise ConfigurationError(f"its entry is named {value.name!r}; give both the same name", field="policy")
         return value
     if not callable(value):
-        raise ConfigurationError(f"policy: {name!r} is neither a PolicyEntry nor something to call", field="policy")
+        raise ConfigurationError(f"{value!r} is neither a PolicyEntry nor something to call", field="policy")
+    try:
+        options = options_of(value)
+    except ValueError as fault:
+        raise ConfigurationError(f"its parameters cannot be read: {fault}", field="policy") from fault
     summary = (inspect.getdoc(value) or "somebody else's policy").splitlines()[0]
     reads = bool(getattr(value, "reads_objective", True))
-    return PolicyEntry(name, summary, value, options_of(value), reads_objective=reads)
+    return PolicyEntry(name, summary, value, options, reads_objective=reads)

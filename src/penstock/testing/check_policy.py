@@ -108,6 +108,9 @@ def _build(make: MakePolicy, limits: Limits, objective: Objective) -> Policy | N
     assert policy.name, "name: settings and decisions need one"
     assert math.isfinite(policy.every_seconds), "every_seconds: must be a time"
     assert policy.every_seconds > 0, "every_seconds: must be positive"
+    assert not hasattr(policy, "watch") or hasattr(policy, "close"), (
+        "watch: it comes with close; add close, which ends what watch has started"
+    )
     return policy
 
 
@@ -141,6 +144,8 @@ def _check_one(policy: Policy, request: PlanRequest) -> Decision:
     before = encode(request)
     with _no_clocks(policy):
         first, second = policy.plan(request), policy.plan(request)
+    assert isinstance(first, Decision), f"{policy.name} gave {first!r} instead of a Decision"
+    assert isinstance(second, Decision), f"{policy.name} gave {second!r} instead of a Decision"
     assert encode(request) == before, f"{policy.name} changed its request"
     # Identifiers are new for every decision; all else must be the same.
     assert replace(first, decision_id="") == replace(second, decision_id=""), (

@@ -142,6 +142,30 @@ def test_bad_input_is_reported_and_nothing_is_run(
     assert words in " ".join(result.stderr.split())
 
 
+def test_every_wrong_policy_is_reported_before_the_trace_is_read(
+    files: tuple[Path, Path], invoke: Callable[..., Any]
+) -> None:
+    """A right policy is not simulated for minutes before a wrong one is found, and all wrong ones are listed."""
+    files[0].unlink()
+    common = ("simulate", "--trace", str(files[0]), str(files[1]), "--objective", "p95=1", "--policy", "threshold")
+    result = invoke(*common, "--policy", "mead:rescue=maybe", "--policy", "threshold:upper=2")
+    assert result.exit_code == 2
+    assert "2 mistakes" in result.stderr
+    assert "mead:rescue=maybe: rescue: 'maybe' is not a switch" in result.stderr
+    assert "threshold:upper=2: upper: 2.0 is outside" in result.stderr
+    unread = invoke(*common, "--policy", "clever", "--policy", "mead:costs=[1")
+    assert "clever: unknown policy" in unread.stderr
+    assert "mead:costs=[1: cannot read" in unread.stderr
+    assert "--analysis" in invoke(*common, "--analysis", "soon").stderr
+
+
+def test_a_note_about_several_policies_is_printed_once(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
+    """Two settings of a policy that reads no objective need one line."""
+    result = invoke("simulate", "--trace", str(files[0]), str(files[1]), "--objective", "p95=1", "--records", "50",
+                    "--policy", "threshold", "--policy", "threshold:upper=0.5,lower=0.3")  # fmt: skip
+    assert result.stdout.count("does not look at the objective") == 1
+
+
 def test_the_picture_names_trace_and_pipeline(
     files: tuple[Path, Path], tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.policies.contexts import P95
 
+from penstock._demand import declared_demand
 from penstock.errors import ConfigurationError
 from penstock.evaluation.policy_text import PolicyChoice, parse_policy
 from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import SimulationResult
 from penstock.markov import MAP
+from penstock.performance.pipeline_model import OperatorModel
 from penstock.policies import make_policy
 from penstock.policies.mead import analysis
 from penstock.policies.mead.operator_knowledge import BatchKnowledge, DeclaredKnowledge
+from penstock.policies.mead.options import mead_options
 from penstock.policies.mead.policy import MeadPolicy
 from penstock.ports import AnalysisMemo, AnalysisPlace, FloatArray, OperatorSite
 from penstock.records import Limits, Objective
@@ -104,6 +110,42 @@ def test_a_memo_gives_the_same_result_for_fewer_fits(monkeypatch: pytest.MonkeyP
     tighter = run(text, times, 0.05, memo=AnalysisMemo(memo.of_arrivals))
     assert outline(tighter) == outline(run(text, times, 0.05))
     assert len(fits) <= 2 * needed + needed
+
+
+def test_what_another_run_has_fitted_from_elsewhere_is_not_taken_for_ones_own() -> None:
+    """A fit goes on from the one before: where that is another one, it is another fit, and is found anew."""
+    gaps, start = np.diff(bursty(3000)), dict.fromkeys(("parser", "matcher"), LEVELS.top)
+    demands = {o.name: declared_demand(o.server) for o in two_operators().order}
+    task = analysis.AnalysisTask(
+        at=100.0,
+        iats=gaps[1000:2000],
+        windows=(1.0,),
+        growth=1.0,
+        are_exact=True,
+        operators=tuple(
+            OperatorModel(name, demand, two_operators().topology.inputs(name)) for name, demand in demands.items()
+        ),
+        objectives=dict.fromkeys(two_operators().topology.paths, Objective("mean", 0.1)),
+        current=start,
+        limits=dict.fromkeys(start, LEVELS),
+        options=mead_options(window=1000, best=1, max_states=2, replay_check=False),
+    )
+    earlier = estimate_workload(gaps[:1000], shares=task.windows, best=1, max_states=2)
+    warm, memo = replace(task, warm=earlier), AnalysisMemo()
+    alone = [_fitted(analysis.analyse(one)) for one in (task, warm)]
+    assert alone[0] != alone[1], "the test needs arrivals on which a warm start makes a difference"
+    assert [_fitted(analysis.analyse(one, memo)) for one in (task, warm)] == alone
+    predicted = [analysis.analyse(one, memo).plan.decisions[0].prediction for one in (task, warm)]
+    assert predicted == [analysis.analyse(one).plan.decisions[0].prediction for one in (task, warm)]
+    assert predicted[0] != predicted[1]
+    # A copy of what it went on from, such as one from another process, is the same start.
+    assert _fitted(analysis.analyse(replace(warm, warm=pickle.loads(pickle.dumps(earlier))), memo)) == alone[1]
+    assert len(memo.of_arrivals) == 2
+
+
+def _fitted(result: analysis.AnalysisResult) -> list[bytes]:
+    assert result.fitted is not None
+    return [fit.map.D0.tobytes() + fit.map.D1.tobytes() for fit in result.fitted.maps]
 
 
 def test_without_arrivals_everything_stays_as_it_is() -> None:

@@ -248,6 +248,20 @@ def test_policies_by_name_with_options() -> None:
     assert (mead.options, mead.reads_objective) == ({"rescue": False, "costs": [0.4]}, True)
 
 
+def test_a_value_may_have_commas_in_brackets_or_quotes() -> None:
+    """Options are split at the commas between them alone, and a choice as text is read back as the same choice."""
+    for text, options in (
+        ("mead:costs=[0.4,0.5,1.0],rescue=false", {"costs": [0.4, 0.5, 1.0], "rescue": False}),
+        ('schedule:steps="8h@1,16h@4x0.7",every_seconds=5s', {"steps": "8h@1,16h@4x0.7", "every_seconds": "5s"}),
+        ("schedule:steps='8h@1,16h@4'", {"steps": "8h@1,16h@4"}),
+        ("mead:most_levels_down=null, window = 1000", {"most_levels_down": None, "window": 1000}),
+    ):
+        choice = parse_policy(text)
+        assert choice is not None
+        assert choice.options == options
+        assert parse_policy(str(choice)) == choice
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -256,6 +270,10 @@ def test_policies_by_name_with_options() -> None:
         ("threshold:upper", "cannot read 'upper'"),
         ("threshold:uper=1", "uper: threshold has no such option; it has upper, lower, every_seconds"),
         ("mead:speed=3", "speed: mead has no such option"),
+        ("mead:costs=[0.4,1.0", r"cannot read '\[0.4,1.0' in .*; write the value of costs as in YAML"),
+        ("threshold:upper={a: b: c}", "write the value of upper as in YAML"),
+        ("schedule:steps=8h@1,16h@4", "cannot read '16h@4' in .* a value with commas in brackets or quotes"),
+        ("threshold:upper=0.5,upper=0.6", "upper stands twice"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_reported(text: str, words: str) -> None:

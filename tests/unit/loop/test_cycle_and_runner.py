@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass, and many on time, under a virtual clock."""
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from penstock.account import OperatorAccount
@@ -17,7 +19,7 @@ from penstock.monitor import Monitor
 from penstock.plan.guards import default_guards
 from penstock.policies.fixed import FixedPolicy
 from penstock.policies.threshold import ThresholdPolicy
-from penstock.ports import Look
+from penstock.ports import Look, Policy
 from penstock.records import (
     Action,
     Allocation,
@@ -33,6 +35,7 @@ from penstock.records import (
     SourceProgress,
     Telemetry,
 )
+from penstock.testing import a_decision
 
 LIMITS = Limits(1, 2, (0.5, 1.0))
 
@@ -405,9 +408,8 @@ def test_a_policy_that_fails_on_what_is_seen_is_refused_and_the_old_one_goes_on(
 
     _, store, runner = a_loop(clock, on_report=change)
     runner.run(until=30.0)
-    assert refused[0] == "policy: broken fails on a: ZeroDivisionError: no load"
-    assert "confused gave" in refused[1]
-    assert "instead of a decision for a" in refused[1]
+    assert refused[0] == "policy: broken failed in plan for a: ZeroDivisionError: no load"
+    assert refused[1] == "policy: confused gave a decision for 'another' instead of a"
     assert {d.policy for d in store.decisions()} == {"threshold"}
     assert runner.faults == 0
 
@@ -442,3 +444,210 @@ def test_a_store_that_fails_at_a_change_of_policy_does_not_end_the_loop() -> Non
     assert runner.passes == 10
     assert runner.faults == 1
     assert second.looks[-1].telemetry.at == 9.0
+
+
+# --- policies that break their promises ----------------------------------------------------------------------------
+
+
+def a_loop_under(
+    clock: VirtualClock, policy: Policy, *, on_report: Callable[[CycleReport], None] | None = None
+) -> tuple[ToyOperator, MemoryStore, Runner]:
+    """A loop over one toy operator, without warm-up or guards, under a policy of the test's own."""
+    operator, store = ToyOperator(clock), MemoryStore()
+    cycle = Cycle(
+        source=operator,
+        monitor=Monitor("a", None, window_seconds=10.0, warm_up_seconds=0.0),
+        policy=policy,
+        guards=(),
+        reconciler=Reconciler("a", operator, LIMITS),
+        store=store,
+        limits=LIMITS,
+        objective=Objective(),
+        mode=Mode.ACT,
+    )
+    return operator, store, Runner([cycle], clock, on_report=on_report)
+
+
+class Faulty(RecordingPolicy):
+    """Fails in one of its parts, from the third second on."""
+
+    name = "faulty"
+
+    def __init__(self, part: str, answer: object = None) -> None:
+        super().__init__(Allocation(1, 0.5))
+        self.part, self.answer = part, answer
+
+    def watch(self, look: Look) -> tuple[str, ...]:
+        """Fail, or take note."""
+        if self.part == "watch" and look.telemetry.at >= 3.0:
+            raise KeyError("colour")
+        return super().watch(look) if self.part != "notes" else self.answer  # type: ignore[return-value]
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """Fail, answer what the test wants, or decide as fixed."""
+        if self.part == "plan" and request.at >= 3.0:
+            raise ZeroDivisionError("no load")
+        return super().plan(request) if self.part != "answer" else self.answer  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Fail, or take note."""
+        super().close()
+        if self.part == "close":
+            raise RuntimeError("it is stuck")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("plan", "plan for a: ZeroDivisionError: no load"), ("watch", "watch for a: KeyError: 'colour'")],
+)
+def test_a_policy_that_fails_costs_its_decision_and_nothing_else(
+    part: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pass goes on: it is seen, remembered and reported, the hold explains itself, and what drifted is healed.
+
+    The log has the traceback once, not at every pass.
+    """
+    clock = VirtualClock(0.0)
+    reports: list[CycleReport] = []
+    operator, store, runner = a_loop_under(clock, Faulty(part), on_report=reports.append)
+    faults: list[str] = []
+    runner._on_fault = lambda name, text: faults.append(text)
+
+    def drift(report: CycleReport) -> None:
+        reports.append(report)
+        if clock.now() == 5.0:
+            operator.allocation = Allocation(2, 0.5)  # somebody started another executor
+
+    runner._on_report = drift
+    runner.run(until=10.0)
+    assert len(reports) == len(store.observations()) == 10
+    assert (runner.passes, runner.faults) == (10, 7)
+    assert set(faults) == {f"policy: faulty failed in {words}"}
+    held = [d for d in store.decisions() if d.at >= 3.0]
+    assert len(held) == 7
+    assert all(not d.is_change and d.reason == f"holding: policy: faulty failed in {words}" for d in held)
+    assert [action.target for action in operator.asked] == [Allocation(1, 0.5)] * 2  # the plan, and the healing
+    assert sum(record.exc_info is not None for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "gave None instead of a Decision for a"),
+        ("scale up", "gave 'scale up' instead of a Decision for a"),
+        (a_decision(Allocation(1), Allocation(2), operator="b"), "gave a decision for 'b' instead of a"),
+        (replace(a_decision(operator="a"), target=None), "gave the target None; it must be an Allocation"),  # type: ignore[arg-type]
+        (replace(a_decision(operator="a"), target=Allocation(1.5)), "gave 1.5 executors; it must be a whole number"),  # type: ignore[arg-type]
+        (replace(a_decision(operator="a"), target=Allocation(1, float("nan"))), "gave the CPU share nan"),
+    ],
+)
+def test_what_is_not_a_decision_is_not_acted_on(answer: object, words: str) -> None:
+    """The loop holds and reports what came instead of a decision."""
+    clock = VirtualClock(0.0)
+    operator, store, runner = a_loop_under(clock, Faulty("answer", answer))
+    faults: list[str] = []
+    runner._on_fault = lambda name, text: faults.append(text)
+    runner.run(until=3.0)
+    assert operator.asked == []
+    assert len(faults) == len(store.observations()) == 3
+    assert words in faults[0]
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        runner._cycles[0].try_policy(Faulty("answer", answer))
+
+
+def test_whole_numbers_of_any_kind_will_do() -> None:
+    """Executors counted with NumPy are asked for, and kept, as plain numbers."""
+    clock = VirtualClock(0.0)
+    target = Allocation(np.int64(1), np.float64(0.5))  # type: ignore[arg-type]
+    operator, _, runner = a_loop_under(clock, RecordingPolicy(target))
+    runner.run(until=2.0)
+    assert runner.faults == 0
+    assert [type(operator.asked[0].target.executors), type(operator.asked[0].target.cpu_share)] == [int, float]
+
+
+def test_a_target_outside_the_limits_is_brought_into_them() -> None:
+    """A thousand executors are asked for by the policy, and two by the loop."""
+    clock = VirtualClock(0.0)
+    operator, store, runner = a_loop_under(clock, RecordingPolicy(Allocation(1000, 1.0)))
+    operator.allocation = Allocation(1, 1.0)
+    runner.run(until=2.0)
+    assert [action.target for action in operator.asked] == [Allocation(2, 1.0)]
+    assert store.decisions()[0].amended_by
+
+
+@pytest.mark.parametrize(("notes", "shown"), [(None, ()), ("one line", ("one line",)), (["a", "b"], ("a", "b"))])
+def test_notes_of_any_kind_are_lines(notes: object, shown: tuple[str, ...]) -> None:
+    """A `watch` that returns nothing has no notes, and one line is not taken for its letters."""
+    clock = VirtualClock(0.0)
+    reports: list[CycleReport] = []
+    _, _, runner = a_loop_under(clock, Faulty("notes", notes), on_report=reports.append)
+    runner.run(until=1.0)
+    assert (reports[0].notes, runner.faults) == (shown, 0)
+
+
+def test_a_policy_that_cannot_be_closed_keeps_nobody_from_anything() -> None:
+    """Neither the next policy from deciding, nor the loop from going on, nor the operator from being released."""
+    clock = VirtualClock(0.0)
+    first, dropped, second, last = (Faulty("close") for _ in range(4))
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 2.0:
+            runner.replace_policy(dropped)
+            runner.replace_policy(second)
+        if clock.now() == 5.0:
+            runner.replace_policy(last)
+            runner.stop()
+
+    operator, _, runner = a_loop_under(clock, first, on_report=change)
+    runner.run()
+    assert [policy.closed for policy in (first, dropped, second, last)] == [1, 1, 1, 1]
+    assert runner.passes == 6
+    assert operator.released == 1
+    assert runner.faults == 4
+
+
+def test_a_view_of_faults_that_breaks_does_not_end_the_loop() -> None:
+    """What cannot be shown is in the log."""
+    clock = VirtualClock(0.0)
+
+    def broken(operator: str, text: str) -> None:
+        raise RuntimeError("a view that breaks")
+
+    operator, _, runner = a_loop_under(clock, Faulty("plan"))
+    runner._on_fault = broken
+    runner.run(until=6.0)
+    assert (runner.passes, operator.released) == (6, 1)
+
+
+def test_the_policy_that_decides_may_replace_itself() -> None:
+    """It goes on as before: it is not closed while it decides, and no change is written down."""
+    clock = VirtualClock(0.0)
+    first, second = RecordingPolicy(), RecordingPolicy()
+    closed: list[int] = []
+
+    def change(report: CycleReport) -> None:
+        if clock.now() == 1.0:
+            runner.replace_policy(first)
+        if clock.now() == 3.0:
+            runner.replace_policy(first)
+            runner.replace_policy(second)  # `first` is dropped from what comes next, and decides until then
+            closed.append(first.closed)
+        if clock.now() == 5.0:
+            runner.replace_policy(first)
+            runner.replace_policy(second)
+            closed.append(second.closed)
+
+    _, store, runner = a_loop_under(clock, first, on_report=change)
+    runner.run(until=8.0)
+    assert closed == [0, 0]
+    assert [d.at for d in store.decisions() if "from now on" in d.reason] == [4.0]
+    assert second.closed == 1
+
+
+def test_a_loop_that_has_ended_takes_no_policy() -> None:
+    """Nobody would ask it: that is said instead of done without effect."""
+    clock = VirtualClock(0.0)
+    _, _, runner = a_loop_under(clock, RecordingPolicy())
+    runner.run(until=2.0)
+    with pytest.raises(ConfigurationError, match="policy: the loop has ended"):
+        runner.replace_policy(RecordingPolicy())

@@ -16,6 +16,7 @@ from penstock.policies import (
     Need,
     PolicyEntry,
     PolicyOption,
+    broken_policies,
     default_policy,
     make_policy,
     policy_entries,
@@ -44,7 +45,7 @@ class ToyPoint:
 
     def load(self) -> object:
         """The object."""
-        if isinstance(self.what, Exception):
+        if isinstance(self.what, BaseException):
             raise self.what
         return self.what
 
@@ -58,10 +59,10 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
 
     def points(*found: ToyPoint) -> None:
         monkeypatch.setattr(registry, "entry_points", lambda *, group: found if group == "penstock.policies" else ())
-        policy_entries.cache_clear()
+        registry.found_policies.cache_clear()
 
     yield points
-    policy_entries.cache_clear()
+    registry.found_policies.cache_clear()
 
 
 class ToyPolicy(FixedPolicy):
@@ -242,13 +243,18 @@ def test_a_package_registers_an_entry(register: Register) -> None:
 
 
 def test_a_name_that_is_taken_is_refused(register: Register) -> None:
-    """Nobody replaces a policy of ours, or of another package, without being noticed."""
-    register(ToyPoint("mead", ToyPolicy))
-    with pytest.raises(ConfigurationError, match="registers 'mead', which is taken"):
-        policy_entries()
-    register(ToyPoint("toy", ToyPolicy), ToyPoint("toy", ToyPolicy))
-    with pytest.raises(ConfigurationError, match="registers 'toy', which is taken"):
-        policy_entries()
+    """Nobody replaces a policy of ours, or of another package, without being noticed; all others go on."""
+    register(ToyPoint("mead", ToyPolicy), ToyPoint("toy", ToyPolicy))
+    assert isinstance(make_policy("mead", a_context()), MeadPolicy)
+    assert isinstance(make_policy("toy", a_context()), ToyPolicy)
+    assert [(broken.name, broken.reason) for broken in broken_policies()] == [
+        ("mead", "a policy of Penstock has this name; register it under another")
+    ]
+    register(ToyPoint("toy", ToyPolicy, "toys:a"), ToyPoint("toy", ToyPolicy, "toys:b"))
+    assert tuple(policy_entries()) == OURS
+    assert len(broken_policies()) == 2
+    with pytest.raises(ConfigurationError, match="'toy' of toys:a cannot be used: toys:b has this name too"):
+        make_policy("toy", a_context())
 
 
 @pytest.mark.parametrize(
@@ -256,11 +262,78 @@ def test_a_name_that_is_taken_is_refused(register: Register) -> None:
     [
         (ImportError("no module named toys"), "ImportError: no module named toys"),
         (RuntimeError("boom"), "RuntimeError: boom"),
-        (42, "neither a PolicyEntry nor something to call"),
+        (SystemExit("this needs a licence"), "SystemExit: this needs a licence"),
+        (42, "42 is neither a PolicyEntry nor something to call"),
+        (PolicyEntry("doll", "a doll", ToyPolicy), "its entry is named 'doll'; give both the same name"),
+        (int, "its parameters cannot be read"),
     ],
 )
-def test_a_policy_that_cannot_be_loaded_is_reported(register: Register, what: object, words: str) -> None:
-    """The message names the policy, where it comes from, and what went wrong."""
-    register(ToyPoint("toy", what))
-    with pytest.raises(ConfigurationError, match=f"'toy' of toys.policies:toy cannot be loaded: .*{words}"):
-        policy_entries()
+def test_a_policy_that_cannot_be_loaded_fails_only_where_it_is_named(
+    register: Register, what: object, words: str
+) -> None:
+    """All others can be listed and built; where it is named, the message says whose it is and what went wrong."""
+    register(ToyPoint("toy", what), ToyPoint("other", ToyPolicy))
+    assert tuple(policy_entries()) == (*OURS, "other")
+    assert isinstance(make_policy("threshold", a_context()), ThresholdPolicy)
+    assert default_policy([P95]) == "mead"
+    (broken,) = broken_policies()
+    assert (broken.name, broken.origin) == ("toy", "toys.policies:toy")
+    assert words in broken.reason
+    with pytest.raises(ConfigurationError, match=f"policy: 'toy' of toys.policies:toy cannot be used: .*{words}"):
+        make_policy("toy", a_context())
+
+
+def test_a_registered_policy_that_cannot_be_built_is_reported(register: Register) -> None:
+    """What it raises is somebody's fault but not Penstock's: the message names the policy and what was wrong."""
+
+    class Contextless(FixedPolicy):
+        def __init__(self) -> None:
+            super().__init__()
+
+    def broken(context: PolicyContext) -> Policy:
+        raise KeyError("colour")
+
+    register(ToyPoint("contextless", Contextless), ToyPoint("broken", broken), ToyPoint("none", lambda _: None))
+    with pytest.raises(ConfigurationError, match=r"policy contextless: cannot be built: TypeError: .*PolicyContext"):
+        make_policy("contextless", a_context())
+    with pytest.raises(ConfigurationError, match=r"policy broken: cannot be built: KeyError: 'colour'"):
+        make_policy("broken", a_context())
+    with pytest.raises(ConfigurationError, match=r"policy none: None is not a policy; it lacks name, every_seconds"):
+        make_policy("none", a_context())
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"name": ""}, "name: '' is not a name; give the policy one, a text that decisions show"),
+        ({"name": 3}, "name: 3 is not a name"),
+        ({"every_seconds": 0.0}, "every_seconds: 0.0 must be a positive time, in seconds"),
+        ({"every_seconds": None}, "every_seconds: None must be a positive time"),
+        ({"every_seconds": float("nan")}, "every_seconds: nan must be a positive time"),
+        ({"every_seconds": "10s"}, "every_seconds: '10s' must be a positive time"),
+        ({"watch": lambda look: ()}, "watch: it comes with close; add close, which ends what watch has started"),
+        ({"plan": None}, "plan: None cannot be called"),
+    ],
+)
+def test_an_object_with_wrong_parts_is_refused(parts: dict[str, Any], words: str) -> None:
+    """A part that would fail later, or be overlooked without a word, is refused with its name and what to do."""
+    policy = FixedPolicy()
+    for part, value in parts.items():
+        setattr(policy, part, value)
+    with pytest.raises(ConfigurationError, match=words):
+        make_policy(policy, a_context())
+
+
+def test_a_class_in_place_of_an_object_is_refused() -> None:
+    """It has the parts of a policy, but nobody has built it."""
+    with pytest.raises(ConfigurationError, match=r"policy: ToyPolicy is a class; give an object, such as ToyPolicy\("):
+        make_policy(ToyPolicy, a_context())  # type: ignore[arg-type]
+
+
+def test_an_object_speaks_for_itself_whatever_it_is_called(register: Register) -> None:
+    """Whether it reads the objective is the object's own word, even where a registered policy has its name."""
+
+    class Namesake(FixedPolicy):
+        name, reads_objective = "mead", False
+
+    assert not reads_objective(Namesake())

@@ -105,15 +105,16 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
     memo = AnalysisMemo() if memo is None else memo
     trace = (hashlib.blake2b(task.iats.tobytes(), digest_size=16).digest(), task.windows)
     fitted: FittedWorkload | None = None
+    # What a fit goes on from is a part of the question: another start may lead to another process.
+    fit_key = ("fit", trace, options.best, options.max_states, _identity(task.warm))
     if options.queues == "map":
-        fit_key = ("fit", trace, options.best, options.max_states)
         if fit_key not in memo.of_arrivals:
             memo.of_arrivals[fit_key] = estimate_workload(
                 task.iats, shares=task.windows, best=options.best, max_states=options.max_states, warm=task.warm
             )
         fitted = memo.of_arrivals[fit_key]
     question = pickle.dumps((task.operators, options.queues, options.believed, options.errors))
-    queues_key = ("queues", trace, task.growth, options.best, options.max_states, question)
+    queues_key = ("queues", fit_key, task.growth, question)
     latency_key = ("latency", queues_key, pickle.dumps(dict(task.objectives)))
     if latency_key not in memo.of_pipeline:
         # Other bounds on the same workload need no queue solved again.
@@ -130,6 +131,19 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
         is_exact=task.are_exact,
     )
     return AnalysisResult(plan, workload, fitted)
+
+
+def _identity(fitted: FittedWorkload | None) -> bytes | None:
+    """What fits are, in a few bytes: the same for a copy from another process, whatever time they took."""
+    if fitted is None:
+        return None
+    known = hashlib.blake2b(digest_size=16)
+    for window in fitted.windows:
+        known.update(repr((window.n, window.fit.max_states)).encode())
+        for fit in window.fit.maps:
+            known.update(repr((fit.family, fit.states, fit.loss)).encode())
+            known.update(fit.map.D0.tobytes() + fit.map.D1.tobytes())
+    return known.digest()
 
 
 _Solved = MutableMapping[str, PipelineLatency]
