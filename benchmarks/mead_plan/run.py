@@ -203,8 +203,8 @@ def _source(shape: str, i: int, rng: np.random.Generator) -> int:
     return i - 1 if shape == "chain" else 0
 
 
-def queues_of(shape: str, operators: int, seed: int = 0) -> PipelineLatency:
-    """Record by record under MAP(2) arrivals, Erlang-2 service; p95 within 1.5 times what full CPU gives."""
+def queues_of(shape: str, operators: int, times: float, seed: int) -> PipelineLatency:
+    """Record by record under MAP(2) arrivals, Erlang-2 service; p95 within `times` what full CPU gives."""
     rng, process = np.random.default_rng(seed), KNOWN["MAP(2)"]
     graph = before(shape, operators, rng)
     models = [
@@ -213,12 +213,12 @@ def queues_of(shape: str, operators: int, seed: int = 0) -> PipelineLatency:
     ]
     full = dict.fromkeys((model.name for model in models), Allocation(1, 1.0))
     free = PipelineLatency(PipelineModel(models, Objective("p95", 1e6)), {"MAP(2)": process})
-    bound = 1.5 * max(path.seconds for path in free.predict(full))
+    bound = times * max(path.seconds for path in free.predict(full))
     return PipelineLatency(PipelineModel(models, Objective("p95", bound)), {"MAP(2)": process})
 
 
-def closed_forms(shape: str, operators: int, seed: int = 0) -> FakePathLatency:
-    """The same shapes as M/M/1 queues, each path within 1.5 times what full CPU gives."""
+def closed_forms(shape: str, operators: int, times: float, seed: int) -> FakePathLatency:
+    """The same shapes as M/M/1 queues, each path within `times` what full CPU gives."""
     rng = np.random.default_rng(seed)
     graph = before(shape, operators, rng)
     demands = {f"o{i}": float(load) for i, load in enumerate(rng.uniform(0.05, 0.35, operators))}
@@ -232,7 +232,7 @@ def closed_forms(shape: str, operators: int, seed: int = 0) -> FakePathLatency:
             paths.append(path)
     full = single_executors(dict.fromkeys(demands, 1.0))
     best = FakePathLatency(dict.fromkeys(paths, 1.0), demands, 1.0).predict(full)
-    return FakePathLatency({path.path: 1.5 * path.seconds for path in best}, demands, 1.0)
+    return FakePathLatency({path.path: times * path.seconds for path in best}, demands, 1.0)
 
 
 def least_of_chain(latency: FakePathLatency) -> float:
@@ -250,12 +250,19 @@ def least_of_chain(latency: FakePathLatency) -> float:
     return min(cost for cost, seconds in fastest.items() if seconds <= bound) / 10
 
 
-def sizes() -> list[dict[str, Any]]:
+MADE: dict[str, Callable[[str, int, float, int], PipelineLatency | FakePathLatency]] = {
+    "queues": queues_of,
+    "closed": closed_forms,
+}
+
+
+def sizes(times: float, seed: int) -> list[dict[str, Any]]:
     """Plans of the default search for chains, forks and trees of every size."""
     rows = []
     for shape, operators in product(SHAPES, SIZES):
         row: dict[str, Any] = {"shape": shape, "operators": operators}
-        for kind, latency in (("queues", queues_of(shape, operators)), ("closed", closed_forms(shape, operators))):
+        both = {kind: make(shape, operators, times, seed) for kind, make in MADE.items()}
+        for kind, latency in both.items():
             levels = dict.fromkeys(latency.operators, EIGHT)
             current = dict.fromkeys(latency.operators, Allocation(1, 1.0))
             begun = time.process_time()
@@ -447,6 +454,8 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=100, help="random pipelines of each size")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each simulation")
     parser.add_argument("--only", choices=("passes", "distances", "accuracy", "hindsight", "sizes"), help="one part")
+    parser.add_argument("--times", type=float, default=1.5, help="part `sizes`: bound over what full CPU gives")
+    parser.add_argument("--seed", type=int, default=0, help="part `sizes`: seed of loads and trees")
     parser.add_argument("--png", type=Path, help="where to draw the curve of the part `sizes`")
     parser.add_argument("--no-batches", action="store_true", help="leave out the pass over micro-batches")
     arguments = parser.parse_args()
@@ -462,7 +471,7 @@ def main() -> None:
         "distances": lambda: distances(arguments.instances),
         "accuracy": lambda: accuracy(streams, arguments.records),
         "hindsight": lambda: hindsight(streams),
-        "sizes": sizes,
+        "sizes": lambda: sizes(arguments.times, arguments.seed),
     }
     result = {part: work() for part, work in parts.items() if arguments.only in (None, part)}
     if arguments.json:

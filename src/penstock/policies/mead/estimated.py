@@ -23,8 +23,9 @@ from penstock.plan.levels import AllocationSpace, Vector
 from penstock.ports import FloatArray
 from penstock.records import Prediction
 
-ROUNDS, FREE_ROUNDS = 20, 4
-"""Most predictions that the estimate is set from, and after how many a path's scale only rises, so that it ends."""
+ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 4, 1.2
+"""Most predictions that the estimate is set from; after how many a path that is still too slow gets a margin, so that
+it ends, as where another operator becomes the bottleneck each time; and the most by which a margin grows at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> Vector:
         if goal.is_reached(space, x):
             best = x
             break
-        estimate.set_from(x, only_up=rounds >= FREE_ROUNDS)
+        estimate.set_from(x, be_careful=rounds >= FREE_ROUNDS)
     steps.append(f"estimated from {rounds} prediction(s): costs {space.cost(best):.4g}")
     return best
 
@@ -83,9 +84,9 @@ class _Estimate:
         self.left_out = np.array([name in goal.left_out for name in names])
         self.times = np.full((len(names), levels), np.inf)
         self._known: list[dict[int, tuple[float, float]]] = [{} for _ in names]
-        self.scale = np.ones(len(space.latency.paths))
+        self.scale, self.margin = np.ones(len(space.latency.paths)), np.ones(len(space.latency.paths))
 
-    def set_from(self, x: Vector, *, only_up: bool = False) -> None:
+    def set_from(self, x: Vector, *, be_careful: bool = False) -> None:
         """Set every time so that the estimate is exact at `x`; what is endless there stays as it was."""
         predicted = self.space.predict(x)
         seconds: dict[str, float] = {}
@@ -101,8 +102,9 @@ class _Estimate:
         for number, path in enumerate(predicted):
             given = self.goal.seconds(path)
             if math.isfinite(given) and 0.0 < sums[number] < math.inf:
-                scale = given / sums[number]
-                self.scale[number] = max(scale, self.scale[number]) if only_up else scale
+                self.scale[number] = given / sums[number]
+            if be_careful and given > self.goal.limits[number]:
+                self.margin[number] *= min(given / self.goal.limits[number], MOST_MARGIN)
 
     def _curve(self, i: int) -> FloatArray:
         """An operator's time at all levels: as predicted, geometrically between, by the formula beyond."""
@@ -138,7 +140,7 @@ class _Estimate:
 
     def _step_up(self, x: np.ndarray) -> int | None:
         """The operator whose next level takes most time off the paths that are too slow, for what it costs."""
-        excess = self._sums(x) * self.scale - np.array(self.goal.limits)
+        excess = self._sums(x) * self.scale * self.margin - np.array(self.goal.limits)
         slow = excess > 0.0
         can = x < np.array(self.space.top)
         if not slow.any() or not can.any():
@@ -147,7 +149,7 @@ class _Estimate:
         now, after = self.times[rows, x], self.times[rows, np.minimum(x + 1, self.times.shape[1] - 1)]
         with np.errstate(invalid="ignore"):
             gain = np.where(np.isinf(now), np.inf, now - after)
-        per_path = self.on_path * self.scale[:, None]
+        per_path = self.on_path * (self.scale * self.margin)[:, None]
         # More than a path is too slow by does not help it.
         helped = np.minimum(
             np.where(self.on_path > 0, per_path * np.where(np.isinf(gain), 1e300, gain), 0.0),
@@ -159,7 +161,7 @@ class _Estimate:
         return best if worth[best] > 0.0 else None
 
     def _is_reached(self, x: np.ndarray) -> bool:
-        return bool(np.all(self._sums(x) * self.scale <= np.array(self.goal.limits)))
+        return bool(np.all(self._sums(x) * self.scale * self.margin <= np.array(self.goal.limits)))
 
     def _sums(self, x: Sequence[int] | np.ndarray) -> FloatArray:
         """The sum of every path's times, without those left out."""

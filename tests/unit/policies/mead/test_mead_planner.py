@@ -6,13 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
+from penstock.markov import MAP, PH
+from penstock.performance.demand import RecordDemand
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.plan.levels import AllocationSpace, Levels
 from penstock.policies.mead.planner import MeadPlanner, PipelinePlan
 from penstock.policies.mead.search import figure_5, refined
-from penstock.records import Allocation, Decision, Prediction, decode, encode
+from penstock.records import Allocation, Decision, Objective, Prediction, decode, encode
 from penstock.testing.path_latencies import FakePathLatency, single_executors
 
 LOG_ANALYSIS: dict[tuple[str, ...], float] = {("parser", "counter"): 1.0, ("parser", "matcher"): 1.0}
@@ -251,3 +256,21 @@ def test_a_large_overloaded_pipeline_gives_the_overloaded_operator_everything() 
     shares = {d.operator: d.target.cpu_share for d in made.decisions}
     assert shares["heavy"] == 1.0
     assert min(shares.values()) < 1.0
+
+
+def test_a_long_chain_under_bursts_is_planned_from_few_predictions() -> None:
+    """Where now one and now another operator is the bottleneck, the estimate still ends near what is needed."""
+    rng = np.random.default_rng(2)
+    process = MAP([[-60.0, 2.0], [0.5, -8.0]], [[58.0, 0.0], [0.0, 7.5]])
+    models = [
+        OperatorModel(f"o{i}", RecordDemand(PH.erlang(2, mean=float(load) / process.rate)), (f"o{i - 1}",) if i else ())
+        for i, load in enumerate(rng.uniform(0.05, 0.35, 24))
+    ]
+    full = {model.name: Allocation(1, 1.0) for model in models}
+    (best,) = PipelineLatency(PipelineModel(models, Objective("p95", 1e3)), {"m": process}).predict(full)
+    latency = PipelineLatency(PipelineModel(models, Objective("p95", 3.0 * best.seconds)), {"m": process})
+    space = AllocationSpace(latency, dict.fromkeys(full, Levels(tuple(0.3 + 0.1 * i for i in range(8)))))
+    found = refined(space, 0.05)
+    assert found.is_met
+    assert space.evaluations <= 3 * len(full)
+    assert space.cost(found.x) < 0.6 * space.cost(space.top)
