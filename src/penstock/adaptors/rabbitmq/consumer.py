@@ -93,7 +93,11 @@ class SpoolingConsumer:
             return self._spool.rows >= self._prefetch or self._spool.bytes >= self._max_bytes
 
     def flush(self) -> None:
-        """Write everything received so far to the spool. Without a connection there is nothing to wait for."""
+        """Write everything received so far to the spool, and acknowledge what is done.
+
+        A query may end right after it has asked for this, and its process with it. An acknowledgement that is sent later
+        may then be lost. Without a connection there is nothing to wait for.
+        """
         with self._guard:
             link = self._link
         if link is None:
@@ -180,8 +184,15 @@ class SpoolingConsumer:
             if self._is_cancelled or not channel.is_open:
                 self._is_cancelled, self._tag = False, None
                 channel.queue_declare(self._queue, passive=True)  # raises the reason: closed, or the queue is gone
-            self._write(is_asked=bool(self._wakes))
-            self._acknowledge(channel)
+            with self._guard:
+                # Only these: who asks while this turn writes has to wait for the next.
+                asked, self._wakes = self._wakes, []
+            try:
+                self._write(is_asked=bool(asked))
+                self._acknowledge(channel)
+            finally:
+                for answered in asked:
+                    answered.set()
             self._hold_or_go_on(channel)
         self._acknowledge(channel)
 
@@ -192,7 +203,6 @@ class SpoolingConsumer:
                 messages, self._received = self._received, []
                 with self._on_disk():
                     self._spool.append(messages)
-                self._answer()
 
     def _acknowledge(self, channel: BlockingChannel) -> None:
         with self._guard:
