@@ -95,8 +95,8 @@ class SpoolingConsumer:
     def flush(self) -> None:
         """Write everything received so far to the spool, and acknowledge what is done.
 
-        A query may end right after it has asked for this, and its process with it. An acknowledgement that is sent later
-        may then be lost. Without a connection there is nothing to wait for.
+        A query may end right after it has asked for this, and its process with it. What is acknowledged later may then
+        be lost. Without a connection there is nothing to wait for.
         """
         with self._guard:
             link = self._link
