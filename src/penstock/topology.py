@@ -130,10 +130,6 @@ class Topology:
         """The streams out of an operator."""
         return tuple(stream for stream in self.streams if stream.source == operator)
 
-    def upstream(self, operator: str) -> tuple[str, ...]:
-        """The operators that an operator reads from, without the arrivals."""
-        return tuple(stream.source for stream in self.inputs(operator) if stream.source != ARRIVALS)
-
     @cached_property
     def entries(self) -> tuple[str, ...]:
         """The operators that read the arrivals."""

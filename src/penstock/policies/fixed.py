@@ -9,7 +9,7 @@ from penstock.errors import ConfigurationError
 from penstock.policies.entry import PolicyEntry, options_of
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest
-from penstock.units import parse_seconds
+from penstock.units import number, parse_seconds, whole_number
 
 
 class FixedPolicy:
@@ -72,12 +72,8 @@ def _build(
         if cpu_share is not None:
             raise ConfigurationError("executors: give it beside cpu_share, or give neither", field="executors")
         return FixedPolicy(every_seconds=period)
-    if isinstance(executors, bool) or not isinstance(executors, int):
-        raise ConfigurationError(f"executors: {executors!r} is not a whole number", field="executors")
-    share = 1.0 if cpu_share is None else cpu_share
-    if isinstance(share, bool) or not isinstance(share, (int, float)):
-        raise ConfigurationError(f"cpu_share: {share!r} is not a number", field="cpu_share")
-    return FixedPolicy(Allocation(executors, float(share)), every_seconds=period)
+    share = 1.0 if cpu_share is None else number("cpu_share", cpu_share)
+    return FixedPolicy(Allocation(whole_number("executors", executors), share), every_seconds=period)
 
 
 ENTRY = PolicyEntry(

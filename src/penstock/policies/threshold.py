@@ -16,7 +16,7 @@ from penstock.plan.ladder import direction, step
 from penstock.policies.entry import PolicyEntry, options_of
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
-from penstock.units import parse_seconds
+from penstock.units import number, parse_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,8 @@ def _build(
     lower: float = 0.5,
     every_seconds: str | float = 10.0,
 ) -> Policy:
-    for field, value in (("upper", upper), ("lower", lower)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ConfigurationError(f"{field}: {value!r} is not a number", field=field)
-    return ThresholdPolicy(float(upper), float(lower), parse_seconds(every_seconds, "every_seconds"))
+    period = parse_seconds(every_seconds, "every_seconds")
+    return ThresholdPolicy(number("upper", upper), number("lower", lower), period)
 
 
 ENTRY = PolicyEntry(

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from penstock.errors import ConfigurationError
 from penstock.policies.mead.planner import MeadPlanner, Search
 from penstock.policies.mead.rescue import Rescue
-from penstock.units import parse_seconds
+from penstock.units import number, parse_seconds
 
 Queues = Literal["map", "m/g/1", "gi/g/1"]
 
@@ -137,9 +137,9 @@ def mead_options(
     ):  # fmt: skip
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ConfigurationError(f"{option}: {value!r} is not a whole number from {least} to {most}", field=option)
-    for option, number, at_least in (("believed", believed, 1.0), ("errors", errors, 0.0)):
-        if number is not None and not at_least <= _number(option, number) < float("inf"):
-            raise ConfigurationError(f"{option}: {number!r} must be at least {at_least:g}", field=option)
+    if believed is not None:
+        number("believed", believed, least=1.0)
+    number("errors", errors, least=0.0)
     for option, switch in (
         ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
         ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
@@ -155,14 +155,14 @@ def mead_options(
         best=best,
         max_states=max_states,
         planner=MeadPlanner(
-            _number("delta", delta),
+            number("delta", delta),
             search,
             most_levels_down,
             parse_seconds(every_seconds, "every_seconds"),
             name,
             most_evaluations,
         ),
-        rescue=Rescue(_number("rescue_at", rescue_at), watched) if rescue and watched is not None else None,
+        rescue=Rescue(number("rescue_at", rescue_at), watched) if rescue and watched is not None else None,
         believed=believed if replay_check else None,
         extrapolate_rises=extrapolate_rises,
         hold_while_rising=hold_while_rising,
@@ -176,13 +176,7 @@ def mead_options(
 def _costs(values: Any) -> tuple[float, ...]:
     if not isinstance(values, (list, tuple)) or not values:
         raise ConfigurationError(f"costs: {values!r}; write a list, a cost for each CPU share", field="costs")
-    found = tuple(_number("costs", value) for value in values)
+    found = tuple(number("costs", value) for value in values)
     if not all(0.0 < value < float("inf") for value in found) or list(found) != sorted(found):
         raise ConfigurationError(f"costs: {list(found)} must be positive and rise with the CPU shares", field="costs")
     return found
-
-
-def _number(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigurationError(f"{field}: {value!r} is not a number", field=field)
-    return float(value)
