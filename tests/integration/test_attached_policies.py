@@ -98,7 +98,7 @@ def test_somebody_elses_policy_scales_a_real_query_and_is_replaced_while_it_runs
             def plan(self, request: ps.PlanRequest) -> ps.Decision:
                 raise ZeroDivisionError("a test")
 
-        with pytest.raises(ps.ConfigurationError, match="failing fails on counts: ZeroDivisionError: a test"):
+        with pytest.raises(ps.ConfigurationError, match="failing failed in plan for counts: ZeroDivisionError: a test"):
             scaler.replace_policy(Failing())
         count = len(scaler.decisions)
         after = until(scaler, lambda found: len(found) > count + 1)
