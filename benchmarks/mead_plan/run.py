@@ -38,9 +38,11 @@ from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.screening import worst_processes
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels
+from penstock.policies.mead.analysis import AnalysisTask, analyse
+from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import MeadPlanner, PipelinePlan, Search
 from penstock.policies.mead.search import figure_5, refined
-from penstock.records import Allocation, Objective
+from penstock.records import Allocation, Limits, Objective
 from penstock.testing.path_latencies import FakePathLatency, single_executors
 from penstock.workload import FittedWorkload, estimate_workload, fit_maps
 
@@ -281,6 +283,42 @@ def sizes(times: float, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+def analyses(times: float, seed: int) -> list[dict[str, Any]]:
+    """Whole analyses with the shipped options, from 50,000 inter-arrival times to a plan for 50 operators."""
+    process, rows = KNOWN["MAP(2)"], []
+    iats = process.sample(N_E, np.random.default_rng([seed, 1]))
+    for shape in SHAPES:
+        latency = queues_of(shape, max(SIZES), times, seed)
+        pipeline = latency.pipeline
+        task = AnalysisTask(
+            at=0.0,
+            iats=iats,
+            windows=(1.0, 0.5),
+            growth=1.0,
+            are_exact=True,
+            operators=tuple(pipeline.operators),
+            objectives={path: pipeline.objective(path) for path in pipeline.paths},
+            current=dict.fromkeys(pipeline.order, Allocation(1, 1.0)),
+            limits=dict.fromkeys(pipeline.order, Limits(1, 1, EIGHT.shares)),
+            options=MeadOptions(),
+        )
+        begun = time.process_time()
+        plan = analyse(task).plan
+        rows.append({"shape": shape, "operators": max(SIZES), "cpu_seconds": time.process_time() - begun,
+                     "evaluations": plan.evaluations, "is_met": plan.is_met, "cost": plan.wanted_cost})  # fmt: skip
+    return rows
+
+
+def show_analyses(rows: list[dict[str, Any]]) -> None:
+    """Print what whole analyses of large pipelines take."""
+    print("\nWhole analyses with the shipped options, CPU seconds of one core (bar: 5 s)\n")
+    print("| shape | operators | CPU s | predicted | mean share | kept |\n|---|---:|---:|---:|---:|---|")
+    for row in rows:
+        share = 100 * row["cost"] / row["operators"]
+        print(f"| {row['shape']} | {row['operators']} | {row['cpu_seconds']:.1f} | {row['evaluations']} | {share:.0f} % | "
+              f"{'yes' if row['is_met'] else 'no'} |")  # fmt: skip
+
+
 def show_sizes(rows: list[dict[str, Any]]) -> None:
     """Print cost over size, and draw it where matplotlib is installed."""
     print("\nPlans over the number of operators, 8 levels, CPU seconds of one core (bar: 5 s)\n")
@@ -453,9 +491,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--instances", type=int, default=100, help="random pipelines of each size")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each simulation")
-    parser.add_argument("--only", choices=("passes", "distances", "accuracy", "hindsight", "sizes"), help="one part")
-    parser.add_argument("--times", type=float, default=1.5, help="part `sizes`: bound over what full CPU gives")
-    parser.add_argument("--seed", type=int, default=0, help="part `sizes`: seed of loads and trees")
+    parser.add_argument(
+        "--only", choices=("passes", "distances", "accuracy", "hindsight", "sizes", "analyses"), help="one part"
+    )
+    parser.add_argument(
+        "--times", type=float, default=1.5, help="parts `sizes` and `analyses`: bound over what full CPU gives"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="parts `sizes` and `analyses`: seed of loads and trees")
     parser.add_argument("--png", type=Path, help="where to draw the curve of the part `sizes`")
     parser.add_argument("--no-batches", action="store_true", help="leave out the pass over micro-batches")
     arguments = parser.parse_args()
@@ -472,6 +514,7 @@ def main() -> None:
         "accuracy": lambda: accuracy(streams, arguments.records),
         "hindsight": lambda: hindsight(streams),
         "sizes": lambda: sizes(arguments.times, arguments.seed),
+        "analyses": lambda: analyses(arguments.times, arguments.seed),
     }
     result = {part: work() for part, work in parts.items() if arguments.only in (None, part)}
     if arguments.json:
@@ -479,7 +522,7 @@ def main() -> None:
     else:
         tables = {
             "passes": show_passes, "distances": show_distances, "accuracy": show_accuracy, "hindsight": show_hindsight,
-            "sizes": show_sizes,
+            "sizes": show_sizes, "analyses": show_analyses,
         }  # fmt: skip
         for part, rows in result.items():
             tables[part](rows)

@@ -352,6 +352,18 @@ class PathLatency(Protocol):
         ...
 
 
+@runtime_checkable
+class NarrowedPathLatency(PathLatency, Protocol):
+    """A `PathLatency` that leaves out models of the workload which have not been the worst so far.
+
+    Promises: predictions only rise when it is widened; where widening changes nothing, they are those of all models.
+    """
+
+    def widen(self, allocations: Mapping[str, Allocation]) -> bool:
+        """Look at all models under these allocations; True where predictions may be higher from now on."""
+        ...
+
+
 class KnowledgeStore(Protocol):
     """What is remembered.
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, RecordDemand
+from penstock.performance.narrowed_latency import NarrowedLatency
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import PipelineModel
 from penstock.performance.queueing.micro_batch.server import MicroBatch
@@ -34,6 +35,38 @@ def can_be_replayed(pipeline: PipelineModel) -> bool:
     """Whether each operator reads one stream, and all take records one by one or all in batches."""
     kinds = {type(o.demand) for o in pipeline.operators}
     return len(kinds) == 1 and all(len(o.streams) == 1 for o in pipeline.operators)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Passed:
+    """What the window's records met at one operator, when it was last replayed.
+
+    `number` tells replays apart, and `after` is that of the operator before. `left` and `origin` are when records left
+    and when they had arrived at the source. `here` and `since` are the times at the operator and since the arrival, of
+    the records that count.
+    """
+
+    number: int
+    after: int
+    allocation: Allocation | None
+    left: FloatArray
+    origin: FloatArray
+    here: FloatArray
+    since: FloatArray
+    _known: dict[tuple[str, float | None], float] = field(default_factory=dict)
+
+    def at_operator(self, p: float | None) -> float:
+        """A statistic of the time at the operator; None: the mean."""
+        return self._statistic("here", self.here, p)
+
+    def since_arrival(self, p: float | None) -> float:
+        """A statistic of the time since the arrival at the source; None: the mean."""
+        return self._statistic("since", self.since, p)
+
+    def _statistic(self, which: str, times: FloatArray, p: float | None) -> float:
+        if (which, p) not in self._known:
+            self._known[which, p] = _statistic(times, p)
+        return self._known[which, p]
 
 
 class ReplayedLatency:
@@ -74,11 +107,18 @@ class ReplayedLatency:
         self._arrivals: FloatArray = arrivals - arrivals[0]
         self._rate = (len(arrivals) - 1) / float(self._arrivals[-1])
         self._work: dict[str, FloatArray] = {}
+        self._mean_work: dict[str, float] = {}
         for number, name in enumerate(pipeline.order):
             demand = pipeline.operator(name).demand
             if isinstance(demand, RecordDemand):
                 count = math.ceil(len(arrivals) * pipeline.visits[name]) + 1
                 self._work[name] = demand.service.sample(count, np.random.default_rng([seed, number]))
+                self._mean_work[name] = float(self._work[name].mean())
+        replayed = self._twice()
+        self._counted_from = float(replayed[-1] - self._arrivals[-1])
+        nothing = np.empty(0)
+        self._passed = {ARRIVALS: _Passed(0, 0, None, replayed, replayed, nothing, nothing)}
+        self._replays = 0
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -92,21 +132,28 @@ class ReplayedLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Replay the window under these allocations."""
-        arrivals = self._twice()
-        done: dict[str, tuple[FloatArray, FloatArray]] = {ARRIVALS: (arrivals, arrivals)}
-        spent: dict[str, FloatArray] = {}
-        last_round = float(arrivals[-1] - self._arrivals[-1])
         for name in self.operators:
-            operator = self.pipeline.operator(name)
-            (stream,) = operator.streams
-            came, origin = _selected(stream.selectivity, *done[stream.source])
-            ended = self._ended(name, came, allocations[name])
-            spent[name] = (ended - came)[origin >= last_round]
-            done[name] = _selected(operator.selectivity, ended, origin)
-        done = {
-            name: (ended[origin >= last_round], origin[origin >= last_round]) for name, (ended, origin) in done.items()
-        }
-        return tuple(self._path(path, allocations, done, spent) for path in self.paths)
+            self._replay(name, allocations[name])
+        return tuple(self._path(path, allocations) for path in self.paths)
+
+    def _replay(self, name: str, has: Allocation) -> None:
+        """Replay one operator, unless nothing has changed for it since the last time.
+
+        Of many allocations that a search asks for, one differs from the next in an operator or two.
+        """
+        operator = self.pipeline.operator(name)
+        (stream,) = operator.streams
+        before, last = self._passed[stream.source], self._passed.get(name)
+        if last is not None and last.after == before.number and last.allocation == has:
+            return
+        came, origin = _selected(stream.selectivity, before.left, before.origin)
+        ended = self._ended(name, came, has)
+        left, left_origin = _selected(operator.selectivity, ended, origin)
+        self._replays += 1
+        counted = int(np.searchsorted(origin, self._counted_from))
+        self._passed[name] = _Passed(
+            self._replays, before.number, has, left, left_origin, (ended - came)[counted:], (ended - origin)[counted:]
+        )
 
     def _ended(self, name: str, came: FloatArray, has: Allocation) -> FloatArray:
         demand = self.pipeline.operator(name).demand
@@ -122,20 +169,13 @@ class ReplayedLatency:
             return self._arrivals
         return np.concatenate([self._arrivals, self._arrivals + float(self._arrivals[-1]) + 1.0 / self._rate])
 
-    def _path(
-        self,
-        path: Path,
-        allocations: Mapping[str, Allocation],
-        done: Mapping[str, tuple[FloatArray, FloatArray]],
-        spent: Mapping[str, FloatArray],
-    ) -> Prediction:
+    def _path(self, path: Path, allocations: Mapping[str, Allocation]) -> Prediction:
         p = self.pipeline.probability(path)
-        ended, origin = done[path[-1]]
         return Prediction(
             path=path,
-            seconds=_statistic(ended - origin, p),
+            seconds=self._passed[path[-1]].since_arrival(p),
             bound_seconds=self.pipeline.bound(path),
-            operator_seconds={name: _statistic(spent[name], p) for name in path},
+            operator_seconds={name: self._passed[name].at_operator(p) for name in path},
             utilisation={name: self._utilisation(name, allocations[name]) for name in path},
             worst="replayed",
         )
@@ -144,7 +184,7 @@ class ReplayedLatency:
         demand = self.pipeline.operator(name).demand
         if isinstance(demand, BatchDemand):
             return demand.at(allocation).utilisation(self._rate * self.pipeline.visits[name])
-        return self._rate * self.pipeline.visits[name] * float(self._work[name].mean()) / allocation.capacity
+        return self._rate * self.pipeline.visits[name] * self._mean_work[name] / allocation.capacity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -152,7 +192,7 @@ class CheckedWindow:
     """The fits of one window, and the window itself to hold them against; None where it cannot be replayed."""
 
     label: str
-    fitted: PipelineLatency
+    fitted: PipelineLatency | NarrowedLatency
     replayed: ReplayedLatency | None
 
 
@@ -198,6 +238,19 @@ class CheckedLatency:
             max(paths, key=lambda one: (one.seconds, max(one.utilisation.values())))
             for paths in zip(*of_windows, strict=True)
         )
+
+    def widen(self, allocations: Mapping[str, Allocation]) -> bool:
+        """Look at all processes of the windows whose fits decide here; True: there are worse ones than so far."""
+        widened = [self._widened(window, allocations) for window in self.windows]  # all, not up to the first
+        return any(widened)
+
+    def _widened(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> bool:
+        if not isinstance(window.fitted, NarrowedLatency):
+            return False
+        met = () if window.replayed is None else window.replayed.predict(allocations)
+        if met and all(self._decided(window.label, path)[1] for path in met):
+            return False
+        return window.fitted.widen(allocations)
 
     def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[Prediction]:
         if window.replayed is None:

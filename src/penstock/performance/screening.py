@@ -74,6 +74,18 @@ def worst_processes(
     return {label: process for label, process in workload.items() if label in kept}
 
 
+def likely_worst(workload: Mapping[str, MAP]) -> str:
+    """The process whose records wait longest at one server that the fastest of them keeps busy to 70 %.
+
+    Examples
+    --------
+    >>> likely_worst({"calm": MAP.poisson(5.0), "busy": MAP.poisson(40.0)})
+    'busy'
+    """
+    service = PH.erlang(2, mean=0.7 / max(process.rate for process in workload.values()))
+    return max(workload, key=lambda label: solve_map_ph_1(workload[label], service).mean)
+
+
 def single_records(demand: BatchDemand, allocation: Allocation) -> PH:
     """The time of a record, were it served alone and the fixed time free."""
     return PH.erlang(STAGES, mean=demand.at(allocation).per_record)

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from penstock.errors import ConfigurationError
 from penstock.plan.ladder import ladder
-from penstock.ports import PathLatency
+from penstock.ports import NarrowedPathLatency, PathLatency
 from penstock.records import Allocation, Limits, Prediction
 
 Vector = tuple[int, ...]
@@ -143,6 +143,7 @@ class AllocationSpace:
 
     latency: PathLatency
     levels: Mapping[str, Levels]
+    evaluations: int = field(default=0, init=False)
     _known: dict[Vector, tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
     _allocations: dict[str, tuple[Allocation, ...]] = field(init=False, repr=False)
     _costs: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
@@ -171,11 +172,6 @@ class AllocationSpace:
         """Every operator at its highest level."""
         return tuple(self.levels[name].top for name in self.operators)
 
-    @property
-    def evaluations(self) -> int:
-        """How many allocations were predicted so far."""
-        return len(self._known)
-
     def allocations(self, x: Vector) -> dict[str, Allocation]:
         """What a vector gives each operator."""
         return {name: self._allocations[name][level] for name, level in zip(self.operators, x, strict=True)}
@@ -192,7 +188,19 @@ class AllocationSpace:
         """What is predicted of every path."""
         if x not in self._known:
             self._known[x] = self.latency.predict(self.allocations(x))
+            self.evaluations += 1
         return self._known[x]
+
+    def known(self, x: Vector) -> tuple[Prediction, ...] | None:
+        """What was predicted of every path already, if it was."""
+        return self._known.get(x)
+
+    def widen(self, x: Vector) -> bool:
+        """Look at a vector under models of the workload that were left out so far; True: predict all anew."""
+        if not isinstance(self.latency, NarrowedPathLatency) or not self.latency.widen(self.allocations(x)):
+            return False
+        self._known.clear()
+        return True
 
     def is_met(self, x: Vector) -> bool:
         """Whether every path keeps its bound."""

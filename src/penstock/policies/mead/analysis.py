@@ -17,15 +17,17 @@ from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
 from penstock.performance.demand import BatchDemand
+from penstock.performance.narrowed_latency import NarrowedLatency
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
-from penstock.performance.screening import worst_processes
+from penstock.performance.screening import likely_worst, worst_processes
 from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import PipelinePlan
-from penstock.ports import AnalysisMemo, FloatArray, PathLatency
+from penstock.policies.mead.search import MOST_STEPWISE
+from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency
 from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
 from penstock.topology import Path
 from penstock.workload import FittedWorkload, describe_iats, estimate_workload
@@ -172,6 +174,21 @@ def _network(  # noqa: PLR0917 - all are what a network is solved for
     return solved[label].under(pipeline.objectives)
 
 
+def _fits(
+    window: _FittedWindow, pipeline: PipelineModel, errors: float, solved: _Solved
+) -> PipelineLatency | NarrowedLatency:
+    """Predict a pipeline under a window's fits; a large one under those alone that decide."""
+    if len(pipeline.operators) <= MOST_STEPWISE:
+        return _network(window.label, pipeline, window.processes, "map", errors, solved)
+    return NarrowedLatency(
+        {
+            label: _network(label, pipeline, {label: process}, "map", errors, solved)
+            for label, process in window.processes.items()
+        },
+        likely_worst(window.processes),
+    )
+
+
 def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
     """Each window with its best processes, sped up by `growth`, and the arrivals that it is made of."""
     return [
@@ -209,7 +226,7 @@ def checked_latency(
         [
             CheckedWindow(
                 window.label,
-                _network(window.label, pipeline, window.processes, "map", errors, solved),
+                _fits(window, pipeline, errors, solved),
                 ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
             )
             for window in windows
@@ -253,3 +270,10 @@ class _RememberedLatency:
         if key not in self._known:
             self._known[key] = self.latency.predict(allocations)
         return self._known[key]
+
+    def widen(self, allocations: Mapping[str, Allocation]) -> bool:
+        """Look at all processes here; True: predictions may be higher from now on."""
+        if not isinstance(self.latency, NarrowedPathLatency) or not self.latency.widen(allocations):
+            return False
+        self._known.clear()
+        return True

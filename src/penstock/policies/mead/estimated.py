@@ -14,7 +14,7 @@ were predicted it is interpolated), and so on until the prediction reaches the g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ from penstock.records import Prediction
 ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 4, 1.2
 """Most predictions that the estimate is set from; after how many a path that is still too slow gets a margin, so that
 it ends, as where another operator becomes the bottleneck each time; and the most by which a margin grows at once."""
+ERROR = 2.0
+"""By which factor an estimate may be above a limit that the prediction keeps, one level away from the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,12 @@ class Goal:
         return all(self.seconds(path) <= limit for path, limit in zip(space.predict(x), self.limits, strict=True))
 
 
-def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> Vector:
-    """The cheapest levels found on estimates whose prediction reaches the goal; the highest levels do."""
+def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> tuple[Vector, Callable[[Vector], bool]]:
+    """The cheapest levels found on estimates whose prediction reaches the goal; the highest levels do.
+
+    The second answer says of levels near those whether they are worth a prediction: whether the estimate, exact at the
+    levels found, says that they may reach the goal.
+    """
     estimate = _Estimate(space, goal)
     best, seen = space.top, {space.top}
     estimate.set_from(space.top)
@@ -66,7 +72,8 @@ def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> Vector:
             break
         estimate.set_from(x, be_careful=rounds >= FREE_ROUNDS)
     steps.append(f"estimated from {rounds} prediction(s): costs {space.cost(best):.4g}")
-    return best
+    estimate.set_from(best)
+    return best, estimate.may_reach
 
 
 class _Estimate:
@@ -134,6 +141,10 @@ class _Estimate:
             while x[i] > 0 and not self.left_out[i] and self._is_reached(_changed(x, i, -1)):
                 x[i] -= 1
         return tuple(int(level) for level in x)
+
+    def may_reach(self, x: Vector) -> bool:
+        """Whether the goal is reached as estimated, or missed by no more than an estimate may err."""
+        return bool(np.all(self._sums(x) * self.scale <= ERROR * np.array(self.goal.limits)))
 
     def _by_saving(self, x: Sequence[int] | np.ndarray) -> list[int]:
         return sorted((i for i in range(len(x)) if x[i] > 0), key=lambda i: self.cost[i, x[i] - 1] - self.cost[i, x[i]])

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from penstock.errors import ConfigurationError
 from penstock.plan.exact_search import exact_search
 from penstock.plan.levels import AllocationSpace, Levels, Vector
-from penstock.policies.mead.search import Found, figure_5, refined
+from penstock.policies.mead.search import MOST_STEPWISE, Found, figure_5, refined
 from penstock.ports import PathLatency
 from penstock.records import Allocation, Decision, Prediction, Rejected
 
@@ -143,6 +143,10 @@ class MeadPlanner:
             raise ConfigurationError(f"current: no allocation given for {', '.join(missing)}", field="current")
         space = AllocationSpace(latency, levels if levels is not None else dict.fromkeys(latency.operators, Levels()))
         found = self._search(space)
+        while space.widen(found.x):
+            # The cheapest under some models is the cheapest under all if it keeps the bounds under all.
+            if not (found.is_met and space.is_met(found.x)):
+                found = self._search(space)
         floor = tuple(
             0 if self.most_levels_down is None else level - self.most_levels_down
             for level in (space.levels[name].at_least(current[name]) for name in space.operators)
@@ -274,6 +278,8 @@ class _ExplainedPlan:
             if not 0 <= level <= levels.top:
                 continue
             other = (*self.x[:i], level, *self.x[i + 1 :])
+            if len(space.operators) > MOST_STEPWISE and space.known(other) is None:
+                continue  # a reason for each of many operators is not worth a prediction each
             binding = space.binding(other)
             shown = f"{_seconds(binding.seconds)} of {_seconds(binding.bound_seconds)} on {' > '.join(binding.path)}"
             if level > self.x[i]:

@@ -12,6 +12,7 @@ operator that was scaled was itself short of CPU, no if it was not).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.plan.levels import AllocationSpace, Vector
@@ -73,9 +74,10 @@ def refined(space: AllocationSpace, delta: float) -> Found:
             steps.append("went on below delta: the bounds can be kept")
             if not space.is_met(x):  # a step that gains nothing by itself may be needed for a later one: from the top
                 x = space.top
+    may_reach: Callable[[Vector], bool] = lambda _: True  # noqa: E731 - few operators: every step is worth a prediction
     if is_large:
-        x = estimated(space, goal, steps)
-    x = _given_back(space, x, goal, steps)
+        x, may_reach = estimated(space, goal, steps)
+    x = _given_back(space, x, goal, may_reach, steps)
     return Found(x, space.is_met(x), tuple(steps))
 
 
@@ -132,7 +134,9 @@ def _best_of_a_bad_job(space: AllocationSpace, delta: float) -> Goal:
     )
 
 
-def _given_back(space: AllocationSpace, x: Vector, goal: Goal, steps: list[str]) -> Vector:
+def _given_back(
+    space: AllocationSpace, x: Vector, goal: Goal, may_reach: Callable[[Vector], bool], steps: list[str]
+) -> Vector:
     """Lower single operators, the costliest step first, while the goal is reached.
 
     More CPU never makes a path slower, so a step that misses the goal once misses it with less CPU elsewhere too: it is
@@ -142,7 +146,7 @@ def _given_back(space: AllocationSpace, x: Vector, goal: Goal, steps: list[str])
     while open_steps:
         i = max(open_steps, key=lambda i: (space.costs(i)[x[i]] - space.costs(i)[x[i] - 1], -i))
         lowered = (*x[:i], x[i] - 1, *x[i + 1 :])
-        if not goal.is_reached(space, lowered):
+        if not may_reach(lowered) or not goal.is_reached(space, lowered):
             open_steps.remove(i)
             continue
         steps.append(f"{space.operators[i]} back to level {lowered[i] + 1}: not needed")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worst case over many arrival processes, of which only those that decide are solved everywhere.
+
+A search over allocations predicts hundreds of times, and each prediction solves a queue for each operator and process.
+Nearly always one or two processes are the worst wherever one looks. So a search begins with one, the likely worst, and
+all are solved where it ends. If another is worse there and the bounds are broken, the search goes on with that one too.
+The last search ends where all processes agree. Its plan holds for all of them, as if all had always been solved: what
+breaks a bound for some breaks it for all, and what is cheapest for some is so for all if it keeps the bounds for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import ConfigurationError
+from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.records import Allocation, Prediction
+from penstock.topology import Path
+
+
+class NarrowedLatency:
+    """Predicts path latencies under the worst of the processes looked at so far; a `ports.NarrowedPathLatency`.
+
+    Parameters
+    ----------
+    each
+        The same pipeline under one process each, by the process's label.
+    first
+        The label of the process to begin with; the nearer to the worst, the sooner a search ends.
+
+    Examples
+    --------
+    >>> from penstock.markov import MAP, PH
+    >>> from penstock.performance.demand import RecordDemand
+    >>> from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+    >>> from penstock.records import Objective
+    >>> pipeline = PipelineModel([OperatorModel("a", RecordDemand(PH.exponential(mean=0.01)))], Objective("mean", 0.1))
+    >>> rates = {"calm": 20.0, "busy": 40.0}
+    >>> each = {k: PipelineLatency(pipeline, {k: MAP.poisson(v)}) for k, v in rates.items()}
+    >>> latency = NarrowedLatency(each, first="calm")
+    >>> latency.predict({"a": Allocation(1, 1.0)})[0].worst
+    'calm'
+    >>> latency.widen({"a": Allocation(1, 1.0)}), latency.used
+    (True, ('calm', 'busy'))
+    >>> latency.predict({"a": Allocation(1, 1.0)})[0].worst
+    'busy'
+    """
+
+    def __init__(self, each: Mapping[str, PipelineLatency], first: str) -> None:
+        if first not in each:
+            raise ConfigurationError(f"first: {first!r} is none of the processes {', '.join(each)}", field="first")
+        self._each = dict(each)
+        self._used = [first]
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The processes that predictions are the worst of."""
+        return tuple(self._used)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators, each after those it reads from."""
+        return self._first.operators
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The source-to-sink paths."""
+        return self._first.paths
+
+    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
+        """Predict every path under the worst of the processes used."""
+        return _worst([self._each[label].predict(allocations) for label in self._used])
+
+    def widen(self, allocations: Mapping[str, Allocation]) -> bool:
+        """Look at all processes here, and use those that are the worst of a path; True: there are new ones."""
+        found = _worst([latency.predict(allocations) for latency in self._each.values()])
+        new = {path.worst for path in found}.difference(self._used)
+        self._used += [label for label in self._each if label in new]
+        return bool(new)
+
+    @property
+    def _first(self) -> PipelineLatency:
+        return next(iter(self._each.values()))
+
+
+def _worst(predicted: Sequence[tuple[Prediction, ...]]) -> tuple[Prediction, ...]:
+    """The worst prediction of each path; of endless ones that with the highest utilisation."""
+    return tuple(
+        max(paths, key=lambda path: (path.seconds, max(path.utilisation.values())))
+        for paths in zip(*predicted, strict=True)
+    )
