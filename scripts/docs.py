@@ -142,6 +142,63 @@ def errors_page() -> str:
     return HEADER + "# Errors\n\n" + (inspect.getdoc(errors) or "") + "\n"
 
 
+def attach_page() -> str:
+    """Every argument of `attach`, and what it returns."""
+    import penstock
+
+    doc = inspect.getdoc(penstock.attach) or ""
+    summary, _, rest = doc.partition("\nParameters\n----------\n")
+    parameters, _, raised = rest.partition("\nRaises\n------\n")
+    defaults = {p.name: p.default for p in inspect.signature(penstock.attach).parameters.values()}
+    rows = []
+    for names, meaning in _described(parameters):
+        shown = ", ".join(f"`{name}`" for name in names)
+        given = ", ".join(
+            "needed" if defaults[name] is inspect.Parameter.empty else f"`{defaults[name]!r}`" for name in names
+        )
+        rows.append(f"| {shown} | {given} | {_cell(_code(meaning))} |\n")
+    refused = [f"`{names[0]}`: {_code(meaning)}\n" for names, meaning in _described(raised)]
+    parts = [
+        HEADER,
+        "# attach\n\n```python\nscaler = ps.attach(query, objective=ps.latency(p95=\"2s\"), executors=(1, 8))\n```\n\n",
+        _code(summary.strip()),
+        "\n\n[Attach to your job](../how-to/attach-to-your-job.md) explains what a job needs.\n",
+        "\n## Arguments\n\n| argument | default | meaning |\n|---|---|---|\n",
+        *rows,
+        "\nIt raises ",
+        *refused,
+        "\n## What it returns\n\n",
+        _code(inspect.getdoc(penstock.Scaler) or ""),
+        "\n\n| name | meaning |\n|---|---|\n",
+    ]
+    for name, member in vars(penstock.Scaler).items():
+        described = member.fget if isinstance(member, property) else member
+        if not name.startswith("_") and callable(described):
+            shown = name if isinstance(member, property) else f"{name}()"
+            parts.append(f"| `{shown}` | {_cell(_code((inspect.getdoc(described) or '').splitlines()[0]))} |\n")
+    return "".join(parts)
+
+
+def _described(section: str) -> Iterator[tuple[list[str], str]]:
+    """The names and the text of each entry in a section of a docstring."""
+    names: list[str] = []
+    text: list[str] = []
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            if names:
+                yield names, " ".join(text)
+            names, text = [name.strip() for name in line.split(",")], []
+        elif line.strip():
+            text.append(line.strip())
+    if names:
+        yield names, " ".join(text)
+
+
+def _code(text: str) -> str:
+    """Docstrings mark code by two backticks where pages use one."""
+    return text.replace("``", "`")
+
+
 def policies_page() -> str:
     """Every policy that Penstock brings, with its needs and options."""
     from penstock.policies import policy_entries
@@ -198,6 +255,7 @@ PAGES = {
     "cli.md": cli_page,
     "records.md": records_page,
     "errors.md": errors_page,
+    "attach.md": attach_page,
     "policies.md": policies_page,
     "metrics.md": metrics_page,
 }

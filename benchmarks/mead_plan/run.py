@@ -314,9 +314,12 @@ def show_analyses(rows: list[dict[str, Any]]) -> None:
     print("\nWhole analyses with the shipped options, CPU seconds of one core (bar: 5 s)\n")
     print("| shape | operators | CPU s | predicted | mean share | kept |\n|---|---:|---:|---:|---:|---|")
     for row in rows:
+        kept = "yes" if row["is_met"] else "no"
         share = 100 * row["cost"] / row["operators"]
-        print(f"| {row['shape']} | {row['operators']} | {row['cpu_seconds']:.1f} | {row['evaluations']} | {share:.0f} % | "
-              f"{'yes' if row['is_met'] else 'no'} |")  # fmt: skip
+        print(
+            f"| {row['shape']} | {row['operators']} | {row['cpu_seconds']:.1f} | {row['evaluations']} | "
+            f"{share:.0f} % | {kept} |"
+        )
 
 
 def show_sizes(rows: list[dict[str, Any]]) -> None:
