@@ -23,7 +23,7 @@ _HARDLY = 0.98
 """An error of more than this part of another is no gain worth a sentence."""
 _WORDS = {
     "as now": "what it is now",
-    "signature": "what it was at this point of a cycle",
+    "signature": "what is usual at this phase",
     "autoregression": "a sum of earlier readings",
     "markov chain": "where levels like these led",
     "answer": "the best of these just then",

@@ -90,6 +90,9 @@ def _draw_close_up(axes: Axes, result: Backtest) -> None:
 def _draw_errors(axes: Axes, result: Backtest) -> None:
     times, _, name = _times(result)
     window = max(10, len(times) // _SMOOTHED)
+    if result.repeats_after_seconds is not None:  # whole cycles, so that the cycle does not show in the errors
+        cycle = result.repeats_after_seconds / result.period_seconds
+        window = round(max(1, round(window / cycle)) * cycle)
     together = max(1, len(times) // _MOST_DRAWN)
     top, level = 0.0, np.maximum(_moving_mean(np.abs(result.readings), window), 1e-9 * abs(result.mean))
     for method in (*METHODS, ANSWER):
