@@ -141,9 +141,11 @@ def peer(readings: FloatArray, steps: int) -> tuple[float, float]:
 
 def show(found: dict[str, float], rows: list[dict[str, Any]]) -> None:
     """Print the tables of the README."""
-    print(f"{found['series']:.0f} series: {found['update_us']:.1f} us per reading, "
-          f"{found['ask_us']:.1f} us per forecast, {found['cores']:.3f} cores, longest pass {1e3 * found['longest_pass_seconds']:.0f} ms, "
-          f"{found['bytes_per_series'] / 1024:.0f} KiB per series\n")  # fmt: skip
+    print(
+        f"{found['series']:.0f} series: {found['update_us']:.1f} us per reading, {found['ask_us']:.1f} us per forecast,"
+        f" {found['cores']:.3f} cores, longest pass {1e3 * found['longest_pass_seconds']:.0f} ms,"
+        f" {found['bytes_per_series'] / 1024:.0f} KiB per series\n"
+    )
     with_peer = any("peer" in row for row in rows)
     names = ["series", "readings", "ahead", "repeats after", "as now", "answer", "signature", "AR", "Markov",
              *(["statsmodels AR"] if with_peer else []), "as now / signature / AR / Markov answered",
