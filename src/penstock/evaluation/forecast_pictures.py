@@ -110,7 +110,10 @@ def _draw_errors(axes: Axes, result: Backtest) -> None:
     axes.set_ylim(0.0, 1.5 * top if top > 0.0 else 1.0)  # a method that is far off is not used: let it leave the panel
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
     axes.set_title(f"Mean error over {window} readings, in parts of their mean (legend: of all)", loc="left")
-    axes.legend(loc="upper left", ncols=5)
+    if axes.lines:
+        axes.legend(loc="upper left", ncols=5)
+    else:
+        axes.text(0.5, 0.5, "nothing came", transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
 def _draw_who(axes: Axes, result: Backtest) -> None:
