@@ -39,6 +39,12 @@ def test_errors_are_over_the_same_readings_as_those_of_as_now() -> None:
     assert result.graded(AS_NOW).error == result.graded(AS_NOW).error_as_now
 
 
+def test_a_load_that_stops_repeating_itself_does_not_repeat_itself() -> None:
+    """The period must be known for most of the second half."""
+    walk = SINE[:350].tolist() + (100 + np.cumsum(np.random.default_rng(2).normal(0.0, 9.0, 900))).tolist()
+    assert backtest(walk, 10.0, 50.0).repeats_after_seconds is None
+
+
 def test_missing_readings_stay_missing() -> None:
     """They are NaN beside the forecasts, and count in no error."""
     readings: list[float | None] = [float(value) for value in SINE]
