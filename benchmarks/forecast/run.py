@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What forecasts cost for many series, and what they are worth on generated and real ones.
 
-    python benchmarks/forecast/run.py [--json] [--series 1000] [--no-grades] [--only NAME] [--peer]
+    python benchmarks/forecast/run.py [--json] [--series 1000] [--no-grades] [--only NAME] [--seed 0] [--peer]
 
 `--peer` fits statsmodels' AutoReg to the same readings, if it is installed.
 """
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=1000, help="how many series share the process")
     parser.add_argument("--no-grades", action="store_true", help="measure the cost alone")
     parser.add_argument("--only", default="", help="grade only series whose names contain this, and measure no cost")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generated series")
     parser.add_argument("--peer", action="store_true", help="grade statsmodels' AutoReg too")
     arguments = parser.parse_args()
     found = {} if arguments.only else cost(arguments.series)
@@ -192,7 +193,7 @@ def main() -> None:
         folder = data_folder()
         if folder is None:
             print("no real traces: set PENSTOCK_DATA to their folder", file=sys.stderr)
-        every = [*generated(), *([] if folder is None else real(folder))]
+        every = [*generated(arguments.seed), *([] if folder is None else real(folder))]
         rows = grades([series for series in every if arguments.only in series.name], arguments.peer)
     if arguments.json:
         print(json.dumps({"cost": found, "grades": rows}))
