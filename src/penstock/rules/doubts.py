@@ -8,13 +8,14 @@ each other or the operator's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 
 from penstock.records import Limits
-from penstock.rules.examples import example
+from penstock.rules.examples import MOST_TRIES, example
 from penstock.rules.findings import Finding
 from penstock.rules.intervals import by_series, contradict, implies, with_order
-from penstock.rules.limit_doubts import limit_doubts
+from penstock.rules.limit_doubts import Together, limit_doubts
 from penstock.rules.nodes import (
     ALL_OPERATORS,
     Comparison,
@@ -30,6 +31,9 @@ from penstock.rules.nodes import (
     TimeTrigger,
 )
 from penstock.rules.periods import common_moment, imply, moment_text, never_hold
+
+_ALL_TRIES = 1_000_000
+"""Shared by all pairs of rules, so that a long file is checked in seconds as well."""
 
 
 def doubts(rules: Sequence[Rule], operators: Mapping[str, Limits] | None = None) -> list[Finding]:
@@ -48,10 +52,12 @@ def doubts(rules: Sequence[Rule], operators: Mapping[str, Limits] | None = None)
     shadowed = list(_shadowed(alive))
     shadows = {finding.rules for finding in shadowed}
     found += shadowed
+    tries = max(100, min(MOST_TRIES, _ALL_TRIES // (len(alive) ** 2 + 1)))
+    together = partial(_together, tries=tries)
     for one, other in combinations(alive, 2):
         if (other.name, one.name) not in shadows and (one.name, other.name) not in shadows:
-            found += _opposite(one, other)
-    found += limit_doubts(alive, operators or {}, _together)
+            found += _opposite(one, other, together)
+    found += limit_doubts(alive, operators or {}, together)
     return sorted(found, key=lambda finding: (finding.place.line, finding.place.column))
 
 
@@ -90,12 +96,12 @@ def _sizes_at_which_it_acts(rule: Rule) -> list[MetricTrigger]:
     return [MetricTrigger(metric, Comparison.ABOVE, least if action.limit is None else action.limit.value)]
 
 
-def _opposite(one: Rule, other: Rule) -> Iterator[Finding]:
+def _opposite(one: Rule, other: Rule, together: Together) -> Iterator[Finding]:
     if not isinstance(one.action, Scale) or not isinstance(other.action, Scale) or not _overlap(one, other):
         return
     if one.action.direction.is_growth is other.action.direction.is_growth:
         return
-    shown = _together(one, other)
+    shown = together(one, other)
     if shown is None:
         return
     grows = one if one.action.direction.is_growth else other
@@ -107,7 +113,7 @@ def _opposite(one: Rule, other: Rule) -> Iterator[Finding]:
     )
 
 
-def _together(one: Rule, other: Rule) -> str | None:
+def _together(one: Rule, other: Rule, tries: int) -> str | None:
     """An example of how two rules hold together, in words; None where none is found."""
     triggers = (*one.triggers, *other.triggers)
     metrics = [trigger for trigger in triggers if isinstance(trigger, MetricTrigger)]
@@ -117,7 +123,7 @@ def _together(one: Rule, other: Rule) -> str | None:
     for series, group in by_series(with_order([*metrics, *sizes])).items():
         if contradict(group):
             return None
-        history = example(group)
+        history = example(group, tries)
         if history is None:
             return None
         if series in named:

@@ -20,7 +20,7 @@ from penstock.rules.numbers import duration_text, number_text, percent_text
 
 _PEAK = 0.02
 """The part of a stretch that a peak takes."""
-_MOST_TRIES = 20_000
+MOST_TRIES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class History:
         return f"{name} {', '.join(parts)}"
 
 
-def example(triggers: Sequence[MetricTrigger]) -> History | None:
-    """Readings of one series under which all triggers hold; None where none is found."""
+def example(triggers: Sequence[MetricTrigger], tries: int = MOST_TRIES) -> History | None:
+    """Readings of one series under which all triggers hold; None where none is found in so many tries."""
     edges = sorted({t.for_seconds for t in triggers if t.for_seconds > 0.0}) or [1.0]
     levels = _levels(triggers)
-    for values in islice(_choices(levels, len(edges)), _MOST_TRIES):
+    for values in islice(_choices(levels, len(edges)), tries):
         starts = [0.0, *edges[:-1]]
         history = History(
             tuple(
