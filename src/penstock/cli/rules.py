@@ -19,7 +19,7 @@ def rules() -> None:
     """Check scaling rules before they run, and say what they mean.
 
     A file that ends in .rules has rules as text, one that ends in .yaml or .yml as YAML. MODULE:NAME is a list of rules
-    in Python. docs/reference/rules.md shows all three forms side by side.
+    in Python, in a module of this folder or an installed one. docs/reference/rules.md shows all forms side by side.
 
     \b
     Examples:
@@ -58,12 +58,14 @@ def check(context: click.Context, file: str, pipeline: Path | None, as_json: boo
     """
     from penstock.cli.output import print_json, words_console
     from penstock.rules.checker import check_rules
+    from penstock.running.modules_beside import modules_beside
 
-    found = check_rules(file, None if pipeline is None else _limits(pipeline))
+    with modules_beside(pipeline or Path(file)):
+        found = check_rules(file, None if pipeline is None else _limits(pipeline))
     console = words_console(as_json)
     for kind, findings in (("mistake", found.mistakes), ("doubt", found.doubts)):
         for finding in findings:
-            place = f"{file}:{finding.place.line}:{finding.place.column}"
+            place = f"{finding.place.source or file}:{finding.place.line}:{finding.place.column}"
             console.print(f"{place}: {kind}: {finding.message}", markup=False, highlight=False, soft_wrap=True)
     counts = [
         _counted(found.rules, "rule"),
@@ -103,9 +105,12 @@ def show(file: str, form: str) -> None:
     from penstock.rules.to_python import to_python
     from penstock.rules.to_text import to_text
     from penstock.rules.yaml_form import to_yaml
+    from penstock.running.modules_beside import modules_beside
 
     forms = {"words": explain, "text": to_text, "yaml": to_yaml, "python": to_python}
-    click.echo(forms[form](read_rules(file)), nl=False)
+    with modules_beside(Path(file)):
+        found = read_rules(file)
+    click.echo(forms[form](found), nl=False)
 
 
 def _limits(pipeline: Path) -> dict[str, Limits]:

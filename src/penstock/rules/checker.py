@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import RuleError
 from penstock.records import Limits
 from penstock.rules.checks import unknown_operator
 from penstock.rules.doubts import doubts
@@ -46,9 +47,9 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
     Raises
     ------
     RuleError
-        The file cannot be read at all, or the Python code has a mistake.
+        The file or the module cannot be read at all.
     """
-    reading = Reading(read_rules(path), ()) if is_reference(path) else parse_file(Path(path))
+    reading = _from_python(str(path)) if is_reference(path) else parse_file(Path(path))
     mistakes = list(reading.mistakes)
     for rule in reading.rules:
         if operators is not None and rule.operator != ALL_OPERATORS and rule.operator not in operators:
@@ -56,3 +57,13 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
             mistakes.append(Finding(rule.place or Place(1, 1), message, (rule.name,)))
     mistakes.sort(key=lambda finding: (finding.place.line, finding.place.column))
     return CheckedRules(len(reading.rules), tuple(mistakes), tuple(doubts(reading.rules, operators)))
+
+
+def _from_python(reference: str) -> Reading:
+    """The rules of a list in Python. Python stops at the first mistake, so there is one at most."""
+    try:
+        return Reading(read_rules(reference), ())
+    except RuleError as fault:
+        if fault.line is None:
+            raise
+        return Reading((), (Finding(Place(fault.line, fault.column or 1, fault.source), fault.message),))

@@ -112,3 +112,22 @@ def test_a_wrong_file_is_wrong_input(invoke: Callable[..., Any], tmp_path: Path)
     wrong = invoke("rules", "show", str(tmp_path / "wrong.rules"))
     assert wrong.exit_code == 2
     assert "put the name of the rule into quotes" in wrong.output
+
+
+def test_a_list_in_a_module_of_this_folder(
+    invoke: Callable[..., Any], calm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`module:name` is found beside where the command runs, or beside the pipeline; a wrong rule names its line."""
+    python = invoke("rules", "show", str(calm), "--as", "python").stdout
+    (calm.parent / "rules_beside_a_test.py").write_text(python, encoding="utf-8")
+    monkeypatch.chdir(calm.parent)
+    found = invoke("rules", "check", "rules_beside_a_test:policy")
+    assert found.exit_code == 0, found.output
+    assert "2 rules, 0 mistakes" in found.stdout
+    (calm.parent / "rules_beside_a_test.py").write_text(python.replace("queue_length", "queue"), encoding="utf-8")
+    wrong = invoke("rules", "check", "rules_beside_a_test:policy")
+    assert wrong.exit_code == 2
+    assert "rules_beside_a_test.py:6:15: mistake: metric: unknown metric 'queue'" in wrong.stdout
+    missing = invoke("rules", "check", "rules_beside_a_test:other")
+    assert missing.exit_code == 2
+    assert "has no 'other'" in missing.output
