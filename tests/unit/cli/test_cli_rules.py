@@ -124,10 +124,10 @@ def test_a_list_in_a_module_of_this_folder(
     found = invoke("rules", "check", "rules_beside_a_test:policy")
     assert found.exit_code == 0, found.output
     assert "2 rules, 0 mistakes" in found.stdout
+    missing = invoke("rules", "check", "rules_beside_a_test:other")
+    assert missing.exit_code == 2
+    assert "has no 'other'" in missing.output
     (calm.parent / "rules_beside_a_test.py").write_text(python.replace("queue_length", "queue"), encoding="utf-8")
     wrong = invoke("rules", "check", "rules_beside_a_test:policy")
     assert wrong.exit_code == 2
     assert "rules_beside_a_test.py:6:15: mistake: metric: unknown metric 'queue'" in wrong.stdout
-    missing = invoke("rules", "check", "rules_beside_a_test:other")
-    assert missing.exit_code == 2
-    assert "has no 'other'" in missing.output
