@@ -232,6 +232,11 @@ def checked_rule(
     return Rule(name, operator, action, tuple(triggers), tuple(guards), place)
 
 
+def same_name(name: str) -> RuleError:
+    """The error for a second rule of one name."""
+    return RuleError(f'a rule before is called "{name}" as well; give each its own name')
+
+
 def unknown_operator(name: str, known: Sequence[str]) -> RuleError:
     """The error for an operator that the pipeline does not have."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
