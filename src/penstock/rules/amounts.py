@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 from penstock.errors import RuleError
 from penstock.rules.callers import at_the_callers_line
@@ -53,7 +54,7 @@ def as_number(given: object) -> Number:
     """A number as it was given: plain, `percent` or `times`."""
     if isinstance(given, Number):
         return given
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
+    if isinstance(given, bool) or not isinstance(given, Real):
         raise RuleError(f"{given!r} is not a number; write one such as 2, times(2) or percent(20)")
     try:
         value = float(given)

@@ -115,7 +115,8 @@ def checked_metric(name: str) -> str:
     try:
         return metric_named(name).name
     except ConfigurationError as fault:
-        raise RuleError(f"{fault} (docs/reference/metrics.md as well)") from None
+        message = str(fault).removeprefix("metric: ")
+        raise RuleError(f"{message}, as does docs/reference/metrics.md") from None
 
 
 def checked_statistic(text: str) -> str:
