@@ -34,6 +34,9 @@ class Condition:
             refuse(f"& joins two conditions, and {other!r} is none; put each comparison into brackets")
         return Condition(self.triggers + other.triggers)
 
+    def __rand__(self, other: object) -> NoReturn:
+        refuse(f"& joins two conditions, and {other!r} is none; put each comparison into brackets")
+
     def __or__(self, other: object) -> NoReturn:
         refuse("a rule has no `or`: write one rule for each condition")
 
@@ -147,6 +150,16 @@ class MetricReading:
         refuse("a metric is compared with > or <, not with !=")
 
     __hash__ = object.__hash__
+
+    def _not_joined(self, _: object) -> NoReturn:
+        refuse("& and | bind before > and <; put each comparison into brackets: (metric(...) > 3) & (metric(...) < 5)")
+
+    __and__ = __rand__ = __or__ = __ror__ = _not_joined
+
+    def _not_computed(self, _: object) -> NoReturn:
+        refuse("a rule compares one metric with a number and computes nothing; change the number instead")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _not_computed
 
     def __bool__(self) -> bool:
         raise refusal(f"a metric is no condition; compare it with > or <, and {_COMBINE}")
