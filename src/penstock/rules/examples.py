@@ -2,8 +2,8 @@
 """Looks for readings of a metric under which triggers hold together: an example that shows a doubt is real.
 
 An example is a short history: a value for each stretch between the times that the triggers look back, and in each
-stretch perhaps a short peak. Every example is checked against what the triggers mean, so it is never wrong; that none
-is found proves nothing.
+stretch perhaps a part with another value. Every example is checked against what the triggers mean, so it is never
+wrong; that none is found proves nothing.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from penstock.rules.intervals import Interval, Series, beyond, domain, rank
 from penstock.rules.nodes import MetricTrigger
 from penstock.rules.numbers import duration_text, number_text, percent_text
 
-_PEAK = 0.02
-"""The part of a stretch that a peak takes."""
+_PARTS = (0.02, 0.2, 0.5)
+"""How much of a stretch may have another value: a peak that percentiles do not see, and more than they can miss."""
 MOST_TRIES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time with one value, but for a short peak at its beginning."""
+    """A time with one value, but for a part at its beginning."""
 
     starts_ago: float
     ends_ago: float
     value: float
     peak: float
+    part: float = _PARTS[0]
 
     def readings(self, within: float) -> list[tuple[float, float]]:
         """Values and their lengths, as far as they are not older than `within`."""
         starts = min(self.starts_ago, within)
-        peak_until = self.starts_ago - _PEAK * (self.starts_ago - self.ends_ago)
+        peak_until = self.starts_ago - self.part * (self.starts_ago - self.ends_ago)
         parts = [
             (self.value, min(starts, peak_until) - self.ends_ago),
             (self.peak, starts - max(peak_until, self.ends_ago)),
@@ -71,7 +72,8 @@ class History:
             when = f"in the last {duration_text(stretch.starts_ago)}" if not stretch.ends_ago else (
                 f"from {duration_text(stretch.starts_ago)} to {duration_text(stretch.ends_ago)} ago"
             )  # fmt: skip
-            peak = "" if stretch.peak == stretch.value else f" with a short stretch of {_value(metric, stretch.peak)}"
+            is_even = stretch.peak == stretch.value
+            peak = "" if is_even else f" (but {_value(metric, stretch.peak)} for {percent_text(stretch.part)} of it)"
             parts.append(f"{_value(metric, stretch.value)} {when}{peak}")
         return f"{name} {', '.join(parts)}"
 
@@ -80,11 +82,11 @@ def example(triggers: Sequence[MetricTrigger], tries: int = MOST_TRIES) -> Histo
     """Readings of one series under which all triggers hold; None where none is found in so many tries."""
     edges = sorted({t.for_seconds for t in triggers if t.for_seconds > 0.0}) or [1.0]
     levels = _levels(triggers)
-    for values in islice(_choices(levels, len(edges)), tries):
+    for part, values in islice(_choices(levels, len(edges)), tries):
         starts = [0.0, *edges[:-1]]
         history = History(
             tuple(
-                Stretch(edge, start, value, peak)
+                Stretch(edge, start, value, peak, part)
                 for edge, start, (value, peak) in zip(edges, starts, values, strict=True)
             )
         )
@@ -93,13 +95,15 @@ def example(triggers: Sequence[MetricTrigger], tries: int = MOST_TRIES) -> Histo
     return None
 
 
-def _choices(levels: Sequence[float], stretches: int) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Values and peaks of every stretch: first one value throughout, then steps, then peaks as well."""
+def _choices(levels: Sequence[float], stretches: int) -> Iterator[tuple[float, tuple[tuple[float, float], ...]]]:
+    """Both values of every stretch: first one value throughout, then steps, then parts with another value as well."""
     for level in levels:
-        yield ((level, level),) * stretches
+        yield _PARTS[0], ((level, level),) * stretches
     for steps in product(levels, repeat=stretches):
-        yield tuple((step, step) for step in steps)
-    yield from product(tuple(product(levels, levels)), repeat=stretches)
+        yield _PARTS[0], tuple((step, step) for step in steps)
+    for values in product(tuple(product(levels, levels)), repeat=stretches):
+        for part in _PARTS:
+            yield part, values
 
 
 def _levels(triggers: Sequence[MetricTrigger]) -> list[float]:
