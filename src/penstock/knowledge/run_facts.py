@@ -10,6 +10,8 @@ from typing import Any
 from penstock.ports import KnowledgeStore
 
 SETTINGS = "settings"
+SUMMARY = "summary"
+"""Says how a run went; not there, or `null`, until it has ended."""
 _STARTED_AT = "started_at"
 
 

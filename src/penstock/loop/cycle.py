@@ -101,6 +101,7 @@ class Cycle:
         self._history: deque[Observation] = deque(maxlen=_OBSERVATIONS_KEPT)
         self._times_of_last_pass: list[StageTime] = []
         self._exactness = ExactnessWatch()
+        self._has_looked = False
         self._run_latency = RunLatency()
         self._next_latency = float("-inf")
 
@@ -249,6 +250,9 @@ class Cycle:
     def _log(self, report: CycleReport) -> None:
         """One line for each event, with the instant that the store keeps for it."""
         decision, lost = report.decision, report.exactness
+        if not self._has_looked:
+            self._has_looked = True
+            _say(logging.INFO, report.observation.at, f"{self.operator}: first look")
         if decision is not None and decision.is_change:
             verb = decision.verb if self._mode is Mode.ACT else f"recommended: {decision.verb}"
             _say(logging.INFO, decision.at, f"{self.operator}: {verb}: {decision.change_text}: {decision.reason}")
