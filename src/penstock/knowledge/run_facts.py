@@ -29,6 +29,11 @@ def begin_run(store: KnowledgeStore, settings: Mapping[str, Any], at: float) -> 
     return at
 
 
+def change_settings(store: KnowledgeStore, changes: Mapping[str, Any]) -> None:
+    """Keep what was changed in the settings of the run that goes on."""
+    store.set_fact(SETTINGS, json.dumps({**(_kept(store) or {}), **changes}))
+
+
 def run_start(settings: Mapping[str, Any] | None) -> float:
     """When the run with these settings began, in seconds since the epoch; 0 where all of a store is one run."""
     found = (settings or {}).get(_STARTED_AT)
