@@ -261,7 +261,9 @@ class Cycle:
             text = f"{self.operator}: {outcome.status} after {outcome.after_seconds:.1f} s{detail}"
             _say(logging.WARNING if is_bad else logging.INFO, outcome.at, text)
         if lost is not None:
-            _say(logging.INFO if lost.is_exact else logging.WARNING, lost.at, str(lost))
+            # A source that never says when its records arrive is no surprise; losing what was there is one.
+            is_bad = lost.was_known and not lost.is_exact
+            _say(logging.WARNING if is_bad else logging.INFO, lost.at, str(lost))
 
 
 def latency_fact(operator: str) -> str:

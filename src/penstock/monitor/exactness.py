@@ -16,6 +16,8 @@ class ExactnessChange:
     at: float
     is_exact: bool
     why: str = ""
+    was_known: bool = False
+    """Whether there was a latency before."""
 
     def __str__(self) -> str:
         if self.is_exact:
@@ -43,12 +45,16 @@ class ExactnessWatch:
 
     def __init__(self) -> None:
         self._is_exact = True
+        self._has_latency = False
 
     def take(self, seen: Observation) -> ExactnessChange | None:
         """The change that an observation shows; None: none. One without a latency shows none."""
         latency = seen.latency
-        if latency is None or latency.is_exact == self._is_exact:
+        if latency is None:
+            return None
+        was_known, self._has_latency = self._has_latency, True
+        if latency.is_exact == self._is_exact:
             return None
         self._is_exact = latency.is_exact
         why = "" if latency.is_exact else latency.inexact_because or "arrival times were interpolated"
-        return ExactnessChange(seen.operator, seen.at, latency.is_exact, why)
+        return ExactnessChange(seen.operator, seen.at, latency.is_exact, why, was_known)

@@ -20,6 +20,7 @@ def test_each_change_is_given_once_with_its_moment_and_reason() -> None:
     found = [watch.take(seen(*look)) for look in ((1.0, ""), (2.0, "away"), (3.0, "away"), (4.0, None), (5.0, ""))]
     changes = [change for change in found if change is not None]
     assert [(c.at, c.is_exact, c.why) for c in changes] == [(2.0, False, "away"), (5.0, True, "")]
+    assert changes[0].was_known
     assert str(changes[0]) == "op: latency is not exact from here on: away"
     assert str(changes[1]) == "op: latency is exact again"
 
@@ -29,5 +30,5 @@ def test_a_run_that_is_never_exact_says_so_at_its_first_latency() -> None:
     watch = ExactnessWatch()
     first = watch.take(seen(1.0, "the source does not say"))
     assert first is not None
-    assert first.why == "the source does not say"
+    assert (first.why, first.was_known) == ("the source does not say", False)
     assert watch.take(seen(2.0, "the source does not say")) is None
