@@ -160,7 +160,7 @@ def attach_page() -> str:
     refused = [f"`{names[0]}`: {_code(meaning)}\n" for names, meaning in _described(raised)]
     parts = [
         HEADER,
-        "# attach\n\n```python\nscaler = ps.attach(query, objective=ps.latency(p95=\"2s\"), executors=(1, 8))\n```\n\n",
+        '# attach\n\n```python\nscaler = ps.attach(query, objective=ps.latency(p95="2s"), executors=(1, 8))\n```\n\n',
         _code(summary.strip()),
         "\n\n[Attach to your job](../how-to/attach-to-your-job.md) explains what a job needs.\n",
         "\n## Arguments\n\n| argument | default | meaning |\n|---|---|---|\n",

@@ -27,7 +27,8 @@ from penstock.records import Allocation, Decision, LatencySummary, Limits, Objec
 from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
-    from penstock._attach import Scaler, attach
+    from penstock._attach import attach
+    from penstock._scaler import Scaler
     from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
     from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
     from penstock.adaptors.rabbitmq.queue_tap import QueueTap
@@ -40,7 +41,7 @@ __version__ = "0.1.0"
 
 _LATE = {
     "attach": "penstock._attach",
-    "Scaler": "penstock._attach",
+    "Scaler": "penstock._scaler",
     "run": "penstock.running.library",
     "PolicyEntry": "penstock.policies.entry",
     "RabbitMQConnection": "penstock.adaptors.rabbitmq.connection",

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock._attach_arguments import read_arguments
+from penstock._scaler import Scaler, policy_context_of, policy_fact
 from penstock._wiring import (
     LoopSettings,
     fitting_limits,
@@ -20,16 +20,12 @@ from penstock._wiring import (
     objective_out_of_reach,
 )
 from penstock.clock import SystemClock
-from penstock.errors import ConfigurationError
 from penstock.knowledge.memory import MemoryStore
-from penstock.knowledge.run_facts import begin_run
+from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle, CycleReport, Runner
 from penstock.policies import default_policy, make_policy
-from penstock.ports import ArrivalTimes, KnowledgeStore, OperatorSite, Policy, PolicyContext
-from penstock.records import Decision, LatencySummary, Limits, Objective, Observation
-from penstock.settings import GuardSettings, mode_of
-from penstock.topology import Topology
+from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
+from penstock.records import LatencySummary, Limits, Objective
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -38,9 +34,6 @@ if TYPE_CHECKING:
     from penstock.adaptors.spark.query_facts import QueryFacts
 
 _LOG = logging.getLogger(__name__)
-_DECISIONS_SHOWN = 10_000
-_POLICY_NOTES = 20
-"""How many different notes of a policy are kept."""
 
 
 def attach(
@@ -52,7 +45,7 @@ def attach(
     mode: str = "recommend",
     policy: str | Policy | None = None,
     policy_options: dict[str, Any] | None = None,
-    guards: dict[str, Any] | None = None,
+    guards: dict[str, Any] | Literal["none"] | None = None,
     name: str | None = None,
     arrivals: ArrivalTimes | Literal["interpolated"] | None = None,
     interval_seconds: float = 1.0,
@@ -80,7 +73,7 @@ def attach(
         ``"recommend"`` (default) decides and reports; ``"act"`` carries it out.
     policy, policy_options, guards
         Which policy decides: a name with its options, or an object of your own (docs/how-to/write-a-policy.md). By
-        default one that plans for the objective. And the guards' settings (docs/reference/settings.md).
+        default one that plans for the objective. And the guards' settings (docs/reference/settings.md), or ``"none"``.
     name
         The operator's name in decisions; default: the query's name.
     arrivals
@@ -96,54 +89,62 @@ def attach(
     Raises
     ------
     ConfigurationError
-        An argument is wrong, or the query has no driver in this process; nothing was changed.
+        Arguments are wrong (all of them are named), or the query has no driver in this process; nothing was changed.
     """
-    limits = _limits(executors, cpu_shares)
-    _check_seconds("interval_seconds", interval_seconds, least=0.1)
-    _check_seconds("window_seconds", window_seconds, least=0.1)
-    _check_seconds("warm_up_seconds", warm_up_seconds, least=0.0)
-    if objective is not None and not isinstance(objective, Objective):
-        raise ConfigurationError(f'objective: {objective!r} is none; write latency(p95="2s")', field="objective")
-    if not hasattr(query, "isActive"):
-        raise ConfigurationError(
-            f"query: {query!r} is not a streaming query; give what start() returned", field="query"
-        )
+    given = read_arguments(
+        query,
+        objective=objective,
+        executors=executors,
+        cpu_shares=cpu_shares,
+        mode=mode,
+        policy=policy,
+        policy_options=policy_options,
+        guards=guards,
+        name=name,
+        arrivals=arrivals,
+        seconds={
+            "interval_seconds": (interval_seconds, 0.1),
+            "window_seconds": (window_seconds, 0.1),
+            "warm_up_seconds": (warm_up_seconds, 0.0),
+        },
+        store=store,
+    )
+    limits = given.limits
     facts = _facts(query)
     notes = list(facts.notes)
     if facts.is_real_time:
         limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
         notes.append(f"in real-time mode the latency of records is not measured here; it is left at {limits.top}")
-    if isinstance(arrivals, str) and arrivals != "interpolated":
-        raise ConfigurationError(
-            f'arrivals: {arrivals!r} is none; give an object, "interpolated", or leave it out', field="arrivals"
-        )
     settings = LoopSettings(
         limits=limits,
-        objective=objective or Objective(),
-        mode=mode_of(mode),
-        guards=_guards(guards),
+        objective=given.objective,
+        mode=given.mode,
+        guards=given.guards,
         window_seconds=window_seconds,
         warm_up_seconds=warm_up_seconds,
     )
     operator = name or query.name or "query"
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    make_policy(chosen, _context(operator, limits, settings.objective, facts), policy_options)
+    make_policy(chosen, policy_context_of(operator, limits, settings.objective, facts), policy_options)
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
-        kept: KnowledgeStore = MemoryStore() if store is None else SqliteStore(Path(store))
+        kept: KnowledgeStore = MemoryStore() if given.store is None else SqliteStore(given.store)
         undo.callback(kept.close)
         settings = replace(
             settings,
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
             cores_per_executor=hold.cores_per_executor,
         )
-        made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
+        made = make_policy(
+            chosen, policy_context_of(operator, settings.limits, settings.objective, facts), policy_options
+        )
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)
-        known = _run_settings(query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})})
+        known = _run_settings(query, operator, settings, policy_fact(made, policy_options))
         since = begin_run(kept, known, SystemClock().now())
+        kept.set_fact(SUMMARY, "null")  # where the run goes on, what it came to so far no longer holds
         cycle = make_cycle(
             operator,
             settings,
@@ -168,116 +169,16 @@ def attach(
         _LOG.info("%s: %s", operator, found.note)
         notes.append(found.note)
     return Scaler(
-        cycle, let_go, kept, interval_seconds=interval_seconds, notes=(*hold.notes, *notes), facts=facts, since=since
+        cycle,
+        let_go,
+        kept,
+        interval_seconds=interval_seconds,
+        notes=(*hold.notes, *notes),
+        facts=facts,
+        since=since,
+        settings=settings,
+        file=given.store,
     )
-
-
-class Scaler:
-    """A query under watch. `decisions`, `observation` and `latency` say how it goes; `detach` ends it."""
-
-    def __init__(
-        self,
-        cycle: Cycle,
-        let_go: ExitStack,
-        store: KnowledgeStore,
-        *,
-        interval_seconds: float,
-        notes: tuple[str, ...],
-        facts: QueryFacts,
-        since: float,
-    ) -> None:
-        self._notes = notes
-        self._policy_notes: tuple[str, ...] = ()
-        self._broken: str | None = None
-        """Why the newest plan does not keep the objective; None: it does, or there is none."""
-        self._cycle = cycle
-        self._let_go = let_go
-        self._store = store
-        self._facts = facts
-        self._since = since
-        self._observation: Observation | None = None
-        self._final_decisions: list[Decision] | None = None
-        self._lock = threading.Lock()
-        self._runner = Runner([cycle], SystemClock(), interval_seconds=interval_seconds, on_report=self._take)
-        self._runner.start()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What you should know, a line each. Notes of the policy and its plans come as the query runs."""
-        return (*self._notes, *self._policy_notes, *([] if self._broken is None else [self._broken]))
-
-    @property
-    def decisions(self) -> list[Decision]:
-        """The newest 10,000 decisions, holds included, oldest first; each explains itself by `explain()`."""
-        return self._decisions() if self._final_decisions is None else self._final_decisions
-
-    @property
-    def observation(self) -> Observation | None:
-        """The newest picture of the query; None before the first look."""
-        return self._observation
-
-    @property
-    def latency(self) -> LatencySummary | None:
-        """Record latency since attaching."""
-        return self._cycle.monitor.latency_of_run()
-
-    @property
-    def faults(self) -> int:
-        """How many passes failed; the query did not notice."""
-        return self._runner.faults
-
-    def replace_policy(self, policy: str | Policy, policy_options: dict[str, Any] | None = None) -> None:
-        """Let another policy decide from the next pass on.
-
-        Raises
-        ------
-        ConfigurationError
-            It cannot be built, or fails on what was last seen; the one before goes on.
-        """
-        cycle = self._cycle
-        context = _context(cycle.operator, cycle.limits, cycle.objective, self._facts)
-        made = make_policy(policy, context, policy_options)
-        self._runner.replace_policy(made)
-        self._broken = None
-
-    def detach(self) -> None:
-        """Stop watching and put executors and CPU shares back; the query runs on. May be called twice."""
-        with self._lock:
-            if self._final_decisions is not None:
-                return
-            self._runner.stop()
-            self._final_decisions = self._decisions()
-            try:
-                self._let_go.close()  # one part that cannot let go does not keep the others from it
-            except Exception:
-                _LOG.exception("detaching failed in part")
-
-    def __enter__(self) -> Scaler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.detach()
-
-    def _decisions(self) -> list[Decision]:
-        return self._store.decisions(self._cycle.operator, since=self._since, limit=_DECISIONS_SHOWN)
-
-    def _take(self, report: CycleReport) -> None:
-        self._observation = report.observation
-        for note in report.notes:
-            if note not in self._policy_notes:
-                _LOG.warning("%s: %s", self._cycle.operator, note)
-                self._policy_notes = (*self._policy_notes, note)[-_POLICY_NOTES:]
-        decision = report.decision
-        if decision is None or decision.prediction is None:
-            return
-        before, self._broken = self._broken, None
-        if not decision.prediction.is_met:
-            change = "allow more executors or CPU, or set a larger bound"
-            self._broken = f"{self._cycle.objective} is not kept by the plan: {decision.reason}; {change}"
-            if before is None:
-                _LOG.warning("%s: %s", self._cycle.operator, self._broken)
 
 
 def _run_settings(
@@ -302,11 +203,6 @@ def _run_settings(
     }
 
 
-def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    kinds = (bool, int, float, str)
-    return {name: value if value is None or isinstance(value, kinds) else str(value) for name, value in options.items()}
-
-
 class _NotMeasured:
     """The latency of a query in real-time mode: its batches do not show it (`ports.RecordLatencies`)."""
 
@@ -329,38 +225,3 @@ def _arrivals(given: ArrivalTimes | Literal["interpolated"] | None, facts: Query
     if given == "interpolated" or facts.is_real_time:
         return FoundArrivals()
     return find_arrivals(facts.sources) if given is None else FoundArrivals(given)
-
-
-def _context(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:
-    site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
-    return PolicyContext(Topology.of_one(operator), {operator: site}, {(operator,): objective})
-
-
-def _limits(executors: Any, cpu_shares: Any) -> Limits:
-    try:
-        lowest, highest = executors
-        shares = tuple(float(share) for share in cpu_shares)
-    except (TypeError, ValueError):
-        raise ConfigurationError(
-            f"executors, cpu_shares: {executors!r}, {cpu_shares!r}; write them like (1, 8) and (0.5, 1.0)",
-            field="executors",
-        ) from None
-    if type(lowest) is not int or type(highest) is not int:
-        raise ConfigurationError(f"executors: {executors!r} must be two whole numbers, (min, max)", field="executors")
-    return Limits(lowest, highest, shares)
-
-
-def _check_seconds(field: str, value: Any, *, least: float) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not least <= value < float("inf"):
-        raise ConfigurationError(f"{field}: {value!r} must be a number of seconds, at least {least:g}", field=field)
-
-
-def _guards(given: dict[str, Any] | None) -> GuardSettings:
-    from pydantic import ValidationError
-
-    try:
-        return GuardSettings.model_validate(given or {})
-    except ValidationError as fault:
-        faults = [f"guards.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in fault.errors()]
-        raise ConfigurationError.of_all("guards", faults) from fault

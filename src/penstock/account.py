@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.loop.cycle import CycleReport
-from penstock.records import Decision, ExecutorSize, LatencySummary, Objective
+from penstock.records import Decision, ExecutorSize, LatencySummary, Objective, RunLatency
 from penstock.topology import Path, path_text
 
 _DECISIONS_KEPT = 10_000
@@ -59,11 +59,27 @@ class PathOutcome:
     path: Path
     objective: Objective
     latency: LatencySummary | None
+    """Of all records."""
+    start_up: LatencySummary | None = None
+    steady: LatencySummary | None = None
+    """Of all records but those of the start-up; None: it was not told apart."""
+    steady_from: float | None = None
+
+    @classmethod
+    def of(cls, path: Path, objective: Objective, run: RunLatency | None) -> PathOutcome:
+        """The outcome of a path whose latency was followed; None: it was not."""
+        run = run or RunLatency()
+        return cls(path, objective, run.whole, run.start_up, run.steady, run.steady_from)
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the objective was met; None where that is not known."""
+        """Whether the objective was met over all records; None where that is not known."""
         return self.objective.is_met_by(self.latency)
+
+    @property
+    def is_met_steady(self) -> bool | None:
+        """Whether the objective was met after the start-up; None where that is not known."""
+        return self.objective.is_met_by(self.steady)
 
     @property
     def strain(self) -> float:
@@ -77,8 +93,11 @@ class PathOutcome:
         """For `--json`."""
         return {
             "objective": {"statistic": self.objective.statistic, "seconds": self.objective.seconds,
-                          "met": self.is_met},
+                          "met": self.is_met, "met_steady": self.is_met_steady},
             "latency": _latency_json(self.latency),
+            "latency_steady": _latency_json(self.steady),
+            "latency_start_up": _latency_json(self.start_up),
+            "steady_from": self.steady_from,
         }  # fmt: skip
 
 
@@ -105,6 +124,8 @@ class RunSummary:
     operators: Mapping[str, Any] = field(default_factory=dict)
     own_sizes: Mapping[str, ExecutorSize] = field(default_factory=dict)
     """What each operator's executors are made of before any restart."""
+    missed_turns: int = 0
+    """Passes that fell out because the one before took longer than the interval."""
 
     @property
     def worst(self) -> PathOutcome:
@@ -120,8 +141,12 @@ class RunSummary:
     @property
     def is_met(self) -> bool | None:
         """Whether every path's objective was met; None where one is not known and none is broken."""
-        met = [path.is_met for path in self.paths if path.objective.seconds is not None]
-        return False if False in met else None if None in met or not met else True
+        return _all_met([path.is_met for path in self.paths if path.objective.seconds is not None])
+
+    @property
+    def is_met_steady(self) -> bool | None:
+        """The same without the records of the start-up."""
+        return _all_met([path.is_met_steady for path in self.paths if path.objective.seconds is not None])
 
     @property
     def cpu_share_mean(self) -> float | None:
@@ -131,16 +156,23 @@ class RunSummary:
     def to_json(self) -> dict[str, Any]:
         """The object a command prints with `--json`; `objective` and `latency` are those of the worst path."""
         worst = self.worst.objective
+        parts = self.worst.to_json()
         return {
             "name": self.name,
             "folder": self.folder,
             "mode": self.mode,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
             "seconds": round(self.ended_at - self.started_at, 3),
             "records_due": self.records_due,
             "records_read": self.records_read,
             "records_done": self.records_done,
-            "objective": {"statistic": worst.statistic, "seconds": worst.seconds, "met": self.is_met},
-            "latency": _latency_json(self.latency),
+            "objective": {"statistic": worst.statistic, "seconds": worst.seconds, "met": self.is_met,
+                          "met_steady": self.is_met_steady},
+            "latency": parts["latency"],
+            "latency_steady": parts["latency_steady"],
+            "latency_start_up": parts["latency_start_up"],
+            "steady_from": parts["steady_from"],
             "paths": {path_text(path.path): path.to_json() for path in self.paths},
             "cpu_share_mean": self.cpu_share_mean,
             "executor_seconds": self.executor_seconds,
@@ -155,6 +187,7 @@ class RunSummary:
                 for d in self.decisions
             ],
             "faults": self.faults,
+            "missed_turns": self.missed_turns,
             "operators": dict(self.operators),
         }  # fmt: skip
 
@@ -163,11 +196,15 @@ class RunSummary:
         return "its own size" if size is None else str(size)
 
 
+def _all_met(met: list[bool | None]) -> bool | None:
+    return False if False in met else None if None in met or not met else True
+
+
 def _latency_json(latency: LatencySummary | None) -> dict[str, Any] | None:
     if latency is None:
         return None
     return {
         "mean": latency.mean_seconds, "p50": latency.p50_seconds, "p95": latency.p95_seconds,
         "p99": latency.p99_seconds, "max": latency.max_seconds, "records": latency.records,
-        "is_exact": latency.is_exact,
+        "is_exact": latency.is_exact, "inexact_because": latency.inexact_because,
     }  # fmt: skip

@@ -23,8 +23,10 @@ Only ``loop/runner.py`` and ``cli/`` catch the base class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+
+_T = TypeVar("_T")
 
 
 class PenstockError(Exception):
@@ -74,6 +76,43 @@ class RuleError(ConfigurationError):
     def at(self, line: int, column: int, source: str = "") -> RuleError:
         """The same error with its place."""
         return RuleError(self.message, line=line, column=column, source=source)
+
+
+class Mistakes:
+    """Gathers mistakes, so that all of them are reported at once.
+
+    Examples
+    --------
+    >>> def refuse(field):
+    ...     raise ConfigurationError(f"{field}: is wrong; write 1", field=field)
+    >>> mistakes = Mistakes()
+    >>> mistakes.of(lambda: 5), mistakes.of(lambda: refuse("lower")), mistakes.of(lambda: refuse("upper"))
+    (5, None, None)
+    >>> mistakes.raise_all("policy")
+    Traceback (most recent call last):
+    ...
+    penstock.errors.ConfigurationError: policy: 2 mistakes
+      - lower: is wrong; write 1
+      - upper: is wrong; write 1
+    """
+
+    def __init__(self) -> None:
+        self.found: list[ConfigurationError] = []
+
+    def of(self, read: Callable[[], _T]) -> _T | None:
+        """Return what `read` returns, or None if it refuses."""
+        try:
+            return read()
+        except ConfigurationError as fault:
+            self.found.append(fault)
+            return None
+
+    def raise_all(self, where: str) -> None:
+        """Raise the one mistake as it is, several as one error about `where`, none not at all."""
+        if len(self.found) == 1:
+            raise self.found[0]
+        if self.found:
+            raise ConfigurationError.of_all(where, [text for fault in self.found for text in fault.faults])
 
 
 class NotReadyError(PenstockError):

@@ -126,7 +126,7 @@ class SampledArrivalTimes(ArrivalTimes, Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Whether every time given so far was that of its record."""
+        """Whether every time in the newest answer was that of its record."""
         ...
 
 

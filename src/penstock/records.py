@@ -275,7 +275,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
-    """Record latency over some records. Not exact: arrival times were interpolated between batch starts."""
+    """Record latency over some records. Not exact: some arrival times were interpolated; `inexact_because` says why."""
 
     records: int
     mean_seconds: float
@@ -284,12 +284,33 @@ class LatencySummary:
     p99_seconds: float
     max_seconds: float
     is_exact: bool = True
+    inexact_because: str = ""
 
     def statistic(self, name: str) -> float:
         """The statistic called ``mean``, ``p50``, ``p95`` or ``p99``."""
         if name not in STATISTICS:
             raise ConfigurationError(f"unknown statistic {name!r}; known: {', '.join(STATISTICS)}", field="objective")
         return float(getattr(self, f"{name}_seconds"))
+
+
+@dataclass(frozen=True, slots=True)
+class RunLatency:
+    """Record latency since a run began, with its start-up apart.
+
+    Start-up are the records that arrived before the operator had warmed up, however late they were done.
+    """
+
+    whole: LatencySummary | None = None
+    start_up: LatencySummary | None = None
+    steady: LatencySummary | None = None
+    """Of all records but those of the start-up; None: there are none yet, or the start-up is not known."""
+    steady_from: float | None = None
+    """When the operator had warmed up."""
+
+    @property
+    def headline(self) -> LatencySummary | None:
+        """That of the steady part, or of all records where there is none."""
+        return self.steady or self.whole
 
 
 class Quality(StrEnum):
@@ -338,6 +359,8 @@ class Observation:
     records_done: int | None = None
     last_batch_id: int | None = None
     missing: tuple[str, ...] = ()
+    query_run: str | None = None
+    """The query's run (Spark's `runId`) that the newest batch belongs to: another one after each restart."""
 
 
 # --- what the models say ---------------------------------------------------------------------------------------
@@ -555,6 +578,8 @@ class OutcomeStatus(StrEnum):
     """How far an action has come."""
 
     PENDING = "pending"
+    DRAINING = "draining"
+    """What was asked for takes the work, and executors that are to go are still there."""
     DONE = "done"
     FAILED = "failed"
     SUPERSEDED = "superseded"

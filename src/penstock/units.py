@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
+import time
 from dataclasses import dataclass
 
 from penstock.errors import ConfigurationError
@@ -190,6 +191,36 @@ def format_seconds(seconds: float | None) -> str:
         return f"{seconds:.3g} s" if seconds >= 10 else f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def clock(seconds: float) -> str:
+    """Format the seconds since a start as ``m:ss`` or ``h:mm:ss``.
+
+    Examples
+    --------
+    >>> clock(75), clock(3725)
+    ('1:15', '1:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def moment(at: float, started_at: float | None) -> str:
+    """Format an instant as logs, pages and commands show it: the local time, and how long after the run's start.
+
+    Both are whole seconds, rounded down.
+
+    Examples
+    --------
+    >>> moment(1_700_000_130.0, 1_700_000_000.0).split(maxsplit=1)[1]
+    '(+2:10)'
+    """
+    wall = time.strftime("%H:%M:%S", time.localtime(at))
+    if started_at is None:
+        return wall
+    since = at - started_at
+    return f"{wall} ({'+' if since >= 0 else '-'}{clock(abs(since))})"
 
 
 def format_count(value: float | None) -> str:

@@ -17,6 +17,10 @@ from tests.integration.spark_driver import SparkDriver
 
 import penstock as ps
 from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.adaptors.spark.query_probe import executors_of_this_driver
+from penstock.evaluation import RunHistory, read_history
+from penstock.evaluation.report import outcome_text
+from penstock.knowledge import SqliteStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
@@ -33,6 +37,8 @@ def spark(spark_driver: SparkDriver, standalone_cluster: EmbeddedCluster) -> Ite
         "spark.cores.max": "2",
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
+        # How long a drained executor waits before it looks once more for blocks: most of a drain, at its default.
+        "spark.storage.decommission.replicationReattemptInterval": "2s",
         "spark.sql.shuffle.partitions": "2",
     }
     with spark_driver.on_cluster(standalone_cluster, settings) as session:
@@ -68,8 +74,11 @@ def until(scaler: ps.Scaler, is_so: Callable[[list[ps.Decision]], bool]) -> list
     return scaler.decisions
 
 
-def test_somebody_elses_policy_scales_a_real_query_and_is_replaced_while_it_runs(query: StreamingQuery) -> None:
+def test_somebody_elses_policy_scales_a_real_query_and_is_replaced_while_it_runs(
+    query: StreamingQuery, tmp_path: Path
+) -> None:
     """The example takes an idle executor away; then another policy decides, and one that fails changes nothing."""
+    file = tmp_path / "scaler.sqlite"
     with ps.attach(
         query,
         policy=headroom_policy(),
@@ -79,12 +88,14 @@ def test_somebody_elses_policy_scales_a_real_query_and_is_replaced_while_it_runs
         warm_up_seconds=2.0,
         window_seconds=5.0,
         guards={"cooldown_down": "2s", "opposite": "2s", "drain": "60s"},
+        store=file,
     ) as scaler:
         assert any("headroom does not look at the objective" in note for note in scaler.notes)
         changes = [d for d in until(scaler, lambda found: any(d.is_change for d in found)) if d.is_change]
         assert changes[0].policy == "headroom"
         assert changes[0].target.executors == 1
         assert "busiest look" in changes[0].reason
+        drained_before_it_was_done(file, changes[0])
 
         scaler.replace_policy("threshold", {"every_seconds": "2s"})
         found = until(scaler, lambda found: found[-1].policy == "threshold" and "utilisation" in found[-1].reason)
@@ -104,6 +115,34 @@ def test_somebody_elses_policy_scales_a_real_query_and_is_replaced_while_it_runs
         after = until(scaler, lambda found: len(found) > count + 1)
         assert after[-1].policy == "threshold"
     assert query.isActive
+    history = history_of(file)
+    assert history.is_ended
+    assert history.settings is not None
+    assert history.settings["policy"]["name"] == "threshold"
+    assert history.summary["latency_steady"] is not None
+    assert ["the source does not say" in change.why for change in history.exactness_changes] == [True]
+
+
+def history_of(file: Path) -> RunHistory:
+    """What `penstock explain` reads."""
+    store = SqliteStore.open_readonly(file)
+    try:
+        return read_history(store)
+    finally:
+        store.close()
+
+
+def drained_before_it_was_done(file: Path, change: ps.Decision) -> None:
+    """The executor takes no work first, and the change is done when the driver no longer has it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    texts: list[str] = []
+    while not texts or not texts[-1].startswith("done"):
+        assert time.monotonic() < deadline, texts
+        texts.append(outcome_text(history_of(file), change))
+        time.sleep(0.2)
+    assert len(executors_of_this_driver()()) == 1
+    assert any(text.startswith("draining, ") and ": executor " in text for text in texts)
+    assert ", of which draining " in texts[-1]
 
 
 @pytest.mark.parametrize(("named", "policy"), [({}, "mead"), ({"policy": "mead-published"}, "mead-published")])

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
-from penstock import _attach
+from penstock import _attach, _scaler
 from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.query_arrivals import FoundArrivals
@@ -73,6 +73,7 @@ def contexts(monkeypatch: pytest.MonkeyPatch) -> list[PolicyContext]:
         return FixedPolicy()
 
     monkeypatch.setattr(_attach, "make_policy", make)
+    monkeypatch.setattr(_scaler, "make_policy", make)
     return seen
 
 
@@ -223,10 +224,23 @@ def test_arrivals_of_other_sources_are_interpolated_and_noted(given: list[Any]) 
         assert scaler.notes == ("arrival times of rate are interpolated between batches",)
 
 
+class KnownArrivals:
+    """Arrival times of somebody who knows none."""
+
+    def of(self, _source: Any) -> None:
+        """None of a batch."""
+
+    def arrived_by(self, _at: float) -> None:
+        """None by then."""
+
+    def done_index(self, _source: Any) -> None:
+        """None done."""
+
+
 @pytest.mark.usefixtures("toy")
 def test_what_the_user_gives_wins(given: list[Any]) -> None:
     """Arrival times of the user's own, or none at all; a word that means nothing is refused."""
-    own: Any = object()
+    own: Any = KnownArrivals()
     with ps.attach(java_query(REPLAY), arrivals=own) as scaler:
         assert given == [own]
         assert scaler.notes == ()
@@ -318,3 +332,51 @@ def test_a_plan_that_breaks_the_bound_is_noted_until_one_keeps_it() -> None:
         until(lambda: scaler.notes == ("a plan was abandoned", broken))
         policy.seconds = 1.0
         until(lambda: scaler.notes == ("a plan was abandoned",))
+
+
+# --- what is left when it is over ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_ended_run_says_what_it_came_to(tmp_path: Path) -> None:
+    """As `penstock run` does; a run that goes on, or goes on again, has not ended."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), objective=ps.latency(p95="2s"), policy="fixed", store=file) as scaler:
+        until(lambda: len(scaler.decisions) > 0)
+        assert not history_of(file).is_ended
+    history = history_of(file)
+    assert history.is_ended
+    assert (history.summary["name"], history.summary["mode"]) == ("counts", "recommend")
+    assert history.summary["objective"]["statistic"] == "p95"
+    assert history.summary["missed_turns"] == scaler.missed_turns
+    assert history.summary["folder"] == str(file)
+    assert history.summary["started_at"] <= history.summary["ended_at"]
+    with ps.attach(java_query(RATE), objective=ps.latency(p95="2s"), policy="fixed", store=file):
+        assert not history_of(file).is_ended
+    assert history_of(file).is_ended
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_kept_settings_name_the_policy_that_decides(tmp_path: Path) -> None:
+    """After a change of policy `explain` shows the new one; options that are none are refused."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), policy="fixed", store=file) as scaler:
+        until(lambda: len(scaler.decisions) > 0)
+        scaler.replace_policy("threshold", {"upper": 0.6})
+        settings = history_of(file).settings
+        with pytest.raises(ps.ConfigurationError, match="policy_options: \\[1\\] are none"):
+            scaler.replace_policy("fixed", [1])  # type: ignore[arg-type]
+    assert settings is not None
+    assert settings["policy"] == {"name": "threshold", "options": {"upper": 0.6}}
+    shown = CliRunner().invoke(main, ["explain", str(file)])
+    assert "policy threshold" in shown.output
+
+
+@pytest.mark.usefixtures("toy")
+def test_guards_can_be_left_out(tmp_path: Path) -> None:
+    """The word of the settings files is understood here too."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), guards="none", store=file):
+        settings = history_of(file).settings
+    assert settings is not None
+    assert settings["guards"] is None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock.evaluation import RunHistory
+    from penstock.evaluation.run_events import Restart
+    from penstock.monitor.exactness import ExactnessChange
     from penstock.records import Decision
 
 
@@ -31,12 +34,14 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
 
     \b
     Each decision shows
-      when, and from what size to what size
+      when (local time, and since the first look), and from what size to what size
       because ...            the policy's reason
       GUARD changed ...      how a guard (limits, cooldown, ...) changed it
       not ...                the sizes that were considered and rejected
       evidence               the measurements it was based on
-      outcome                whether and how fast the change took effect
+      outcome                whether and how fast the change took effect; "draining" while executors still go
+
+    Between the decisions stand restarts, and where latency stopped being exact or was exact again.
 
     \b
     Examples:
@@ -47,7 +52,8 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import find_run, opened
     from penstock.evaluation import read_history
-    from penstock.evaluation.report import clock, outcome_text
+    from penstock.evaluation.report import outcome_text
+    from penstock.records import Decision
 
     found = find_run(run)
     with opened(found) as store:
@@ -65,7 +71,9 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     chosen = " (the newest)" if found.was_chosen else ""
     kind = "decisions" if with_holds else "changes"
     console.print(
-        f"{found.folder}{chosen}: {history.name}, objective {history.objective_text}", markup=False, soft_wrap=True
+        f"{found.folder}{chosen}: {history.name}, objective {history.objective_text}{_policy_text(history)}",
+        markup=False,
+        soft_wrap=True,
     )
     console.print(
         f"{len(shown)} of {len(wanted)} {kind}; {len(history.decisions)} decisions in all"
@@ -73,25 +81,73 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
         markup=False,
         soft_wrap=True,
     )
-    for decision in shown if not as_json else ():
-        first, *rest = decision.explain().splitlines()
-        console.print(
-            f"\n{clock(history.since_start(decision.at)):>7}  {first}", markup=False, style="bold", soft_wrap=True
-        )
+    for line in latency_lines(history, operator):
+        console.print(line, markup=False, soft_wrap=True)
+    since = shown[0].at if len(shown) < len(wanted) else float("-inf")
+    events: list[Decision | Restart | ExactnessChange] = [
+        event for event in _events(history) if event.at >= since and (operator is None or event.operator == operator)
+    ]
+    for what in sorted([*shown, *events], key=lambda event: event.at) if not as_json else ():
+        first, *rest = what.explain().splitlines() if isinstance(what, Decision) else [str(what)]
+        console.print(f"\n{history.moment(what.at)}  {first}", markup=False, style="bold", soft_wrap=True)
         for line in rest:
-            console.print(f"         {line.strip()}", markup=False, soft_wrap=True)
-        if decision.is_change and decision.mode == "act":
-            console.print(f"         outcome: {outcome_text(history, decision)}", markup=False, soft_wrap=True)
+            console.print(f"  {line.strip()}", markup=False, soft_wrap=True)
+        if isinstance(what, Decision) and what.is_change and what.mode == "act":
+            console.print(f"  outcome: {outcome_text(history, what)}", markup=False, soft_wrap=True)
     if as_json:
         print_json(
             {
                 "run": str(found.folder),
                 "name": history.name,
                 "objective": history.objective_text,
+                "policy": _policy(history),
                 "is_ended": history.is_ended,
+                "started_at": history.started_at,
+                **{key: history.summary.get(key) for key in ("latency", "latency_steady", "latency_start_up")},
+                "restarts": [{"operator": r.operator, "at": r.at, "text": str(r)} for r in history.restarts],
+                "exactness": [
+                    {"operator": c.operator, "at": c.at, "is_exact": c.is_exact, "why": c.why}
+                    for c in history.exactness_changes
+                ],
                 "decisions": [as_plain(history, decision) for decision in shown],
             }
         )
+
+
+def latency_lines(history: RunHistory, operator: str | None = None) -> list[str]:
+    """The latency of the run, a line for its parts and one for each operator's last seconds."""
+    from penstock.evaluation.report import latency_rows
+    from penstock.units import format_seconds
+
+    statistic = (history.summary.get("objective") or {}).get("statistic") or "p95"
+    lines = []
+    parts = [f"{name} {format_seconds(part.get(statistic))}" for name, part in latency_rows(history.summary)]
+    if parts:
+        lines.append(f"latency {statistic}: {', '.join(parts)}")
+    for name in history.operators:
+        seen = history.observations.get(name) or ()
+        if seen and seen[-1].latency is not None and operator in (None, name):
+            value = format_seconds(seen[-1].latency.statistic(statistic))
+            window = format_seconds(seen[-1].window_seconds)
+            lines.append(
+                f"latency {statistic} of {name} over the last {window}, up to {history.moment(seen[-1].at)}: {value}"
+            )
+    return lines
+
+
+def _events(history: RunHistory) -> Iterator[Restart | ExactnessChange]:
+    yield from history.restarts
+    yield from history.exactness_changes
+
+
+def _policy(history: RunHistory) -> str | None:
+    policy = (history.settings or {}).get("policy") or {}
+    return policy.get("name") if isinstance(policy, dict) else None
+
+
+def _policy_text(history: RunHistory) -> str:
+    name = _policy(history)
+    return "" if name is None else f", policy {name}"
 
 
 def as_plain(history: RunHistory, decision: Decision) -> dict[str, Any]:

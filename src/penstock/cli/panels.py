@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.sparkline import BLOCKS, sparkline
-from penstock.evaluation.report import clock
 from penstock.loop.cycle import CycleReport
-from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Quality
-from penstock.units import format_count, format_seconds
+from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Quality, RunLatency
+from penstock.units import clock, format_count, format_seconds
 
 HISTORY = 600
 """Cycles kept: memory stays bounded however long the run."""
@@ -36,6 +35,11 @@ class OperatorView:
     change: Decision | None = None
     """The last decision that changed something."""
     outcome: Outcome | None = None
+    run: RunLatency | None = None
+    """Latency since the start."""
+    inexact: str = ""
+    """Why the latency is not exact now; empty: it is."""
+    _drain_since: float | None = None
     _change_request: str | None = None
     rates: deque[float | None] = field(default_factory=_history)
     latencies: deque[float | None] = field(default_factory=_history)
@@ -60,11 +64,16 @@ class OperatorView:
         if report.decision is not None:
             self.decision = report.decision
             if report.decision.is_change:
-                self.change, self.outcome = report.decision, None
+                self.change, self.outcome, self._drain_since = report.decision, None, None
                 self._change_request = None if report.action is None else report.action.request_id
         for outcome in report.outcomes:
             if outcome.request_id == self._change_request:
                 self.outcome = outcome
+                if outcome.status is OutcomeStatus.DRAINING:
+                    self._drain_since = outcome.at
+        self.run = report.run_latency or self.run
+        if report.exactness is not None:
+            self.inexact = report.exactness.why
 
     def render(self, width: int, now: float, *, blocks: str = BLOCKS, is_short: bool = False) -> Table:
         """Return the view as a table `width` columns wide. Short: without what needs no attention."""
@@ -85,6 +94,8 @@ class OperatorView:
         table.add_row("arriving", _per_second(seen.arrival_rate_rows_per_second), line(self.rates))
         table.add_row("backlog", _records(seen.backlog_records), line(self.backlogs, style="magenta"))
         table.add_row("latency", self._latency_text(seen), line(self.latencies, style="green", above=bound))
+        if (run := self._run_text()) is not None:
+            table.add_row("overall", run, "")
         table.add_row("CPU used", _utilisation(seen), line(self.utilisations, style="blue", top=1.0))
         table.add_row("capacity", _size(seen), line(self.capacities, style="yellow"))
         wide = Table.grid(padding=(0, 1))
@@ -92,6 +103,8 @@ class OperatorView:
         wide.add_column(width=max(20, width - _LABEL_WIDTH - 2))
         if not is_short or seen.quality is not Quality.GOOD or seen.missing:
             wide.add_row("data", _data(seen))
+        if self.inexact:
+            wide.add_row("", Text(f"latency is not exact: {self.inexact}", style="yellow"))
         for label, text in self._decision_rows(now):
             wide.add_row(label, text)
         both = Table.grid()
@@ -112,6 +125,16 @@ class OperatorView:
             text.append(f" {'<=' if is_met else '>'} {format_seconds(self.objective.seconds)}", style=style)
         return text
 
+    def _run_text(self) -> Text | None:
+        """The latency since the start: without the start-up, and beside it with it."""
+        if self.run is None or self.run.whole is None:
+            return None
+        whole = format_seconds(self.run.whole.statistic(self.statistic))
+        if self.run.steady is None:
+            return Text(f"{self.statistic} {whole}, start-up", style="dim")
+        steady = format_seconds(self.run.steady.statistic(self.statistic))
+        return Text(f"{self.statistic} {steady}; {whole} with start-up", style="dim")
+
     def _decision_rows(self, now: float) -> list[tuple[str, Text]]:
         if self.decision is None:
             return [("decision", Text("none yet", style="dim"))]
@@ -120,21 +143,24 @@ class OperatorView:
             what = Text(f"{self.change.verb}: {self.change.change_text}", style="bold")
             rows.append(("change", what))
             rows.append(("", Text(f"because {_reason(self.change)}")))
-            rows.append(("", self._outcome_text().append(f"  ({clock(max(0.0, now - self.change.at))} ago)", "dim")))
+            rows.append(("", self._outcome_text(now).append(f"  ({clock(max(0.0, now - self.change.at))} ago)", "dim")))
         if self.decision is not self.change:
             hold = Text(f"hold: {_reason(self.decision)}")
             rows.append(("now", hold))
         return rows
 
-    def _outcome_text(self) -> Text:
+    def _outcome_text(self, now: float) -> Text:
         if self.change is not None and self.change.mode == "recommend":
             return Text("recommended only, not carried out", style="dim")
         outcome = self.outcome
         if outcome is None or outcome.status is OutcomeStatus.PENDING:
             return Text("under way", style="yellow")
+        if outcome.status is OutcomeStatus.DRAINING:
+            return Text(f"draining, {max(0.0, now - outcome.at):.0f} s: {outcome.detail}", style="yellow")
         after = format_seconds(outcome.after_seconds)
         if outcome.status is OutcomeStatus.DONE:
-            return Text(f"done after {after}", style="green")
+            drained = "" if self._drain_since is None else f", of which draining {outcome.at - self._drain_since:.0f} s"
+            return Text(f"done after {after}{drained}", style="green")
         return Text(f"{outcome.status} after {after}{': ' if outcome.detail else ''}{outcome.detail}", style="red")
 
     def plain(self) -> str:
@@ -147,6 +173,7 @@ class OperatorView:
             "arrivals not measured" if rate is None else f"{_per_second(rate).plain} arriving",
             f"backlog {'not measured' if seen.backlog_records is None else format_count(seen.backlog_records)}",
             "latency not measured" if seen.latency is None else self._latency_text(seen).plain.replace("  ", " "),
+            *([] if (run := self._run_text()) is None else [f"overall {run.plain}"]),
             "CPU not measured" if used is None else f"CPU {used:.0%}",
             _size(seen).plain.replace("\n", " "),
         ]

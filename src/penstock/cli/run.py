@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +65,9 @@ def run(
 
     An app of your own, such as "my_app:count", is found beside the file (my_app.py) or on PYTHONPATH.
 
-    With --json the last line holds: records_due, records_read, records_done, objective (with met), latency
-    (mean, p50, p95, p99 in seconds), cpu_share_mean, executor_seconds, decisions (each with its reason).
+    With --json the last line holds: records_due, records_read, records_done, objective (with met and met_steady),
+    latency of all records (mean, p50, p95, p99 in seconds), latency_steady (after the start-up), latency_start_up,
+    cpu_share_mean, executor_seconds, decisions (each with its reason).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
     from penstock.cli.output import print_json
@@ -103,6 +101,7 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
 
 def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
+    from penstock.cli.log_file import logging_to
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import make_run_folder
     from penstock.cli.signals import stopping_on_signals
@@ -157,33 +156,14 @@ def write_report_of(folder: Path, console: Console) -> Path | None:
         return None
 
 
-@contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Write Penstock's own log to a file instead of across the view."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    logger, handler = logging.getLogger("penstock"), logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
-
-
 def show_check(settings: RunSettings, as_json: bool) -> None:
     """Look through the settings and say what would run; nothing is started."""
     from rich.table import Table
 
     from penstock.cli.output import print_json, words_console
-    from penstock.evaluation.report import clock
     from penstock.running.checks import check_run
     from penstock.settings import objectives_text
+    from penstock.units import clock
 
     check_run(settings)
     console = words_console(as_json)

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.evaluation.report import saved_fraction, whole
+from penstock.evaluation.report import MISSED_TURNS, saved_fraction, whole
 from penstock.records import STATISTICS
 from penstock.units import format_seconds
 
@@ -37,7 +37,7 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         ("ran for", Text(f"{format_seconds(s.get('seconds'))}, mode {s.get('mode', '-')}")),
         ("records", Text(f"{whole(due)} due, {whole(read)} read, {whole(done)} done",
                          style="green" if complete else "yellow" if done is not None else "")),
-        ("latency", _latency(s.get("latency"))),
+        *_latencies(s),
         ("objective", _objective(s)),
     ]  # fmt: skip
     paths = s.get("paths") or {}
@@ -61,6 +61,23 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         rows.append(("why", Text(f"penstock explain {s['folder']}")))
     if s.get("faults"):
         rows.append(("faults", Text(f"{s['faults']} cycles could not reach an operator", style="red")))
+    if s.get("missed_turns"):
+        rows.append(("missed", Text(f"{s['missed_turns']} {MISSED_TURNS}", style="yellow")))
+    return rows
+
+
+def _latencies(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
+    """The steady part first, and beside it what the start-up makes of it."""
+    steady, start_up = s.get("latency_steady"), s.get("latency_start_up")
+    if steady is None:
+        return [("latency", _latency(s.get("latency")))]
+    rows = [("latency", _latency(steady))]
+    if start_up is not None:
+        statistic = (s.get("objective") or {}).get("statistic") or "p95"
+        of_all = format_seconds((s.get("latency") or {}).get(statistic))
+        count, alone = whole(start_up.get("records")), format_seconds(start_up.get(statistic))
+        text = f"{statistic} {of_all} with the start-up, of which start-up: {statistic} {alone}, {count} records"
+        rows.append(("", Text(text, style="dim")))
     return rows
 
 
@@ -82,11 +99,13 @@ def _latency(latency: Mapping[str, Any] | None) -> Text:
     if latency is None:
         return Text("not known over the whole run", style="dim")
     text = ", ".join(f"{name} {format_seconds(latency.get(name))}" for name in STATISTICS)
-    return Text(text if latency.get("is_exact", True) else f"{text} (interpolated)")
+    if latency.get("is_exact", True):
+        return Text(text)
+    return Text(f"{text} (not exact: {latency.get('inexact_because') or 'arrival times were interpolated'})")
 
 
 def _path(facts: Mapping[str, Any]) -> Text:
-    latency, objective = facts.get("latency"), facts.get("objective") or {}
+    latency, objective = facts.get("latency_steady") or facts.get("latency"), facts.get("objective") or {}
     statistic = objective.get("statistic") or "p95"
     measured = "not known" if latency is None else f"{statistic} {format_seconds(latency.get(statistic))}"
     return Text(f"{measured}, ").append_text(_objective(facts))
@@ -97,7 +116,10 @@ def _objective(s: Mapping[str, Any]) -> Text:
     if objective.get("statistic") is None:
         return Text("keep up")
     aim = f"{objective['statistic']} <= {format_seconds(objective.get('seconds'))}"
-    met = objective.get("met")
+    met, steady = objective.get("met"), objective.get("met_steady")
     if met is None:
         return Text(f"{aim}: not known", style="dim")
+    if steady is not None and steady != met:
+        after, with_all = ("met", "not met") if steady else ("not met", "met")
+        return Text(f"{aim}: {after} after the start-up, {with_all} with it", style="yellow" if steady else "bold red")
     return Text(f"{aim}: met", style="green") if met else Text(f"{aim}: not met", style="bold red")

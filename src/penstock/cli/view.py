@@ -20,9 +20,9 @@ from rich.text import Text
 
 from penstock.cli.panels import OperatorView
 from penstock.cli.sparkline import ASCII, BLOCKS
-from penstock.evaluation.report import clock
 from penstock.loop.cycle import CycleReport
 from penstock.settings import RunSettings, objectives_text
+from penstock.units import clock, moment
 
 STOPPING = "stopping in order: executors, cgroups and the cluster are being released"
 ALREADY_STOPPING = "already stopping; this takes some seconds (to end at once, use kill -9: nothing stays behind)"
@@ -189,7 +189,10 @@ class LiveView:
 
 
 class PlainView:
-    """Prints a line for each phase, change and fault, and every `every_seconds` one for each operator."""
+    """Prints a line for each phase, change and fault, and every `every_seconds` one for each operator.
+
+    Each begins with the local time and, from the first look on, with the time since then, as `penstock explain` has it.
+    """
 
     def __init__(
         self,
@@ -197,13 +200,13 @@ class PlainView:
         console: Console,
         *,
         every_seconds: float = 10.0,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock_now: Callable[[], float] = time.time,
     ) -> None:
         self._operators = {o.name: OperatorView(o.name, settings.objective_of(o.name)) for o in settings.operators}
         self._console = console
         self._every = every_seconds
-        self._monotonic = monotonic
-        self._began = monotonic()
+        self._now = clock_now
+        self._first_look: float | None = None
         self._said_at: dict[str, float] = {}
         self._phase = ""
         self._last_fault = ""
@@ -225,18 +228,23 @@ class PlainView:
 
     def report(self, report: CycleReport) -> None:
         """Print changes at once, and the state from time to time."""
-        name, now = report.observation.operator, self._monotonic()
+        name, now = report.observation.operator, report.observation.at
+        if self._first_look is None:
+            self._first_look = now
         view = self._operators[name]
         view.take(report)
         if report.decision is not None and report.decision.is_change:
             decision = report.decision
-            self._say(f"{name}: {decision.verb}: {decision.change_text}: {decision.reason}")
+            self._say(f"{name}: {decision.verb}: {decision.change_text}: {decision.reason}", decision.at)
         for outcome in report.outcomes:
             if outcome.status == "failed":
-                self._say(f"{name}: a change failed after {outcome.after_seconds:.0f} s: {outcome.detail}")
+                failed = f"a change failed after {outcome.after_seconds:.0f} s: {outcome.detail}"
+                self._say(f"{name}: {failed}", outcome.at)
+        if report.exactness is not None:
+            self._say(str(report.exactness), report.exactness.at)
         if now - self._said_at.get(name, float("-inf")) >= self._every:
             self._said_at[name] = now
-            self._say(view.plain())
+            self._say(view.plain(), now)
 
     def fault(self, operator: str, text: str) -> None:
         """Print a fault. The same fault in a row is printed once."""
@@ -249,6 +257,7 @@ class PlainView:
         # Write straight to the file: a signal may arrive while this very thread writes through the console's buffer.
         os.write(2, f"\n{ALREADY_STOPPING if again else STOPPING}\n".encode())
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, at: float | None = None) -> None:
+        when = moment(self._now() if at is None else at, self._first_look)
         with self._lock:
-            self._console.print(f"{clock(self._monotonic() - self._began):>6}  {text}", markup=False, soft_wrap=True)
+            self._console.print(f"{when}  {text}", markup=False, soft_wrap=True)

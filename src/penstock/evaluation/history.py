@@ -4,28 +4,36 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
-from penstock.errors import ConfigurationError
-from penstock.knowledge.run_facts import SETTINGS, run_start
+from penstock.evaluation.run_events import Restart, exactness_changes, restarts
 from penstock.loop.cycle import CycleReport
-from penstock.ports import KnowledgeStore
-from penstock.records import Action, Decision, Limits, Objective, Observation, Outcome, StageTime
+from penstock.monitor.exactness import ExactnessChange
+from penstock.records import (
+    Action,
+    Decision,
+    Limits,
+    Objective,
+    Observation,
+    Outcome,
+    OutcomeStatus,
+    RunLatency,
+    StageTime,
+)
 from penstock.settings import PathBound, objectives_of, objectives_text, tightest
 from penstock.settings.plain import plain_inputs
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
+from penstock.units import moment
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_RECORDS_READ = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,15 @@ class MissingNote:
     last_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLatency:
+    """An operator's latency since the start, as it was kept last while the run went on."""
+
+    operator: RunLatency
+    path: RunLatency | None
+    """From the first arrival at the pipeline; None where that is not followed."""
+
+
 @dataclass(frozen=True)
 class RunHistory:
     """Everything a store remembers of one run, oldest first."""
@@ -61,6 +78,7 @@ class RunHistory:
     stage_times: Sequence[StageTime]
     settings: Mapping[str, Any] | None
     final_summary: Mapping[str, Any] | None
+    latencies: Mapping[str, KeptLatency] = field(default_factory=dict)
 
     @property
     def is_ended(self) -> bool:
@@ -120,6 +138,25 @@ class RunHistory:
         """Seconds from the run's first record to `at`."""
         return at - (self.started_at if self.started_at is not None else at)
 
+    def moment(self, at: float) -> str:
+        """An instant as every page, command and log shows it: local time, and time since the run's first record."""
+        return moment(at, self.started_at)
+
+    @cached_property
+    def exactness_changes(self) -> list[ExactnessChange]:
+        """Where latency stopped being exact, and where it was exact again."""
+        return exactness_changes(self.observations)
+
+    @cached_property
+    def restarts(self) -> list[Restart]:
+        """Where an operator's query was started anew."""
+        return restarts(self.observations, self.changes)
+
+    def steady_from(self, operator: str) -> float | None:
+        """When an operator's start-up was over; None: not yet, or that is not known."""
+        kept = self.latencies.get(operator)
+        return None if kept is None else kept.operator.steady_from
+
     @cached_property
     def changes(self) -> list[Decision]:
         """The decisions that wanted something changed."""
@@ -135,6 +172,14 @@ class RunHistory:
     def outcome_of(self, decision: Decision) -> Outcome | None:
         """The last word on the action that carried out a decision."""
         return self._outcome_by_decision.get(decision.decision_id)
+
+    def draining_since(self, outcome: Outcome) -> float | None:
+        """When the executors began to go for which a change waited, or waits; None: it waited for none."""
+        return self._draining_since.get(outcome.request_id)
+
+    @cached_property
+    def _draining_since(self) -> dict[str, float]:
+        return {o.request_id: o.at for o in self.outcomes if o.status is OutcomeStatus.DRAINING}
 
     @cached_property
     def _outcome_by_decision(self) -> dict[str, Outcome]:
@@ -193,7 +238,6 @@ class RunHistory:
         return self._summary_so_far().to_json()
 
     def _summary_so_far(self) -> RunSummary:
-        # Latency over the whole run is not the mean of windows, so it stays unknown until the run has said it.
         executor = share = top = 0.0
         for operator, observations in self.observations.items():
             account = OperatorAccount()
@@ -207,12 +251,19 @@ class RunHistory:
         return RunSummary(
             name=self.name, folder="", mode=str((self.settings or {}).get("mode", "act")),
             started_at=self.started_at or 0.0, ended_at=self.ended_at or 0.0,
-            paths=tuple(PathOutcome(path, objective, None) for path, objective in self.objectives.items()),
+            paths=tuple(PathOutcome.of(p, objective, self._latency_of(p)) for p, objective in self.objectives.items()),
             records_due=None if newest is None else newest.records_arrived, records_read=None,
             records_done=None if newest is None else newest.records_done,
             executor_seconds=executor, capacity_seconds=share, static_capacity_seconds=top,
             decisions=tuple(self.changes),
         )  # fmt: skip
+
+    def _latency_of(self, path: OperatorPath) -> RunLatency | None:
+        """As it was kept last; not known where it was not kept. The mean of windows would be something else."""
+        kept = self.latencies.get(path[-1])
+        if kept is None:
+            return None
+        return kept.operator if kept.path is None and len(path) == 1 else kept.path
 
     def _top_capacity(self, operator: str) -> float:
         for settings in (self.settings or {}).get("operators", []):
@@ -220,45 +271,6 @@ class RunHistory:
                 executors, shares = settings.get("executors", (1, 1)), settings.get("cpu_shares") or (1.0,)
                 return Limits(executors[0], executors[1], tuple(shares)).top.capacity
         return 0.0
-
-
-def read_history(store: KnowledgeStore) -> RunHistory:
-    """Read what a store remembers of its newest run.
-
-    Raises
-    ------
-    ConfigurationError
-        The facts `settings` or `summary` are not the JSON a run leaves.
-    """
-    settings, summary = _json_fact(store, SETTINGS), _json_fact(store, "summary")
-    since = run_start(settings)
-    if summary is not None and (_number(summary.get("started_at")) or 0.0) < since:
-        summary = None  # of a run before
-    observations: dict[str, list[Observation]] = {}
-    for seen in store.observations(since=since, limit=_RECORDS_READ):
-        observations.setdefault(seen.operator, []).append(seen)
-    return RunHistory(
-        observations=observations,
-        decisions=store.decisions(since=since, limit=_RECORDS_READ),
-        actions=store.actions(since=since, limit=_RECORDS_READ),
-        outcomes=store.outcomes(since=since, limit=_RECORDS_READ),
-        stage_times=store.stage_times(since=since, limit=_RECORDS_READ),
-        settings=settings,
-        final_summary=summary,
-    )
-
-
-def _json_fact(store: KnowledgeStore, name: str) -> Mapping[str, Any] | None:
-    text = store.fact(name)
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as fault:
-        raise ConfigurationError(f"the run's {name} cannot be read: {fault}", field=name) from fault
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"the run's {name} is not a JSON object", field=name)
-    return value
 
 
 def _nearest_rank(values: Sequence[float], level: float) -> float:

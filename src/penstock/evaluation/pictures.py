@@ -13,14 +13,16 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.evaluation.history import RunHistory
+from penstock.evaluation.picture_marks import mark_inexact, mark_restarts, mark_start_up
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Mode, Observation
-from penstock.units import format_count, format_seconds
+from penstock.units import clock, format_count, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +114,9 @@ class _Column:
         self._draw_size(share, "CPU share", lambda a: a.cpu_share, lambda v, _: f"{v:.0%}")
         executors.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         self._mark_changes(executors, share)
-        share.set_xlabel("time since the start (min:s)")
+        if mark_restarts(self._panels, self._history, self._operator, named_in=executors):
+            self._legend(executors)
+        share.set_xlabel("time since the first look (min:s), and local time")
         self._set_time_axis(share)
         if len(self._history.operators) > 1:
             # Names come from users: a dollar sign in one does not start a formula.
@@ -131,7 +135,10 @@ class _Column:
             _NICE_STEPS[-1] * math.ceil(length / 10 / _NICE_STEPS[-1]),
         )
         axes.xaxis.set_major_locator(MultipleLocator(step))
-        axes.xaxis.set_major_formatter(lambda x, _: f"{int(x // 60)}:{int(x % 60):02d}")
+        wall = "%H:%M" if step >= 60 else "%H:%M:%S"
+        axes.xaxis.set_major_formatter(
+            lambda x, _: f"{clock(x)}\n{strftime(wall, localtime((start or 0.0) + x))}" if x >= 0 else ""
+        )
         axes.set_xlim(0, length)
 
     def _values(self, of: Callable[[Observation], float | None]) -> FloatArray:
@@ -160,8 +167,18 @@ class _Column:
             axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
             axes.set_yticks([0])
         # Above the panel, where it can hide no data.
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, borderaxespad=0.0, handlelength=1.6)
+        self._legend(axes)
+
+    @staticmethod
+    def _legend(axes: Axes) -> None:
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:
+            # Above the panel there is room for a title and one line of names.
+            narrow = {"columnspacing": 1.1, "handletextpad": 0.5} if len(labels) > 4 else {}
+            axes.legend(
+                loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=len(labels), borderaxespad=0.0,
+                handlelength=1.2 if narrow else 1.6, **narrow,
+            )  # fmt: skip
 
     def _draw_rates(self, axes: Axes) -> None:
         self._line(axes, lambda o: o.arrival_rate_rows_per_second, BLUE, "arriving")
@@ -187,6 +204,8 @@ class _Column:
                 axes.axvspan(start, end, color=RED, alpha=0.13, linewidth=0)
             if highest > _LOG_LATENCY_ABOVE * objective.seconds:
                 axes.set_yscale("log")
+        mark_start_up(axes, self._history, self._operator)
+        mark_inexact(axes, self._history, self._operator)
         self._finish(axes, "Record latency", _short_seconds)
 
     def times_above_objective(self) -> Iterator[tuple[float, float]]:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.history import RunHistory, read_history
+from penstock.evaluation.history import RunHistory
+from penstock.evaluation.run_reading import read_history
 from penstock.ports import KnowledgeStore
 from penstock.records import STATISTICS, Decision, Mode, OutcomeStatus
-from penstock.units import format_seconds
+from penstock.units import clock, format_seconds
 
 if TYPE_CHECKING:
     from penstock.evaluation.pictures import Picture
 
+MISSED_TURNS = "passes that fell out: the one before took longer than the interval, so decisions came late"
 _DECISIONS_SHOWN = 500
 _NOTES_SHOWN = 40
 _SVG_UP_TO = 6000  # observations; beyond it the page carries the PNG, or it would grow by megabytes
@@ -89,7 +91,7 @@ def render_page(history: RunHistory, picture: Picture) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(seconds=format_seconds, clock=clock)
+    environment.filters.update(seconds=format_seconds, clock=clock, moment=history.moment)
     count = sum(len(o) for o in history.observations.values())
     held_back = [d for d in history.decisions if d.amended_by and not d.is_change]
     return environment.get_template("report.html").render(
@@ -107,6 +109,8 @@ def render_page(history: RunHistory, picture: Picture) -> str:
         notes_left_out=max(0, len(history.missing_notes) - _NOTES_SHOWN),
         settings=None if history.settings is None else settings_text(history.settings),
         started=_date(history.started_at),
+        latencies=latency_rows(history.summary),
+        whole=whole,
     )
 
 
@@ -114,14 +118,7 @@ def cards(history: RunHistory) -> list[Card]:
     """The figures a reader looks for first."""
     s = history.summary
     result: list[Card] = []
-    objective, latency = s.get("objective") or {}, s.get("latency")
-    if latency is not None:
-        statistic, bound, met = objective.get("statistic") or "p95", objective.get("seconds"), objective.get("met")
-        aim = "no bound was set" if bound is None else f"{'met' if met else 'not met'}: bound {format_seconds(bound)}"
-        others = ", ".join(f"{n} {format_seconds(latency.get(n))}" for n in STATISTICS if n != statistic)
-        verdict = "" if met is None else "good" if met else "bad"
-        value = format_seconds(latency.get(statistic))
-        result.append(Card(f"Latency {statistic}", value, f"{aim}; {others}", verdict))
+    result += _latency_cards(history)
     for operator in history.operators:
         above = history.time_above_objective(operator)
         if above is not None:
@@ -143,7 +140,47 @@ def cards(history: RunHistory) -> list[Card]:
     result.append(Card("Changes", str(len(history.changes)), note))
     if s.get("faults"):
         result.append(Card("Failed looks", str(s["faults"]), "cycles that could not reach an operator", "bad"))
+    if s.get("missed_turns"):
+        result.append(Card("Missed turns", str(s["missed_turns"]), MISSED_TURNS, "bad"))
     return result
+
+
+def _latency_cards(history: RunHistory) -> list[Card]:
+    """The steady part first; beside it all records, and while a run goes on those of the last seconds."""
+    s = history.summary
+    objective, whole_run, steady = s.get("objective") or {}, s.get("latency"), s.get("latency_steady")
+    statistic, bound = objective.get("statistic") or "p95", objective.get("seconds")
+    result: list[Card] = []
+    for latency, met, title in (
+        (steady, objective.get("met_steady"), f"Latency {statistic}"),
+        (whole_run, objective.get("met"), f"Latency {statistic}{' with the start-up' if steady else ''}"),
+    ):
+        if latency is not None:
+            aim = (
+                "no bound was set" if bound is None else f"{'met' if met else 'not met'}: bound {format_seconds(bound)}"
+            )
+            others = ", ".join(f"{n} {format_seconds(latency.get(n))}" for n in STATISTICS if n != statistic)
+            part = "after the start-up; " if latency is steady else ""
+            verdict = "" if met is None else "good" if met else "bad"
+            result.append(Card(title, format_seconds(latency.get(statistic)), f"{part}{aim}; {others}", verdict))
+    if not history.is_ended:
+        for operator in history.operators:
+            seen = history.observations[operator][-1] if history.observations.get(operator) else None
+            if seen is not None and seen.latency is not None:
+                suffix = f" ({operator})" if len(history.operators) > 1 else ""
+                is_met = history.objective_of(operator).is_met_by(seen.latency)
+                verdict = "" if is_met is None else "good" if is_met else "bad"
+                value, window = seen.latency.statistic(statistic), format_seconds(seen.window_seconds)
+                result.append(
+                    Card(f"Latency {statistic} now{suffix}", format_seconds(value), f"last {window}", verdict)
+                )
+    return result
+
+
+def latency_rows(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The parts of the run whose latency is known, each with its name: the steady one, the start-up, all records."""
+    named = (("after the start-up", "latency_steady"), ("start-up", "latency_start_up"), ("all records", "latency"))
+    return [(name, summary[key]) for name, key in named if summary.get(key) is not None]
 
 
 def saved_fraction(summary: Mapping[str, Any]) -> float | None:
@@ -161,9 +198,14 @@ def outcome_text(history: RunHistory, decision: Decision) -> str:
     outcome = history.outcome_of(decision)
     if outcome is None or outcome.status is OutcomeStatus.PENDING:
         return "no outcome recorded" if history.is_ended else "under way"
+    drain = history.draining_since(outcome)
+    if outcome.status is OutcomeStatus.DRAINING:
+        lasted = f"{max(0.0, (history.ended_at or outcome.at) - outcome.at):.0f} s"
+        return f"draining, {lasted}{', when the run ended' if history.is_ended else ''}: {outcome.detail}"
     after, why = format_seconds(outcome.after_seconds), f": {outcome.detail}" if outcome.detail else ""
     if outcome.status is OutcomeStatus.DONE:
-        return f"done after {after}{why}"
+        drained = "" if drain is None else f", of which draining {outcome.at - drain:.0f} s"
+        return f"done after {after}{drained}{why}"
     word = "failed" if outcome.status is OutcomeStatus.FAILED else "replaced by a later decision"
     return f"{word} after {after}{why}"
 
@@ -178,19 +220,6 @@ def whole(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
-def clock(seconds: float) -> str:
-    """Seconds since the start as ``m:ss`` or ``h:mm:ss``.
-
-    Examples
-    --------
-    >>> clock(75), clock(3725)
-    ('1:15', '1:02:05')
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
 def _all_done(due: int | None, done: int | None, is_ended: bool) -> str:
     if due is None or done is None or not is_ended:
         return ""
@@ -198,7 +227,7 @@ def _all_done(due: int | None, done: int | None, is_ended: bool) -> str:
 
 
 def _date(at: float | None) -> str:
-    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S (UTC%z)", time.localtime(at))
 
 
 def _write_whole(path: Path, content: bytes) -> None:

@@ -39,6 +39,16 @@ class _Pending:
     pause: RestartPause | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    """An action that has what it asked for, but for executors that are still on their way out."""
+
+    action: Action
+    executors: frozenset[str]
+    since: float
+    run_id: str | None
+
+
 class Reconciler:
     """Carries decisions out for one operator, and heals drift such as a lost executor.
 
@@ -75,6 +85,7 @@ class Reconciler:
         self._requested: Allocation | None = None
         self._observed: Allocation | None = None
         self._pending: _Pending | None = None
+        self._drains: list[_Drain] = []
         self._pauses = PauseMeter()
 
     @property
@@ -91,23 +102,24 @@ class Reconciler:
         return self._observed if self._observed is None or self._planned is None else self._planned
 
     def sync(self, telemetry: Telemetry, now: float) -> list[Outcome]:
-        """Take in what is true; returns the actions that have ended."""
+        """Take in what is true; returns the actions that have ended, or now only wait for executors to go."""
         for batch in telemetry.batches:
             pause = self._pauses.add(batch)
             if pause is not None and self._pending is not None:
                 self._pending.pause = pause
         process = self._process
         self._observed = self._read(telemetry, process.size)
+        outcomes = self._drained(telemetry, now)
         pending = self._pending
         if pending is None:
-            return []
+            return outcomes
         if pending.is_restart and process.fault is not None:
-            return [self._fail(now, process.fault)]
+            return [*outcomes, self._fail(now, process.fault)]
         if self._is_reached(pending):
-            return [self._end(OutcomeStatus.DONE, now, _restart_text(pending, process))]
+            return [*outcomes, self._reach(pending, telemetry, now)]
         if now >= pending.action.at + pending.deadline_seconds:
-            return [self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
-        return []
+            return [*outcomes, self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
+        return outcomes
 
     def start(self, decision: Decision, now: float) -> tuple[Action, list[Outcome]]:
         """Carry a decision out; an action under way is superseded."""
@@ -128,6 +140,7 @@ class Reconciler:
     def release(self) -> None:
         """Put everything back as it was."""
         self._planned = self._requested = self._pending = None
+        self._drains = []
         self._actuator.release()
 
     @property
@@ -139,6 +152,34 @@ class Reconciler:
             return False
         # Executors alone are not enough: a restarted query runs when its first batch is done.
         return not pending.is_restart or self._pauses.run_id != pending.run_id
+
+    def _reach(self, pending: _Pending, telemetry: Telemetry, now: float) -> Outcome:
+        """What was asked for is there: done, unless executors that are to go still are, too."""
+        earlier = frozenset[str]().union(*(drain.executors for drain in self._drains))
+        going = frozenset(e.executor_id for e in telemetry.executors or () if e.is_active and e.is_draining) - earlier
+        if pending.is_restart or not going:
+            return self._end(OutcomeStatus.DONE, now, _restart_text(pending, self._process))
+        # The next change does not wait for them: they take no work any more, and cannot be called back.
+        self._drains.append(_Drain(pending.action, going, now, self._pauses.run_id))
+        return self._end(OutcomeStatus.DRAINING, now, _executors_text(going))
+
+    def _drained(self, telemetry: Telemetry, now: float) -> list[Outcome]:
+        """The actions whose executors have gone by now, or have not in time."""
+        if telemetry.executors is None:
+            return []
+        there = {executor.executor_id for executor in telemetry.executors if executor.is_active}
+        outcomes, left = [], []
+        for drain in self._drains:
+            is_other_application = drain.run_id != self._pauses.run_id  # its executors have the same numbers again
+            if is_other_application or not drain.executors & there:
+                outcomes.append(self._outcome(drain.action, OutcomeStatus.DONE, now))
+            elif now >= drain.since + self._deadline_seconds:
+                why = f"{_executors_text(drain.executors)} did not go within {self._deadline_seconds:.0f} s"
+                outcomes.append(self._outcome(drain.action, OutcomeStatus.FAILED, now, why))
+            else:
+                left.append(drain)
+        self._drains = left
+        return outcomes
 
     def _ask(self, action: Action, now: float) -> list[Outcome]:
         is_restart = action.target.size != self._process.size
@@ -159,6 +200,9 @@ class Reconciler:
     def _end(self, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
         assert self._pending is not None
         action, self._pending = self._pending.action, None
+        return self._outcome(action, status, now, detail)
+
+    def _outcome(self, action: Action, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
         return Outcome(action.request_id, self._operator, now, status, self._observed, now - action.at, detail)
 
     def _read(self, telemetry: Telemetry, size: ExecutorSize | None) -> Allocation | None:
@@ -184,6 +228,11 @@ class Reconciler:
     def _read_nodes(self, there: list[ExecutorState]) -> tuple[tuple[str, int], ...]:
         """Where the executors are; not looked at where the choice is the cluster's."""
         return tuple(sorted(Counter(executor.host for executor in there).items())) if self._limits.nodes else ()
+
+
+def _executors_text(ids: frozenset[str]) -> str:
+    names = ", ".join(sorted(ids, key=lambda name: (len(name), name)))
+    return f"executor {names}" if len(ids) == 1 else f"executors {names}"
 
 
 def _restart_text(pending: _Pending, process: ProcessState) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from penstock.ports import KnowledgeStore
 
 SETTINGS = "settings"
+SUMMARY = "summary"
+"""Says how a run went; not there, or `null`, until it has ended."""
 _STARTED_AT = "started_at"
 
 
@@ -25,6 +27,11 @@ def begin_run(store: KnowledgeStore, settings: Mapping[str, Any], at: float) -> 
         return run_start(kept)
     store.set_fact(SETTINGS, json.dumps({**settings, _STARTED_AT: at}))
     return at
+
+
+def change_settings(store: KnowledgeStore, changes: Mapping[str, Any]) -> None:
+    """Keep what was changed in the settings of the run that goes on."""
+    store.set_fact(SETTINGS, json.dumps({**(_kept(store) or {}), **changes}))
 
 
 def run_start(settings: Mapping[str, Any] | None) -> float:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from penstock.errors import ConfigurationError, PolicyError
 from penstock.execute import Reconciler
 from penstock.loop.policy_calls import decision_of, notes_of
 from penstock.monitor import Monitor
+from penstock.monitor.exactness import ExactnessChange, ExactnessWatch
 from penstock.plan.guards import apply_guards
 from penstock.ports import Guard, KnowledgeStore, Look, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
@@ -25,13 +28,20 @@ from penstock.records import (
     Objective,
     Observation,
     Outcome,
+    OutcomeStatus,
     PlanRequest,
+    RunLatency,
     StageTime,
+    encode,
 )
+
+_LOG = logging.getLogger(__name__)
 
 _RECENT_CHANGES = 50
 _OBSERVATIONS_KEPT = 600
 """Ten minutes at the usual interval: what a policy may look back at."""
+_LATENCY_EVERY_SECONDS = 5.0
+"""How often the latency since the start is added up and kept: a run that is cut off has it up to there."""
 
 
 @dataclass(slots=True)
@@ -48,6 +58,10 @@ class CycleReport:
     """What the policy wants the user to know."""
     fault: PolicyError | None = None
     """What went wrong in the policy; the operator keeps what it has. None: nothing."""
+    run_latency: RunLatency | None = None
+    """Of all records since the start, with those of the start-up apart; some seconds old."""
+    exactness: ExactnessChange | None = None
+    """Where latency stops being exact, or is exact again with this pass."""
 
 
 class Cycle:
@@ -86,6 +100,10 @@ class Cycle:
         self._recent = [d for d in changes if d.mode is Mode.ACT]
         self._history: deque[Observation] = deque(maxlen=_OBSERVATIONS_KEPT)
         self._times_of_last_pass: list[StageTime] = []
+        self._exactness = ExactnessWatch()
+        self._has_looked = False
+        self._run_latency = RunLatency()
+        self._next_latency = float("-inf")
 
     @property
     def operator(self) -> str:
@@ -102,7 +120,14 @@ class Cycle:
             look = self.monitor.look(telemetry, now, self._reconciler.state)
         observation = look.observation
         self._history.append(observation)
-        report = CycleReport(observation, outcomes=outcomes, stage_times=times, batches=telemetry.batches)
+        report = CycleReport(
+            observation,
+            outcomes=outcomes,
+            stage_times=times,
+            batches=telemetry.batches,
+            run_latency=self._run_latency,
+            exactness=self._exactness.take(observation),
+        )
         with _timed("plan", now, times):
             self._consult(report, look, now)
         with _timed("remember", now, times):
@@ -111,6 +136,7 @@ class Cycle:
         with _timed("act", now, times):
             self._act(report, now)
             self._remember_action(report)
+        self._log(report)
         return report
 
     @property
@@ -205,9 +231,49 @@ class Cycle:
             self._store.add_action(report.action)
         for outcome in report.outcomes:
             self._store.add_outcome(outcome)
+        self._remember_latency(report)
         # One pass late, so that the time of this step is among them.
         self._store.add_stage_times(self._times_of_last_pass)
         self._times_of_last_pass = report.stage_times
+
+    def _remember_latency(self, report: CycleReport) -> None:
+        now, path = report.observation.at, self.monitor.path
+        if now < self._next_latency:
+            return
+        self._next_latency = now + _LATENCY_EVERY_SECONDS
+        self._run_latency = report.run_latency = self.monitor.run_latency()
+        followed = None if path is None else path.run_latency()
+        kept = {name: None if run is None else json.loads(encode(run))
+                for name, run in (("operator", self._run_latency), ("path", followed))}  # fmt: skip
+        self._store.set_fact(latency_fact(self.operator), json.dumps({"at": now, **kept}))
+
+    def _log(self, report: CycleReport) -> None:
+        """One line for each event, with the instant that the store keeps for it."""
+        decision, lost = report.decision, report.exactness
+        if not self._has_looked:
+            self._has_looked = True
+            _say(logging.INFO, report.observation.at, f"{self.operator}: first look")
+        if decision is not None and decision.is_change:
+            verb = decision.verb if self._mode is Mode.ACT else f"recommended: {decision.verb}"
+            _say(logging.INFO, decision.at, f"{self.operator}: {verb}: {decision.change_text}: {decision.reason}")
+        for outcome in report.outcomes:
+            is_bad, detail = outcome.status is OutcomeStatus.FAILED, f": {outcome.detail}" if outcome.detail else ""
+            text = f"{self.operator}: {outcome.status} after {outcome.after_seconds:.1f} s{detail}"
+            _say(logging.WARNING if is_bad else logging.INFO, outcome.at, text)
+        if lost is not None:
+            # A source that never says when its records arrive is no surprise; losing what was there is one.
+            is_bad = lost.was_known and not lost.is_exact
+            _say(logging.WARNING if is_bad else logging.INFO, lost.at, str(lost))
+
+
+def latency_fact(operator: str) -> str:
+    """The name under which a store keeps an operator's latency since the start."""
+    return f"latency of {operator}"
+
+
+def _say(level: int, at: float, text: str) -> None:
+    # `at` is when it happened: a log that knows it shows that, and not the instant of writing.
+    _LOG.log(level, "%s", text, extra={"at": at})
 
 
 @contextmanager

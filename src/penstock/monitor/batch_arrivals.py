@@ -16,14 +16,18 @@ from penstock.records import BatchProgress
 
 _BEHIND_SECONDS = 1.0
 """How long ago arrivals must be to be taken as they come: whoever watches them is a little behind."""
+_NO_TIMES = "the source does not say when its records arrived"
+_NOT_KNOWN = "the source could not say when some records arrived: they came before it was watched, or it did not answer"
+_SAMPLED = "more arrives than is read beside the query, so that some arrival times lie between those of a sample"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BatchArrivals:
-    """Arrival times of one batch's records. `times` is None where nothing is known; not exact: interpolated."""
+    """Arrival times of one batch's records. `times` is None where nothing is known; not exact: interpolated, `why`."""
 
     times: FloatArray | None
     is_exact: bool
+    why: str = ""
 
 
 class ArrivalResolver:
@@ -50,18 +54,24 @@ class ArrivalResolver:
         """Arrival times of a batch's records; call it once for each batch, in order."""
         previous, self._previous = self._previous, batch
         if self._source is not None:
-            known = [times for source in batch.sources if (times := self._source.of(source)) is not None]
+            known, is_exact = [], True
+            for source in batch.sources:
+                times = self._source.of(source)
+                if times is not None:
+                    known.append(times)
+                    is_exact = is_exact and self._is_answer_exact
             if known:
-                self._note_exactness()
-                return BatchArrivals(np.concatenate(known), self.is_exact)
+                self.is_exact = self.is_exact and is_exact
+                return BatchArrivals(np.concatenate(known), is_exact, "" if is_exact else _SAMPLED)
         if batch.rows == 0:
             return BatchArrivals(None, is_exact=True)
         # Batches from before somebody watched the arrivals say nothing about those that are watched.
         self.is_exact = self.is_exact and self._timed is not None
+        why = _NO_TIMES if self._source is None else _NOT_KNOWN
         if previous is None or previous.run_id != batch.run_id:
-            return BatchArrivals(None, is_exact=False)  # what the first batch carried may have come at any time before
+            return BatchArrivals(None, False, why)  # what the first batch carried may have come at any time before
         middles = (np.arange(batch.rows) + 0.5) / batch.rows
-        return BatchArrivals(previous.started_at + middles * (batch.started_at - previous.started_at), is_exact=False)
+        return BatchArrivals(previous.started_at + middles * (batch.started_at - previous.started_at), False, why)
 
     @property
     def comes_before_batches(self) -> bool:
@@ -81,9 +91,10 @@ class ArrivalResolver:
         if times is None and not self._has_begun:
             return ()  # not known yet; it may be from the beginning, later
         self._has_begun, self._taken_to = True, end
-        self._note_exactness()
+        self.is_exact = self.is_exact and self._is_answer_exact
         return (times,)
 
-    def _note_exactness(self) -> None:
-        if self._sampled is not None:
-            self.is_exact = self.is_exact and self._sampled.is_exact
+    @property
+    def _is_answer_exact(self) -> bool:
+        """Whether the source's newest answer holds no time that it interpolated."""
+        return self._sampled is None or self._sampled.is_exact

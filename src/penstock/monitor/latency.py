@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.ports import FloatArray
-from penstock.records import LatencySummary
+from penstock.records import LatencySummary, RunLatency
 
 _BINS_PER_OCTAVE = 1024
 _LOWEST_SECONDS = 2.0**-17  # about 8 microseconds: far below one micro-batch
@@ -48,13 +48,22 @@ class LatencyHistogram:
         # The middle of the bin, on the logarithmic scale.
         return [float(_LOWEST_SECONDS * 2.0 ** ((i + 0.5) / _BINS_PER_OCTAVE)) for i in indices]
 
-    def summary(self, is_exact: bool = True) -> LatencySummary | None:
+    def summary(self, inexact_because: str = "") -> LatencySummary | None:
         """Mean, percentiles and maximum; None without records."""
         if self.records == 0:
             return None
         p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0)
         mean = max(0.0, self._sum_seconds / self.records)
-        return LatencySummary(self.records, mean, p50, p95, p99, top, is_exact)
+        return LatencySummary(self.records, mean, p50, p95, p99, top, not inexact_because, inexact_because)
+
+    def with_all_of(self, other: LatencyHistogram) -> LatencyHistogram:
+        """A histogram of both."""
+        both = LatencyHistogram()
+        both._counts = self._counts + other._counts
+        both._lowest, both._highest = min(self._lowest, other._lowest), max(self._highest, other._highest)
+        both.records = self.records + other.records
+        both._sum_seconds = self._sum_seconds + other._sum_seconds
+        return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +84,11 @@ class HistogramPart:
         return cls(bins, counts.astype(np.int64), len(latencies), float(np.maximum(latencies, 0.0).sum()))
 
 
+_INTERPOLATED = "arrival times were interpolated"
+
+
 class LatencyTracker:
-    """Latency of an operator's records over a sliding window and over the whole run.
+    """Latency of an operator's records over a sliding window, over its start-up and over the time after.
 
     Parameters
     ----------
@@ -86,32 +98,59 @@ class LatencyTracker:
 
     def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
-        self._window: deque[tuple[float, HistogramPart]] = deque()
+        self._window: deque[tuple[float, HistogramPart, str]] = deque()
         self._recent = LatencyHistogram()
-        self._whole = LatencyHistogram()
-        self.is_exact = True
-        """Whether every arrival was known; the summaries say so."""
+        self._start_up, self._steady = _Part(), _Part()
+        self.steady_from: float | None = None
+        """Records that arrived earlier are those of the start-up; None: it is not over, and all are."""
 
-    def count(self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True) -> None:
-        """Count records that arrived at `arrivals` and were done at `ended_at`."""
-        self.is_exact = self.is_exact and is_exact
+    def count(self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True, why: str = "") -> None:
+        """Count records that arrived at `arrivals` and were done at `ended_at`; not exact: `why`."""
         if len(arrivals) == 0:
             return
+        inexact = "" if is_exact else why or _INTERPOLATED
         part = HistogramPart.of(ended_at - arrivals)
-        self._window.append((ended_at, part))
+        self._window.append((ended_at, part, inexact))
         self._recent.add(part)
-        self._whole.add(part)
+        late = arrivals >= (np.inf if self.steady_from is None else self.steady_from)
+        if late.all():
+            self._steady.add(part, inexact)
+        elif not late.any():
+            self._start_up.add(part, inexact)
+        else:
+            self._steady.add(HistogramPart.of(ended_at - arrivals[late]), inexact)
+            self._start_up.add(HistogramPart.of(ended_at - arrivals[~late]), inexact)
         self._forget(ended_at)  # here too: nobody may ever ask for the window
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records done in the last `window_seconds`; None if none were."""
         self._forget(now)
-        return self._recent.summary(self.is_exact)
+        return self._recent.summary(next((why for _, _, why in self._window if why), ""))
 
     def whole(self) -> LatencySummary | None:
         """Latency of all records of the run."""
-        return self._whole.summary(self.is_exact)
+        why = self._start_up.inexact or self._steady.inexact
+        return self._start_up.histogram.with_all_of(self._steady.histogram).summary(why)
+
+    def run(self) -> RunLatency:
+        """Latency of all records of the run, with those of the start-up apart."""
+        return RunLatency(self.whole(), self._start_up.summary(), self._steady.summary(), self.steady_from)
 
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._window_seconds:
             self._recent.add(self._window.popleft()[1], sign=-1)
+
+
+class _Part:
+    """Some records of a run, and why the arrival of one of them was not known, if it was not."""
+
+    def __init__(self) -> None:
+        self.histogram = LatencyHistogram()
+        self.inexact = ""
+
+    def add(self, part: HistogramPart, inexact: str) -> None:
+        self.histogram.add(part)
+        self.inexact = self.inexact or inexact
+
+    def summary(self) -> LatencySummary | None:
+        return self.histogram.summary(self.inexact)

@@ -11,7 +11,7 @@ from penstock.monitor.latency import LatencyTracker
 from penstock.monitor.path import PathMonitor
 from penstock.monitor.quality import QualityJudge
 from penstock.ports import ArrivalTimes, FloatArray, Look, RecordLatencies
-from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, Telemetry
+from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
 
 
 class Monitor:
@@ -49,6 +49,7 @@ class Monitor:
         self.operator = operator
         self.arrival_times = arrival_times
         self._window_seconds = window_seconds
+        self._warm_up_seconds = warm_up_seconds
         self._resolver = ArrivalResolver(arrival_times)
         self._latency = LatencyTracker(window_seconds)
         self.path = path
@@ -73,9 +74,10 @@ class Monitor:
         for batch in telemetry.batches:
             self._quality.saw_batch(batch)
             if self._records is None:
+                self._note_start(batch)
                 found = self._resolver.resolve(batch)
                 if found.times is not None:
-                    self._latency.count(batch.ended_at, found.times, is_exact=found.is_exact)
+                    self._latency.count(batch.ended_at, found.times, is_exact=found.is_exact, why=found.why)
                 if self.path is not None:
                     self.path.add(batch, found.times if found.is_exact else None)
                 if found.times is not None or batch.rows > 0:
@@ -85,6 +87,13 @@ class Monitor:
         if self._resolver.comes_before_batches:
             return self._resolver.since_last(telemetry.at)
         return tuple(carried)
+
+    def _note_start(self, batch: BatchProgress) -> None:
+        """The first batch with records ends the start, the warm-up after it the start-up; a restart begins no other."""
+        if self._latency.steady_from is None and batch.rows > 0:
+            self._latency.steady_from = batch.ended_at + self._warm_up_seconds
+            if self.path is not None:
+                self.path.steady_from = self._latency.steady_from
 
     def observe(self, now: float, cluster: ClusterState) -> Observation:
         """The operator over the last window, without a new look: what is old is marked stale."""
@@ -125,6 +134,7 @@ class Monitor:
             records_done=self._records_done if last is not None else None,
             last_batch_id=None if last is None else last.batch_id,
             missing=tuple(missing),
+            query_run=None if last is None else last.run_id,
         )
 
     def restarted(self) -> None:
@@ -135,6 +145,10 @@ class Monitor:
     def latency_of_run(self) -> LatencySummary | None:
         """Latency over all records done so far."""
         return self._latency.whole() if self._records is None else self._records.whole()
+
+    def run_latency(self) -> RunLatency:
+        """Latency over all records done so far, with those of the start-up apart where batches show them."""
+        return self._latency.run() if self._records is None else RunLatency(self._records.whole())
 
     def _backlog(self, arrived: int | None) -> int | None:
         if arrived is None:

@@ -16,7 +16,9 @@ import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
 from penstock.ports import BatchLineage, FloatArray, RecordLatencies
-from penstock.records import BatchProgress, LatencySummary, SourceProgress
+from penstock.records import BatchProgress, LatencySummary, RunLatency, SourceProgress
+
+_STILL_WAITED = "some records still waited at the end, and count with their wait so far"
 
 
 class PathMonitor:
@@ -148,6 +150,22 @@ class PathMonitor:
         self._count_early()
         return self._latency.whole()
 
+    @property
+    def steady_from(self) -> float | None:
+        """Records that arrived at the pipeline earlier are those of the start-up; None: it is not over, and all are."""
+        return self._latency.steady_from
+
+    @steady_from.setter
+    def steady_from(self, at: float) -> None:
+        self._latency.steady_from = at
+
+    def run_latency(self) -> RunLatency:
+        """Latency of all records that came to the end of this operator, with those of the start-up apart."""
+        if self._measured is not None:
+            return RunLatency(self._measured.whole())
+        self._count_early()
+        return self._latency.run()
+
     def latency_with_waiting(self, arrivals: FloatArray, at: float) -> LatencySummary | None:
         """Latency of the run with records that still wait, each with its wait so far: a lower bound, so not exact.
 
@@ -155,8 +173,7 @@ class PathMonitor:
         """
         if self._measured is not None:
             return self._measured.whole()
-        self._latency.count(at, arrivals)
-        self._latency.is_exact = False
+        self._latency.count(at, arrivals, is_exact=False, why=_STILL_WAITED)
         return self._latency.whole()
 
     def latency(self, now: float) -> LatencySummary | None:

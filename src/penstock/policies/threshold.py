@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, Mistakes
 from penstock.plan.ladder import direction, step
 from penstock.policies.entry import PolicyEntry, options_of
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
 from penstock.units import number, parse_seconds
+
+_SMALLEST = 5e-324
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,29 @@ class ThresholdPolicy:
     every_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        # Written as negations so that NaN, which compares false with everything, is refused too.
+        mistakes = Mistakes()
+        for check in (self._check_upper, self._check_lower, self._check_period):
+            mistakes.of(check)
+        mistakes.raise_all("threshold")
+
+    # Written as negations so that NaN, which compares false with everything, is refused too.
+
+    def _check_upper(self) -> None:
         if not 0.0 < self.upper <= 1.0:
             raise ConfigurationError(
                 f"upper: {self.upper!r} is outside (0, 1]; it is a fraction of the CPU allowed, such as 0.7",
                 field="upper",
             )
-        if not 0.0 < self.lower < self.upper:
+
+    def _check_lower(self) -> None:
+        highest = self.upper if 0.0 < self.upper <= 1.0 else 1.0  # an upper that is wrong is no measure for it
+        if not 0.0 < self.lower < highest:
             raise ConfigurationError(
-                f"lower: {self.lower!r} must be above 0 and below upper ({self.upper}), such as 0.5",
+                f"lower: {self.lower!r} must be above 0 and below upper ({highest:g}), such as {highest * 0.7:.2g}",
                 field="lower",
             )
+
+    def _check_period(self) -> None:
         if not (math.isfinite(self.every_seconds) and self.every_seconds > 0):
             raise ConfigurationError(
                 f'every_seconds: {self.every_seconds!r} must be a positive time, such as "10s"',
@@ -148,8 +162,19 @@ def _build(
     lower: float = 0.5,
     every_seconds: str | float = 10.0,
 ) -> Policy:
-    period = parse_seconds(every_seconds, "every_seconds")
-    return ThresholdPolicy(number("upper", upper), number("lower", lower), period)
+    mistakes = Mistakes()
+    high = mistakes.of(lambda: number("upper", upper))
+    low = mistakes.of(lambda: number("lower", lower))
+    period = mistakes.of(lambda: parse_seconds(every_seconds, "every_seconds"))
+    # What is no number stands aside with a value that is right, so that the others are looked at all the same.
+    made = mistakes.of(
+        lambda: ThresholdPolicy(
+            1.0 if high is None else high, _SMALLEST if low is None else low, 10.0 if period is None else period
+        )
+    )
+    mistakes.raise_all("policy threshold")
+    assert made is not None  # what could not be made was raised
+    return made
 
 
 ENTRY = PolicyEntry(

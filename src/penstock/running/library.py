@@ -36,10 +36,7 @@ class LoggingListener:
             _LOG.info("%s", text)
 
     def report(self, report: CycleReport) -> None:
-        """Log changes; holds are left out."""
-        decision = report.decision
-        if decision is not None and decision.is_change:
-            _LOG.info("%s: %s -> %s: %s", decision.operator, decision.current, decision.target, decision.reason)
+        """Log nothing: the loop logs changes and their outcomes itself."""
 
     def fault(self, operator: str, text: str) -> None:
         """Log it as a warning."""

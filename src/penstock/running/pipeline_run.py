@@ -58,6 +58,7 @@ def run_pipeline(
             started_at=started_at,
             ended_at=clock.now(),
             faults=supervision.faults,
+            missed_turns=supervision.missed_turns,
         )
         parts.store.set_fact("summary", json.dumps(summary.to_json()))
         if supervision.failure is not None:

@@ -24,6 +24,7 @@ def summarise(
     started_at: float,
     ended_at: float,
     faults: int,
+    missed_turns: int = 0,
 ) -> RunSummary:
     """Add a run up; an operator without a monitor was never looked at."""
     accounts = {name: operator.account for name, operator in operators.items()}
@@ -45,6 +46,7 @@ def summarise(
         static_capacity_seconds=static,
         decisions=tuple(sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)),
         faults=faults,
+        missed_turns=missed_turns,
         operators={name: _of_operator(operator, _path_of(name, monitors)) for name, operator in operators.items()},
         own_sizes={name: operator.settings.executor_sizes[0] for name, operator in operators.items()},
     )
@@ -67,13 +69,9 @@ def path_outcomes(
         first, followed = operators[path[0]], _path_of(path[-1], monitors)
         done = 0 if first.last is None else first.last.observation.records_done or 0
         waiting = load.waiting(done, at)
-        if followed is None:
-            latency = None
-        elif waiting is None:
-            latency = followed.latency_of_run()
-        else:
-            latency = followed.latency_with_waiting(waiting, at)
-        outcomes.append(PathOutcome(path, objective, latency))
+        if followed is not None and waiting is not None:
+            followed.latency_with_waiting(waiting, at)
+        outcomes.append(PathOutcome.of(path, objective, None if followed is None else followed.run_latency()))
     return tuple(outcomes)
 
 

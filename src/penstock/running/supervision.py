@@ -59,6 +59,11 @@ class Supervision:
         """How many passes failed, without those in which an operator was being restarted with another size."""
         return self._runner.faults - self._passes_held
 
+    @property
+    def missed_turns(self) -> int:
+        """How many passes fell out because the one before took longer than the interval."""
+        return self._runner.missed_turns
+
     def run(self) -> None:
         """Look after the run until every record is done, it is stopped, or an operator fails for good."""
         self._listener.phase("running", 0.0)

@@ -21,7 +21,7 @@ from penstock.settings.parts import (
     PolicySettings,
     RestartSettings,
 )
-from penstock.settings.pipeline import RunSettings, load_settings, mode_of, parse_settings, run_faults
+from penstock.settings.pipeline import RunSettings, load_settings, mode_of, parse_settings, read_guards, run_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "objectives_of",
     "objectives_text",
     "parse_settings",
+    "read_guards",
     "read_settings",
     "run_faults",
     "tightest",

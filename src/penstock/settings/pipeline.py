@@ -212,6 +212,25 @@ def mode_of(text: str) -> Mode:
         raise ConfigurationError(f'mode: {text!r} is unknown; use "act" or "recommend"', field="mode") from None
 
 
+class _OnlyGuards(Part):
+    guards: Annotated[GuardSettings | None, BeforeValidator(_none_as_written)]
+
+
+def read_guards(value: Any) -> GuardSettings | None:
+    """The guards as a settings file writes them: names and values, or ``"none"``, which is None.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake.
+    """
+    try:
+        return _OnlyGuards.model_validate({"guards": value}).guards
+    except ValidationError as fault:
+        faults = [_in_words(dict(error)) for error in fault.errors()]
+        raise ConfigurationError("; ".join(faults), field="guards", faults=faults) from fault
+
+
 def _faults_between_operators(data: object) -> list[str]:
     operators = data.get("operators") if isinstance(data, dict) else None
     readable = dict(plain_operators(data))

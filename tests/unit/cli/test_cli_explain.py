@@ -5,13 +5,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.knowledge import SqliteStore
-from penstock.records import Action, Allocation, Decision, Mode, Outcome, OutcomeStatus
+from penstock.records import (
+    Action,
+    Allocation,
+    Decision,
+    LatencySummary,
+    Mode,
+    Outcome,
+    OutcomeStatus,
+    RunLatency,
+    encode,
+)
+from penstock.testing import a_decision, an_observation
+from penstock.testing.synthetic_run import START
+from penstock.units import moment
 
 
 def test_changes_with_reason_and_outcome(invoke: Callable[..., Any], run_here: Path) -> None:
@@ -19,7 +33,9 @@ def test_changes_with_reason_and_outcome(invoke: Callable[..., Any], run_here: P
     result = invoke("explain")
     assert result.exit_code == 0, result.output
     assert f"runs/{run_here.name} (the newest)" in result.stdout
-    assert "0:35  log-analysis: scale up: 1 executor x 40% CPU -> 1 executor x 55% CPU" in result.stdout
+    when = moment(START + 35.0, START)
+    assert f"{when}  log-analysis: scale up: 1 executor x 40% CPU -> 1 executor x 55% CPU" in result.stdout
+    assert "objective p95 <= 3.00 s, policy threshold" in result.stdout
     assert "because utilisation 0.7171 is above 0.7: one level up (threshold)" in result.stdout
     assert "outcome: done after 1.00 s" in result.stdout
     assert "hold at" not in result.stdout
@@ -30,7 +46,7 @@ def test_last_and_all(invoke: Callable[..., Any], run_here: Path) -> None:
     result = invoke("explain", str(run_here), "--all", "--last", "2")
     assert "2 of 48 decisions" in result.stdout
     assert "hold at" in result.stdout
-    assert "0:35" not in result.stdout
+    assert "(+0:35)" not in result.stdout
 
 
 def test_json_carries_evidence_and_outcome(invoke: Callable[..., Any], run_here: Path) -> None:
@@ -101,3 +117,63 @@ def test_a_live_run_can_be_asked(invoke: Callable[..., Any], here: Path) -> None
         assert len(store.decisions()) == 2
     finally:
         store.close()
+
+
+def test_restarts_and_lost_exactness_stand_between_the_decisions(invoke: Callable[..., Any], here: Path) -> None:
+    """Each with its moment; --json has them too."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    exact = LatencySummary(9, 1.0, 1.0, 1.0, 1.0, 1.0)
+    guessed = replace(exact, is_exact=False, inexact_because="the broker was away")
+    for second, latency, run in ((0, exact, "one"), (10, guessed, "one"), (20, exact, "two")):
+        store.add_observation(an_observation(operator="op", at=START + second, latency=latency, query_run=run))
+    store.add_decision(a_decision(Allocation(1), Allocation(2), operator="op", at=START + 15))
+    store.close()
+    text = invoke("explain", str(here)).stdout
+    places = [
+        text.index(f"{moment(START + second, START)}  {what}")
+        for second, what in (
+            (10, "op: latency is not exact from here on: the broker was away"),
+            (15, "op: scale up"),
+            (20, "op: runs again after it had ended"),
+        )
+    ]
+    assert places == sorted(places)
+    assert f"{moment(START + 20, START)}  op: latency is exact again" in text
+    found = json.loads(invoke("explain", str(here), "--json").stdout)
+    assert [(c["at"], c["is_exact"]) for c in found["exactness"]] == [(START + 10, False), (START + 20, True)]
+    assert [r["at"] for r in found["restarts"]] == [START + 20]
+    assert "is not exact" not in invoke("explain", str(here), "--operator", "op", "--last", "1", "--json").stdout
+
+
+def test_a_change_whose_executors_still_go_is_draining(invoke: Callable[..., Any], here: Path) -> None:
+    """It is done only when they are gone, and says then how long that took."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    decision = a_decision(Allocation(2), Allocation(1), operator="op", at=START)
+    action = Action("op", START, decision.target, decision.decision_id)
+    store.add_decision(decision)
+    store.add_action(action)
+    draining = Outcome(action.request_id, "op", START + 2, OutcomeStatus.DRAINING, decision.target, 2.0, "executor 1")
+    store.add_outcome(draining)
+    store.add_observation(an_observation(operator="op", at=START + 40))
+    assert "outcome: draining, 38 s: executor 1" in invoke("explain", str(here)).stdout
+    store.add_outcome(replace(draining, at=START + 41, status=OutcomeStatus.DONE, after_seconds=41.0, detail=""))
+    store.close()
+    assert "outcome: done after 41 s, of which draining 39 s" in invoke("explain", str(here)).stdout
+
+
+def test_latency_is_shown_with_the_start_up_apart_and_over_the_last_seconds(
+    invoke: Callable[..., Any], here: Path
+) -> None:
+    """While a run goes on, its parts are those that were kept last, and the newest window stands beside them."""
+
+    def of(seconds: float) -> LatencySummary:
+        return LatencySummary(9, seconds, seconds, seconds, seconds, seconds)
+
+    store = SqliteStore(here / "knowledge.sqlite")
+    store.add_observation(an_observation(operator="op", at=START, window_seconds=15.0, latency=of(0.5)))
+    run = json.loads(encode(RunLatency(of(33.0), of(41.0), of(2.5), START + 48)))
+    store.set_fact("latency of op", json.dumps({"at": START, "operator": run, "path": None}))
+    store.close()
+    text = invoke("explain", str(here)).stdout
+    assert "latency p95: after the start-up 2.50 s, start-up 41 s, all records 33 s" in text
+    assert f"latency p95 of op over the last 15 s, up to {moment(START, START)}: 500 ms" in text

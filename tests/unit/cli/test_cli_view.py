@@ -13,9 +13,12 @@ from penstock.cli.panels import HISTORY, OperatorView
 from penstock.cli.sparkline import ASCII, sparkline
 from penstock.cli.view import LiveView, PlainView, make_view
 from penstock.loop.cycle import CycleReport
-from penstock.records import Objective, Quality
+from penstock.monitor.exactness import ExactnessChange
+from penstock.records import Action, Allocation, LatencySummary, Objective, Outcome, OutcomeStatus, Quality, RunLatency
 from penstock.settings import RunSettings, parse_settings
+from penstock.testing import a_decision
 from penstock.testing.synthetic_run import START, synthetic_reports, synthetic_settings
+from penstock.units import moment
 
 
 class _Time:
@@ -153,18 +156,20 @@ def test_sparklines_have_gaps(values: list[float | None], width: int, expected: 
 
 
 def test_lines_where_there_is_no_terminal() -> None:
-    """The plain view tells of changes at once, of the state every ten seconds, of a repeated fault once."""
+    """The plain view shows changes at once, the state every ten seconds, a repeated fault once."""
     out, time = io.StringIO(), _Time()
-    view = PlainView(_settings(), Console(file=out, width=80), monotonic=time)
+    time.now = START - 5.0
+    view = PlainView(_settings(), Console(file=out, width=80), clock_now=time)
     view.phase("running", 0.0)
     view.phase("running", 0.1)
     for second, report in enumerate(synthetic_reports(40)):
-        time.now = float(second)
+        time.now = START + second
         view.report(report)
     view.fault("log-analysis", "gone")
     view.fault("log-analysis", "gone")
     lines = out.getvalue().splitlines()
-    assert lines[0] == "  0:00  running"
+    assert lines[0] == f"{moment(START - 5.0, None)}  running"
+    assert f"{moment(START + 35.0, START)}  log-analysis: scale up" in out.getvalue()
     assert sum(" arriving, " in line for line in lines) == 4  # at 0, 10, 20 and 30 s
     assert sum("scale up: 1 executor x 40% CPU" in line for line in lines) == 1
     assert sum("gone" in line for line in lines) == 1
@@ -186,3 +191,61 @@ def test_stopped_queries_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     view = OperatorView("log-analysis", Objective())
     view.take(CycleReport(replace(report.observation, quality=Quality.STOPPED)))
     assert view.plain().endswith("data stopped")
+
+
+def _latency(seconds: float) -> LatencySummary:
+    return LatencySummary(100, seconds, seconds, seconds, seconds, seconds)
+
+
+def test_the_latency_now_stands_beside_that_since_the_start() -> None:
+    """After a recovery the last seconds count; the run's own figure is without the start-up, and beside it with it."""
+    (report,) = synthetic_reports(1)
+    view = OperatorView("log-analysis", Objective("p95", 3.0))
+    now = CycleReport(replace(report.observation, latency=_latency(0.5)), run_latency=RunLatency(_latency(33.0)))
+    view.take(now)
+    assert "p95 500 ms <= 3.00 s, overall p95 33 s, start-up" in view.plain()
+    view.take(replace(now, run_latency=RunLatency(_latency(33.0), _latency(41.0), _latency(2.5), 48.0)))
+    assert "p95 500 ms <= 3.00 s, overall p95 2.50 s; 33 s with start-up" in view.plain()
+    out = io.StringIO()
+    Console(file=out, width=100).print(view.render(96, START))
+    assert "p95 2.50 s; 33 s with start-up" in out.getvalue()
+
+
+def test_lost_exactness_is_shown_until_it_is_back() -> None:
+    """The line with its moment in the plain view, the reason in the live one while it lasts."""
+    (report,) = synthetic_reports(1)
+    out = io.StringIO()
+    view = PlainView(_settings(), Console(file=out, width=80))
+    live = OperatorView("log-analysis", Objective())
+    for change in (
+        ExactnessChange("log-analysis", START + 7.0, is_exact=False, why="the broker was away"),
+        ExactnessChange("log-analysis", START + 9.0, is_exact=True),
+    ):
+        view.report(replace(report, exactness=change))
+        live.take(replace(report, exactness=change))
+        shown = io.StringIO()
+        Console(file=shown, width=100).print(live.render(96, START))
+        assert ("latency is not exact: the broker was away" in shown.getvalue()) is not change.is_exact
+    text = out.getvalue()
+    lost = f"{moment(START + 7.0, START)}  log-analysis: latency is not exact from here on: the broker was away"
+    assert lost in text
+    assert f"{moment(START + 9.0, START)}  log-analysis: latency is exact again" in text
+
+
+def test_a_change_is_draining_until_its_executors_are_gone() -> None:
+    """The live view counts the seconds, and says at the end how many of them it was."""
+    (report,) = synthetic_reports(1)
+    decision = a_decision(Allocation(2), Allocation(1), operator="log-analysis", at=START)
+    action = Action("log-analysis", START, decision.target, decision.decision_id)
+    view = OperatorView("log-analysis", Objective())
+    view.take(replace(report, decision=decision, action=action))
+
+    def take(at: float, status: OutcomeStatus, detail: str = "") -> str:
+        outcome = Outcome(action.request_id, "log-analysis", at, status, decision.target, at - START, detail)
+        view.take(replace(report, decision=None, action=None, outcomes=[outcome]))
+        out = io.StringIO()
+        Console(file=out, width=100).print(view.render(96, START + 40.0))
+        return out.getvalue()
+
+    assert "draining, 38 s: executor 1" in take(START + 2.0, OutcomeStatus.DRAINING, "executor 1")
+    assert "done after 41 s, of which draining 39 s" in take(START + 41.0, OutcomeStatus.DONE)

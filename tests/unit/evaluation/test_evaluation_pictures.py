@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from penstock.evaluation import read_history
 from penstock.evaluation.pictures import draw, picture_of, with_pauses
 from penstock.knowledge import MemoryStore
 from penstock.testing import an_observation
-from penstock.testing.synthetic_run import fill_store
+from penstock.testing.synthetic_run import START, fill_store
+from penstock.units import moment
 
 RATES, BACKLOG, LATENCY, UTILISATION, EXECUTORS, SHARE = range(6)
 
@@ -101,3 +104,30 @@ def test_nothing_measured_is_said() -> None:
     axes = draw(read_history(store)).axes[UTILISATION]
     assert [text.get_text() for text in axes.texts] == ["not measured"]
     assert math.isclose(axes.get_ylim()[1], 1.02)
+
+
+def test_restarts_start_up_and_lost_exactness_are_marked() -> None:
+    """A restart crosses all panels; the start-up is shaded and a bar shows where latency was not exact."""
+    store = MemoryStore()
+    exact = an_observation().latency
+    assert exact is not None
+    for at in range(100):
+        is_lost = 50 <= at < 60
+        latency = replace(exact, is_exact=not is_lost, inexact_because="away" if is_lost else "")
+        run = "one" if at < 70 else "two"
+        store.add_observation(an_observation(operator="op", at=1000.0 + at, latency=latency, query_run=run))
+    kept = {"at": 1099.0, "operator": {"steady_from": 1030.0}, "path": None}
+    store.set_fact("latency of op", json.dumps(kept))
+    axes: list[Any] = list(draw(read_history(store)).axes)
+    for panel in axes:
+        assert 70.0 in [float(line.get_xdata()[0]) for line in panel.lines if len(line.get_xdata()) == 2]
+    spans = {patch.get_label(): patch for patch in axes[LATENCY].patches}
+    assert (spans["start-up"].get_x(), spans["start-up"].get_width()) == (0.0, 30.0)
+    assert (spans["not exact"].get_x(), spans["not exact"].get_width()) == (50.0, 10.0)
+    assert "restart" in [text.get_text() for text in axes[EXECUTORS].get_legend().get_texts()]
+
+
+def test_the_axis_has_the_clock_of_the_log(panels: Any) -> None:
+    """Under the time since the first look stands the local time of the same instant."""
+    label = panels[SHARE].xaxis.get_major_formatter()(60.0, 0)
+    assert label == f"1:00\n{moment(START + 60.0, None)}"

@@ -128,3 +128,63 @@ def test_a_folder_that_is_not_there_is_named(store: MemoryStore, tmp_path: Path)
     """Where the files cannot be written, the folder is named."""
     with pytest.raises(ConfigurationError, match=r"folder: .*nowhere is not a folder"):
         write_report(store, tmp_path / "nowhere")
+
+
+def _summary(**changes: object) -> str:
+    latency = {"mean": 12.0, "p50": 9.0, "p95": 33.0, "p99": 40.0, "max": 41.0, "records": 5000, "is_exact": True}
+    return json.dumps({
+        "name": "x", "mode": "act", "records_due": 10, "records_done": 10, "steady_from": START + 48,
+        "objective": {"statistic": "p95", "seconds": 3.0, "met": False, "met_steady": True},
+        "latency": latency, "latency_steady": {**latency, "p95": 2.5}, "latency_start_up": {**latency, "p95": 41.0},
+        **changes,
+    })  # fmt: skip
+
+
+def test_the_headline_latency_is_that_after_the_start_up(store: MemoryStore) -> None:
+    """All records stand beside it with their own verdict, and the page has the start-up alone."""
+    store.set_fact("summary", _summary())
+    history = read_history(store)
+    found = {card.title: card for card in cards(history)}
+    assert (found["Latency p95"].value, found["Latency p95"].verdict) == ("2.50 s", "good")
+    assert found["Latency p95"].note.startswith("after the start-up; met: bound 3.00 s")
+    assert (found["Latency p95 with the start-up"].value, found["Latency p95 with the start-up"].verdict) == (
+        "33 s",
+        "bad",
+    )
+    page = render_page(history, NO_PICTURE)
+    assert "<td>start-up</td>" in page
+    assert f"before {history.moment(START + 48)}, when the operator had warmed up" in page
+
+
+def test_while_a_run_goes_on_the_last_seconds_have_a_card(store: MemoryStore) -> None:
+    """What the run was long ago does not stand for how it is now."""
+    found = {card.title: card for card in cards(read_history(store))}
+    newest = store.observations()[-1].latency
+    assert newest is not None
+    assert found["Latency p95 now"].value == f"{newest.p95_seconds:.2f} s"
+    assert found["Latency p95 now"].note == "last 15 s"
+
+
+def test_missed_turns_are_shown_with_what_they_mean(store: MemoryStore) -> None:
+    """Only where there were some."""
+    store.set_fact("summary", _summary(missed_turns=0))
+    assert "Missed turns" not in {card.title for card in cards(read_history(store))}
+    store.set_fact("summary", _summary(missed_turns=7))
+    card = {card.title: card for card in cards(read_history(store))}["Missed turns"]
+    assert (card.value, card.note[:22]) == ("7", "passes that fell out: ")
+
+
+def test_the_page_has_restarts_lost_exactness_and_one_clock(store: MemoryStore) -> None:
+    """Each event has the local time and the time since the first look, as `penstock explain` has them."""
+    last = store.observations()[-1]
+    assert last.latency is not None
+    guessed = replace(last.latency, is_exact=False, inexact_because="the broker was away")
+    store.add_observation(replace(last, at=START + 250, query_run="one", latency=guessed))
+    store.add_observation(replace(last, at=START + 260, query_run="two"))
+    history = read_history(store)
+    page = render_page(history, NO_PICTURE)
+    lost = "log-analysis: latency is not exact from here on: the broker was away"
+    assert f"<p>{history.moment(START + 250)} {lost}</p>" in page
+    assert f"<p>{history.moment(START + 260)} log-analysis: latency is exact again</p>" in page
+    assert f"{history.moment(START + 260)}</td><td>log-analysis: runs again after it had ended" in page
+    assert f'<td class="number">{history.moment(START + 35)}</td>' in page

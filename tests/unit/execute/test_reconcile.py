@@ -317,3 +317,64 @@ def test_nodes_are_observed_where_they_can_be_chosen() -> None:
     assert outcome.status is OutcomeStatus.DONE
     reconciler.sync(a_look(3.0, 2), 3.0)
     assert reconciler.heal(3.0) is not None
+
+
+def test_a_change_is_done_only_when_the_drained_executors_are_gone() -> None:
+    """It is draining from when the executor takes no more work until it is no longer there."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    reconciler.sync(a_look(0.0, 2), 0.0)
+    action, _ = reconciler.start(a_decision(Allocation(1, 1.0)), 0.0)
+    assert reconciler.sync(a_look(1.0, 2), 1.0) == []
+    (draining,) = reconciler.sync(a_look(2.0, 2, draining=1), 2.0)
+    assert (draining.status, draining.detail) == (OutcomeStatus.DRAINING, "executor 1")
+    assert draining.observed == Allocation(1, 1.0)
+    assert reconciler.sync(a_look(30.0, 2, draining=1), 30.0) == []
+    assert reconciler.sync(a_look(35.0, None), 35.0) == []  # not seen is not gone
+    (done,) = reconciler.sync(a_look(40.0, 1), 40.0)
+    assert (done.status, done.after_seconds, done.request_id) == (OutcomeStatus.DONE, 40.0, action.request_id)
+
+
+def test_a_drain_holds_up_neither_the_next_change_nor_healing() -> None:
+    """A later change has its own outcome, and a lost executor is asked for again while another drains."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS)
+    reconciler.sync(a_look(0.0, 3), 0.0)
+    first, _ = reconciler.start(a_decision(Allocation(2, 1.0)), 0.0)
+    (draining,) = reconciler.sync(a_look(1.0, 3, draining=1), 1.0)
+    assert draining.status is OutcomeStatus.DRAINING
+    lost = a_look(2.0, 3, draining=1)
+    assert lost.executors is not None
+    reconciler.sync(replace(lost, executors=lost.executors[1:]), 2.0)
+    assert reconciler.heal(2.0) is not None
+    second, superseded = reconciler.start(a_decision(Allocation(1, 1.0)), 3.0)
+    assert [outcome.status for outcome in superseded] == [OutcomeStatus.SUPERSEDED]  # the healing, not the drain
+    (next_drain,) = reconciler.sync(a_look(4.0, 3, draining=2), 4.0)
+    assert (next_drain.request_id, next_drain.detail) == (second.request_id, "executor 1")
+    ended = reconciler.sync(a_look(50.0, 1), 50.0)
+    assert {(o.request_id, o.status) for o in ended} == {
+        (first.request_id, OutcomeStatus.DONE),
+        (second.request_id, OutcomeStatus.DONE),
+    }
+
+
+def test_an_executor_that_will_not_go_is_a_failure_of_that_change_alone() -> None:
+    """After the deadline the change has failed, and what is planned stays as it is."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS, deadline_seconds=90.0)
+    reconciler.sync(a_look(0.0, 2), 0.0)
+    reconciler.start(a_decision(Allocation(1, 1.0)), 0.0)
+    reconciler.sync(a_look(1.0, 2, draining=1), 1.0)
+    (failed,) = reconciler.sync(a_look(91.0, 2, draining=1), 91.0)
+    assert (failed.status, failed.detail) == (OutcomeStatus.FAILED, "executor 1 did not go within 90 s")
+    assert reconciler.state.planned == Allocation(1, 1.0)
+
+
+def test_a_restart_ends_every_drain() -> None:
+    """The next application's executors have the same numbers; those that drained went with the one before."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    batch = BatchProgress("a", "q", "first", 0, 0.0, 1.0, 1, {}, ())
+    reconciler.sync(replace(a_look(0.0, 2), batches=(batch,)), 0.0)
+    reconciler.start(a_decision(Allocation(1, 1.0)), 0.0)
+    reconciler.sync(a_look(1.0, 2, draining=1), 1.0)
+    anew = replace(a_look(20.0, 2), batches=(replace(batch, batch_id=1, run_id="second"),))
+    (done,) = reconciler.sync(anew, 20.0)
+    assert done.status is OutcomeStatus.DONE

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass, and many on time, under a virtual clock."""
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -651,3 +652,35 @@ def test_a_loop_that_has_ended_takes_no_policy() -> None:
     runner.run(until=2.0)
     with pytest.raises(ConfigurationError, match="policy: the loop has ended"):
         runner.replace_policy(RecordingPolicy())
+
+
+def test_the_log_has_a_line_for_each_change_with_the_instant_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
+    """Decisions, outcomes and lost exactness are logged with the time that the store keeps for them."""
+    caplog.set_level("INFO", logger="penstock")
+    clock = VirtualClock(1000.0)
+    _, store, runner = a_loop(clock)
+    runner.run(until=1060.0)
+    logged = {(getattr(record, "at", None), record.getMessage()) for record in caplog.records}
+    (first, *_) = store.decisions(changes_only=True)
+    (outcome, *_) = store.outcomes()
+    assert (first.at, f"a: scale down: {first.change_text}: {first.reason}") in logged
+    assert (outcome.at, f"a: done after {outcome.after_seconds:.1f} s") in logged
+    lost = [(at, text) for at, text in logged if "latency is not exact" in text]
+    assert lost == [(1001.0, "a: latency is not exact from here on: the source does not say when its records arrived")]
+
+
+def test_the_latency_since_the_start_is_kept_while_the_run_goes_on() -> None:
+    """A run that is cut off has it up to some seconds before, with the start-up apart."""
+    clock = VirtualClock(1000.0)
+    reports: list[CycleReport] = []
+    _, store, runner = a_loop(clock, on_report=reports.append)
+    runner.run(until=1030.0)
+    kept = json.loads(store.fact("latency of a") or "null")
+    assert kept["at"] == 1025.0
+    assert kept["operator"]["steady_from"] == 1005.0  # the first batch ends at 1000 s, the warm-up takes 5 s
+    assert kept["operator"]["steady"]["records"] + kept["operator"]["start_up"]["records"] == 250
+    assert kept["path"] is None
+    newest = reports[-1].run_latency
+    assert newest is not None
+    assert newest.whole is not None
+    assert newest.whole.records == 250

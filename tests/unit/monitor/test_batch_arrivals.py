@@ -83,7 +83,7 @@ def test_an_empty_batch_says_nothing_and_costs_no_exactness() -> None:
 
 
 def test_a_source_that_does_not_know_a_range_is_interpolated_and_marked() -> None:
-    """Where the source has no answer for a batch, its records are spread evenly, and exactness is lost for good."""
+    """Where the source has no answer for a batch, its records are spread evenly; later batches may be exact again."""
     resolver = ArrivalResolver(FakeArrivals())
     resolver.resolve(a_batch(0, 0, 10, 1.0, 2.0))
     unknown = replace(a_batch(1, 10, 12, 3.0, 4.0), sources=(SourceProgress("other", None, None, None, 2),))
@@ -91,17 +91,23 @@ def test_a_source_that_does_not_know_a_range_is_interpolated_and_marked() -> Non
     assert found.times is not None
     assert found.times.tolist() == pytest.approx([1.5, 2.5])
     assert not found.is_exact
-    assert not resolver.resolve(a_batch(2, 12, 14, 5.0, 6.0)).is_exact
+    assert "could not say when some records arrived" in found.why
+    later = resolver.resolve(a_batch(2, 12, 14, 5.0, 6.0))
+    assert (later.is_exact, later.why) == (True, "")
+    assert not resolver.is_exact  # of all that was given so far
 
 
 def test_times_that_the_source_has_interpolated_are_not_exact() -> None:
-    """A sampled source says itself when it no longer knows every time."""
+    """A sampled source says itself which of its answers do not hold every time."""
     arrivals = SampledFakeArrivals()
     resolver = ArrivalResolver(arrivals)
     assert resolver.resolve(a_batch(0, 0, 10, 1.0, 2.0)).is_exact
     arrivals.is_exact = False
-    assert not resolver.resolve(a_batch(1, 10, 20, 2.0, 3.0)).is_exact
+    found = resolver.resolve(a_batch(1, 10, 20, 2.0, 3.0))
+    assert not found.is_exact
+    assert "lie between those of a sample" in found.why
     arrivals.is_exact = True
+    assert resolver.resolve(a_batch(2, 20, 30, 3.0, 4.0)).is_exact
     assert not resolver.is_exact
 
 

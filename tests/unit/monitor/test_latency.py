@@ -133,17 +133,51 @@ def test_latency_from_sampled_arrivals_is_not_called_exact() -> None:
 
 
 def test_one_interpolated_batch_makes_the_whole_run_inexact() -> None:
-    """A summary says that it is not exact once any of its arrivals was interpolated, and never takes that back."""
+    """The run's summary stays inexact, with the reason; the window is exact again when that batch has left it."""
     tracker = LatencyTracker(10.0)
     tracker.count(2.0, np.array([1.0]), is_exact=True)
     summary = tracker.whole()
     assert summary is not None
     assert summary.is_exact
-    tracker.count(3.0, np.array([2.0]), is_exact=False)
-    tracker.count(30.0, np.array([29.0]), is_exact=True)
-    for summary in (tracker.whole(), tracker.window(30.0)):
+    tracker.count(3.0, np.array([2.0]), is_exact=False, why="the broker was away")
+    for summary in (tracker.whole(), tracker.window(3.0)):
         assert summary is not None
-        assert not summary.is_exact
+        assert (summary.is_exact, summary.inexact_because) == (False, "the broker was away")
+    tracker.count(30.0, np.array([29.0]), is_exact=True)
+    summary = tracker.window(30.0)
+    assert summary is not None
+    assert (summary.is_exact, summary.inexact_because) == (True, "")
+    summary = tracker.whole()
+    assert summary is not None
+    assert not summary.is_exact
+
+
+def test_records_of_the_start_up_are_counted_apart_by_their_arrival() -> None:
+    """Those that arrived before the start-up was over count there, however late they are done, and in the whole."""
+    tracker = LatencyTracker(10.0)
+    tracker.count(33.0, np.array([0.0, 1.0]))  # before anybody knows when it ends
+    tracker.steady_from = 48.0
+    tracker.count(50.0, np.array([47.0, 49.0]))
+    tracker.count(52.0, np.array([51.0, 51.5]))
+    run = tracker.run()
+    assert run.steady is not None
+    assert run.start_up is not None
+    assert run.whole is not None
+    assert (run.start_up.records, run.steady.records, run.whole.records) == (3, 3, 6)
+    assert run.start_up.mean_seconds == pytest.approx((33.0 + 32.0 + 3.0) / 3)
+    assert run.steady.max_seconds == pytest.approx(1.0, rel=1e-3)  # 50 - 49, 52 - 51, 52 - 51.5
+    assert run.whole.max_seconds == pytest.approx(33.0, rel=1e-3)
+    assert run.headline == run.steady
+    assert run.steady_from == 48.0
+
+
+def test_without_a_steady_part_the_headline_is_of_all_records() -> None:
+    """While the start-up lasts, nothing else is known."""
+    tracker = LatencyTracker(10.0)
+    tracker.count(33.0, np.array([0.0, 1.0]))
+    run = tracker.run()
+    assert run.steady is None
+    assert run.headline == run.whole == run.start_up
 
 
 def test_a_batch_without_records_counts_nothing() -> None:

@@ -223,3 +223,23 @@ def test_interpolated_arrivals_do_not_reach_the_path() -> None:
         monitor.look(Telemetry("a", n + 1.0, (a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0),), ONE), n + 1.0, NOWHERE)
     assert path.latency_of_run() is None
     assert path.unknown_batches == 3
+
+
+def test_the_start_up_ends_with_the_warm_up_after_the_first_batch_with_records() -> None:
+    """Records that arrived before then are counted apart, also along the path; a restart begins no other."""
+    path = PathMonitor()
+    monitor = Monitor("a", FakeArrivals(), warm_up_seconds=5.0, path=path)
+    empty = replace(a_batch(0, 0, 0, 0.0, 0.5), sources=())
+    monitor.look(Telemetry("a", 1.0, (empty,), ONE), 1.0, NOWHERE)
+    assert monitor.run_latency().steady_from is None
+    monitor.look(Telemetry("a", 20.0, (a_batch(1, 0, 100, 10.0, 20.0),), ONE), 20.0, NOWHERE)
+    monitor.restarted()
+    again = replace(a_batch(2, 100, 300, 20.0, 31.0), run_id="another")
+    seen = monitor.look(Telemetry("a", 31.0, (again,), ONE), 31.0, NOWHERE).observation
+    assert seen.query_run == "another"
+    for run in (monitor.run_latency(), path.run_latency()):
+        assert run.steady_from == 25.0
+        assert run.start_up is not None
+        assert run.steady is not None
+        # Ten records a second: those of batch 1 and the 150 of batch 2 that came before 25 s.
+        assert (run.start_up.records, run.steady.records) == (250, 50)

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.policies.threshold import ThresholdPolicy
-from penstock.records import Allocation, Objective, Quality
+from penstock.policies.threshold import ENTRY, ThresholdPolicy
+from penstock.ports import OperatorSite, PolicyContext
+from penstock.records import Allocation, Limits, Objective, Quality
 from penstock.testing import a_request
+from penstock.topology import Topology
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,18 @@ def test_bad_thresholds_are_refused_by_name(options: dict[str, float], field: st
     with pytest.raises(ConfigurationError, match=field) as caught:
         ThresholdPolicy(**options)
     assert caught.value.field == field
+
+
+def test_all_wrong_options_are_reported_at_once() -> None:
+    """What is no number does not hide what is out of range, and a wrong upper is no measure for lower."""
+    context = PolicyContext(Topology.of_one("a"), {"a": OperatorSite(Limits())}, {("a",): Objective()})
+    with pytest.raises(ConfigurationError) as caught:
+        ENTRY.make(context, {"upper": 7.0, "lower": "x", "every_seconds": "0s"})
+    assert [text.split(":")[0] for text in caught.value.faults] == ["lower", "upper", "every_seconds"]
+    assert str(caught.value).startswith("policy threshold: 3 mistakes")
+    with pytest.raises(ConfigurationError) as caught:
+        ThresholdPolicy(upper=0.0, lower=-1.0, every_seconds=-5.0)
+    assert [text.split(":")[0] for text in caught.value.faults] == ["upper", "lower", "every_seconds"]
+    with pytest.raises(ConfigurationError) as caught:
+        ThresholdPolicy(upper=7.0, lower=0.5)
+    assert caught.value.field == "upper"

@@ -36,7 +36,7 @@ class KafkaArrivals:
         self._tap = tap
         self._wait_seconds = wait_seconds
         self.is_exact = True
-        """False once an answer contained interpolated times because the tap samples."""
+        """Whether the newest answer is without times that were interpolated because the tap samples."""
 
     def of(self, source: SourceProgress) -> FloatArray | None:
         """Return the arrival times of a batch's records, in order.
@@ -49,7 +49,7 @@ class KafkaArrivals:
         start = self._start(source, end)
         if start is None:
             return None
-        parts = []
+        parts, is_exact = [], True
         for partition, stop in end.items():
             first = start.get(partition, 0)  # a partition added since: Spark reads it from its beginning
             if first >= stop:
@@ -57,8 +57,9 @@ class KafkaArrivals:
             found = self._tap.between(partition, first, stop, self._wait_seconds)
             if found is None:
                 return None
-            self.is_exact = self.is_exact and found.is_exact
+            is_exact = is_exact and found.is_exact
             parts.append(found.seconds)
+        self.is_exact = is_exact
         return np.sort(np.concatenate(parts)) if parts else np.empty(0)
 
     def arrived_by(self, at: float) -> int | None:
@@ -68,7 +69,7 @@ class KafkaArrivals:
 
     def between(self, start: float, end: float) -> FloatArray | None:
         """Return the arrival times after `start` and up to `end`, in order, or None if they are not known."""
-        parts = []
+        parts, is_exact = [], True
         for partition in self._tap.partitions:
             low, high = (self._tap.count_by(partition, at, self._wait_seconds) for at in (start, end))
             if low is None or high is None:
@@ -77,8 +78,9 @@ class KafkaArrivals:
                 found = self._tap.between(partition, low, high, self._wait_seconds)
                 if found is None:
                     return None
-                self.is_exact = self.is_exact and found.is_exact
+                is_exact = is_exact and found.is_exact
                 parts.append(found.seconds)
+        self.is_exact = is_exact
         return np.sort(np.concatenate(parts)) if parts else np.empty(0)
 
     def done_index(self, source: SourceProgress) -> int | None:

@@ -36,7 +36,7 @@ class TopicLineage:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every time returned so far was that of its record."""
+        """Whether every time in the newest answer was that of its record."""
         return self._arrivals.is_exact
 
     def of(self, source: SourceProgress) -> FloatArray | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, Mistakes
 from penstock.policies.mead.planner import MeadPlanner, Search
 from penstock.policies.mead.rescue import Rescue
-from penstock.units import number, parse_seconds
+from penstock.units import number, positive_seconds, whole_number
 
 Queues = Literal["map", "m/g/1", "gi/g/1"]
 
@@ -128,25 +129,32 @@ def mead_options(
     >>> mead_options(**AS_PUBLISHED).rescue is None
     True
     """
-    if queues not in get_args(Queues):
-        known = ", ".join(get_args(Queues))
-        raise ConfigurationError(f"queues: {queues!r} is unknown; use one of {known}", field="queues")
+    mistakes = Mistakes()
+    mistakes.of(lambda: _one_of("queues", queues, get_args(Queues)))
     for option, value, least, most in (
         ("window", window, 512, 10_000_000), ("sub_windows", sub_windows, 0, 8), ("best", best, 1, 50),
-        ("max_states", max_states, 2, 64), ("most_evaluations", most_evaluations, 1, 10_000_000),
+        ("max_states", max_states, 2, 64),
     ):  # fmt: skip
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigurationError(f"{option}: {value!r} is not a whole number from {least} to {most}", field=option)
-    if believed is not None:
-        number("believed", believed, least=1.0)
-    number("errors", errors, least=0.0)
+        mistakes.of(partial(whole_number, option, value, least=least, most=most))
+    mistakes.of(lambda: _one_of("search", search, get_args(Search)))
+    mistakes.of(lambda: whole_number("most_evaluations", most_evaluations, least=1, most=10_000_000))
+    mistakes.of(lambda: number("delta", delta, least=0.0))
+    if most_levels_down is not None:
+        mistakes.of(lambda: whole_number("most_levels_down", most_levels_down, least=1))
+    period = mistakes.of(lambda: positive_seconds("every_seconds", every_seconds))
     for option, switch in (
         ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
         ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
     ):  # fmt: skip
-        if not isinstance(switch, bool):
-            raise ConfigurationError(f"{option}: {switch!r} is not a switch; write true or false", field=option)
-    watched = None if rescue_every is None else parse_seconds(rescue_every, "rescue_every")
+        mistakes.of(partial(_switch, option, switch))
+    watched = None if rescue_every is None else mistakes.of(lambda: positive_seconds("rescue_every", rescue_every))
+    mistakes.of(lambda: number("rescue_at", rescue_at, above=0.0, most=1.0))
+    if believed is not None:
+        mistakes.of(lambda: number("believed", believed, least=1.0))
+    mistakes.of(lambda: number("errors", errors, least=0.0))
+    read_costs = None if costs is None else mistakes.of(lambda: _costs(costs))
+    mistakes.raise_all(f"policy {name}")
+    assert period is not None  # what could not be read was raised
     return MeadOptions(
         name=name,
         queues=queues,
@@ -154,23 +162,26 @@ def mead_options(
         windows=tuple(0.5**i for i in range(sub_windows + 1)),
         best=best,
         max_states=max_states,
-        planner=MeadPlanner(
-            number("delta", delta),
-            search,
-            most_levels_down,
-            parse_seconds(every_seconds, "every_seconds"),
-            name,
-            most_evaluations,
-        ),
-        rescue=Rescue(number("rescue_at", rescue_at), watched) if rescue and watched is not None else None,
+        planner=MeadPlanner(delta, search, most_levels_down, period, name, most_evaluations),
+        rescue=Rescue(rescue_at, watched) if rescue and watched is not None else None,
         believed=believed if replay_check else None,
         extrapolate_rises=extrapolate_rises,
         hold_while_rising=hold_while_rising,
         drop_overtaken=drop_overtaken,
         probe=probe,
         errors=errors,
-        costs=None if costs is None else _costs(costs),
+        costs=read_costs,
     )
+
+
+def _one_of(option: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigurationError(f"{option}: {value!r} is unknown; use one of {', '.join(known)}", field=option)
+
+
+def _switch(option: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{option}: {value!r} is not a switch; write true or false", field=option)
 
 
 def _costs(values: Any) -> tuple[float, ...]:

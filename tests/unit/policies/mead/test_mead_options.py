@@ -104,3 +104,15 @@ def test_a_probing_step_never_breaks_the_bound_however_the_time_is_split(fixed_p
     assert safe_step_down(limits, current, 0.1, 0.05, bound) == Allocation(1, 0.7)
     assert safe_step_down(limits, Allocation(1, 0.4), 0.1, 0.05, bound) is None
     assert safe_step_down(limits, current, 0.1, 0.8, bound) is None
+
+
+def test_all_wrong_options_are_reported_at_once_by_the_names_that_settings_use() -> None:
+    """Each has its own line, in the order of the options."""
+    wrong: dict[str, Any] = {
+        "queues": "x", "window": 3, "search": "fast", "delta": -1, "most_levels_down": 0, "every_seconds": "0s",
+        "probe": "yes", "rescue_every": "never", "rescue_at": 2, "errors": "few", "costs": [2, 1],
+    }  # fmt: skip
+    with pytest.raises(ConfigurationError) as caught:
+        mead_options(**wrong)
+    assert [text.split(":")[0] for text in caught.value.faults] == list(wrong)
+    assert str(caught.value).startswith("policy mead: 11 mistakes")

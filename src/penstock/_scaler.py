@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A query under watch, as `attach` returns it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from penstock._attach_arguments import check_options
+from penstock._wiring import LoopSettings
+from penstock.account import OperatorAccount, PathOutcome, RunSummary
+from penstock.clock import SystemClock
+from penstock.errors import PenstockError
+from penstock.knowledge.run_facts import SUMMARY, change_settings
+from penstock.loop import Cycle, CycleReport, Runner
+from penstock.policies import make_policy
+from penstock.ports import KnowledgeStore, OperatorSite, Policy, PolicyContext
+from penstock.records import Decision, LatencySummary, Limits, Objective, Observation, RunLatency
+from penstock.topology import Topology
+
+if TYPE_CHECKING:
+    from penstock.adaptors.spark.query_facts import QueryFacts
+
+_LOG = logging.getLogger(__name__)
+_DECISIONS_SHOWN = 10_000
+_POLICY_NOTES = 20
+"""How many different notes of a policy are kept."""
+
+
+class Scaler:
+    """A query under watch. `decisions`, `observation` and `latency` say how it goes; `detach` ends it."""
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        let_go: ExitStack,
+        store: KnowledgeStore,
+        *,
+        interval_seconds: float,
+        notes: tuple[str, ...],
+        facts: QueryFacts,
+        since: float,
+        settings: LoopSettings,
+        file: Path | None,
+    ) -> None:
+        self._notes = notes
+        self._settings = settings
+        self._file = file
+        self._account = OperatorAccount()
+        self._policy_notes: tuple[str, ...] = ()
+        self._broken: str | None = None
+        """Why the newest plan does not keep the objective; None: it does, or there is none."""
+        self._cycle = cycle
+        self._let_go = let_go
+        self._store = store
+        self._facts = facts
+        self._since = since
+        self._observation: Observation | None = None
+        self._final_decisions: list[Decision] | None = None
+        self._lock = threading.Lock()
+        self._runner = Runner([cycle], SystemClock(), interval_seconds=interval_seconds, on_report=self._take)
+        self._runner.start()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What you should know, a line each. Notes of the policy and its plans come as the query runs."""
+        return (*self._notes, *self._policy_notes, *([] if self._broken is None else [self._broken]))
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The newest 10,000 decisions, holds included, oldest first; each explains itself by `explain()`."""
+        return self._decisions() if self._final_decisions is None else self._final_decisions
+
+    @property
+    def observation(self) -> Observation | None:
+        """The newest picture of the query; None before the first look."""
+        return self._observation
+
+    @property
+    def latency(self) -> LatencySummary | None:
+        """Record latency since attaching."""
+        return self._cycle.monitor.latency_of_run()
+
+    @property
+    def run_latency(self) -> RunLatency:
+        """Record latency since attaching, with the records of the start-up apart."""
+        return self._cycle.monitor.run_latency()
+
+    @property
+    def faults(self) -> int:
+        """How many passes failed; the query did not notice."""
+        return self._runner.faults
+
+    @property
+    def missed_turns(self) -> int:
+        """How many passes fell out because the one before took longer than the interval."""
+        return self._runner.missed_turns
+
+    def replace_policy(self, policy: str | Policy, policy_options: dict[str, Any] | None = None) -> None:
+        """Let another policy decide from the next pass on.
+
+        Raises
+        ------
+        ConfigurationError
+            It cannot be built, or fails on what was last seen; the one before goes on.
+        """
+        check_options(policy_options)
+        cycle = self._cycle
+        context = policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts)
+        made = make_policy(policy, context, policy_options)
+        self._runner.replace_policy(made)
+        self._broken = None
+        try:
+            change_settings(self._store, {"policy": policy_fact(made, policy_options)})
+        except PenstockError:  # it decides from now on, though that could not be kept
+            _LOG.exception("%s: the change of policy was not kept in the settings of the run", cycle.operator)
+
+    def detach(self) -> None:
+        """Stop watching and put executors and CPU shares back; the query runs on. May be called twice."""
+        with self._lock:
+            if self._final_decisions is not None:
+                return
+            self._runner.stop()
+            self._final_decisions = self._decisions()
+            try:
+                self._store.set_fact(SUMMARY, json.dumps(self._summary().to_json()))
+            except PenstockError:
+                _LOG.exception("what the run came to could not be kept")
+            try:
+                self._let_go.close()  # one part that cannot let go does not keep the others from it
+            except Exception:
+                _LOG.exception("detaching failed in part")
+
+    def __enter__(self) -> Scaler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.detach()
+
+    def _decisions(self) -> list[Decision]:
+        return self._store.decisions(self._cycle.operator, since=self._since, limit=_DECISIONS_SHOWN)
+
+    def _summary(self) -> RunSummary:
+        """What the run came to, as `penstock run` keeps it."""
+        cycle, account, seen = self._cycle, self._account, self._observation
+        return RunSummary(
+            name=cycle.operator,
+            folder="" if self._file is None else str(self._file.absolute()),
+            mode=str(self._settings.mode),
+            started_at=self._since,
+            ended_at=SystemClock().now(),
+            paths=(PathOutcome.of((cycle.operator,), cycle.objective, self.run_latency),),
+            records_due=None if seen is None else seen.records_arrived,
+            records_read=None,
+            records_done=None if seen is None else seen.records_done,
+            executor_seconds=account.executor_seconds,
+            capacity_seconds=account.share_seconds,
+            static_capacity_seconds=account.observed_seconds * self._settings.limits.top.capacity,
+            decisions=tuple(account.decisions),
+            faults=self.faults,
+            missed_turns=self.missed_turns,
+        )
+
+    def _take(self, report: CycleReport) -> None:
+        self._observation = report.observation
+        self._account.add(report)
+        for note in report.notes:
+            if note not in self._policy_notes:
+                _LOG.warning("%s: %s", self._cycle.operator, note)
+                self._policy_notes = (*self._policy_notes, note)[-_POLICY_NOTES:]
+        decision = report.decision
+        if decision is None or decision.prediction is None:
+            return
+        before, self._broken = self._broken, None
+        if not decision.prediction.is_met:
+            change = "allow more executors or CPU, or set a larger bound"
+            self._broken = f"{self._cycle.objective} is not kept by the plan: {decision.reason}; {change}"
+            if before is None:
+                _LOG.warning("%s: %s", self._cycle.operator, self._broken)
+
+
+def policy_fact(policy: Policy, options: dict[str, Any] | None) -> dict[str, Any]:
+    """The policy as the settings of a run name it."""
+    return {"name": policy.name, "options": _plain(options or {})}
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    kinds = (bool, int, float, str)
+    return {name: value if value is None or isinstance(value, kinds) else str(value) for name, value in options.items()}
+
+
+def policy_context_of(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:
+    """The one query as a policy is introduced to it."""
+    site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
+    return PolicyContext(Topology.of_one(operator), {operator: site}, {(operator,): objective})
