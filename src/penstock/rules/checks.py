@@ -207,6 +207,14 @@ def missing_limit() -> RuleError:
     )
 
 
+def missing_trigger() -> RuleError:
+    """The error for a rule that scales at all times."""
+    return RuleError(
+        "the rule has no trigger; add `when queue_length above 300 for 30 seconds` "
+        '(.when(metric("queue_length") > 300) in Python)'
+    )
+
+
 def checked_rule(
     name: str,
     operator: str,
@@ -221,10 +229,7 @@ def checked_rule(
         if limit_is_missing(action):
             raise missing_limit()
         if not triggers:
-            raise RuleError(
-                "the rule has no trigger; add `when queue_length above 300 for 30 seconds` "
-                '(.when(metric("queue_length") > 300) in Python)'
-            )
+            raise missing_trigger()
     elif guards:
         raise RuleError("a bound holds while its triggers hold and knows no guard times; leave `unless ... within` out")
     for i, guard in enumerate(guards):

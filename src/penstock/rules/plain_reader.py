@@ -97,6 +97,7 @@ class _RuleReader:
         else:
             self._wrong("`name:` is missing; give the rule a name", self._item.place)
         self._read_action(fields)
+        self._parts.has_trigger = "when" in fields or "unless" in fields
         for entry in self._entries(fields.get("when")):
             self._read_trigger(entry)
         for entry in self._entries(fields.get("unless")):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import RuleError
-from penstock.rules.checks import checked_rule
+from penstock.rules.checks import checked_rule, limit_is_missing, missing_limit, missing_trigger
 from penstock.rules.findings import Findings
 from penstock.rules.nodes import Guard, Keep, Place, Rule, Scale, Trigger
 
@@ -21,9 +21,9 @@ class RuleParts:
     place
         Where the rule begins.
     is_known_wrong
-        A mistake in it was reported: no further one is looked for in the whole.
-    kinds
-        The kinds of clauses seen, right or wrong.
+        A mistake in it was reported.
+    has_trigger
+        A trigger was seen, right or wrong.
     """
 
     place: Place
@@ -35,7 +35,7 @@ class RuleParts:
     triggers: list[Trigger] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     guard_places: list[Place] = field(default_factory=list)
-    kinds: set[str] = field(default_factory=set)
+    has_trigger: bool = False
     second_action: Place | None = None
 
     def mistake(self, fault: RuleError | str, place: Place, findings: Findings) -> None:
@@ -68,10 +68,21 @@ def finished_rules(parts: Sequence[RuleParts], findings: Findings) -> list[Rule]
         if part.name is not None and part.name in names:
             part.mistake(f'a rule before is called "{part.name}" as well; give each its own name', part.place, findings)
         names |= {part.name} if part.name is not None else set()
-        rule = None if part.is_known_wrong else _finished(part, findings)
-        if rule is not None:
+        if part.is_known_wrong:
+            _report_missing(part, findings)
+        elif (rule := _finished(part, findings)) is not None:
             found.append(rule)
     return found
+
+
+def _report_missing(part: RuleParts, findings: Findings) -> None:
+    """Report what a rule lacks beside the mistakes that were found in its parts."""
+    if part.name is not None and isinstance(part.action, Scale):
+        place = part.action_place or part.place
+        if limit_is_missing(part.action):
+            part.mistake(missing_limit(), place, findings)
+        if not part.has_trigger:
+            part.mistake(missing_trigger(), place, findings)
 
 
 def _finished(part: RuleParts, findings: Findings) -> Rule | None:

@@ -96,7 +96,7 @@ def _take(clause: list[Token], parts: list[RuleParts], findings: Findings) -> No
         findings.add(f'`{clause[0]}` stands before the first rule; write `rule "name":` above it', place)
         parts.append(RuleParts(place, is_known_wrong=True))
     rule = parts[-1]
-    rule.kinds.add(kind)
+    rule.has_trigger |= kind in ("when_metric", "when_time", "unless_time")
     reader = parser().parse_interactive(start=kind)
     try:
         for token in clause:

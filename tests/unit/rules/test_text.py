@@ -146,7 +146,7 @@ def _one(clause: str) -> str:
         (_one("when time on mon"), 3, 16, "did you mean monday"),
         (_one("when time on monday in Europe/Zurch"), 3, 26, "did you mean Europe/Zurich"),
         (_one("unless time outside 08:00 and 09:00"), 3, 15, "`unless` and `outside` cancel out"),
-        (_one("unless scale-in within 0 seconds"), 3, 10, "lasts more than 0 seconds"),
+        (_one("unless scale-in within 0 seconds\n  when queue_length above 1"), 3, 10, "lasts more than 0 seconds"),
         (_one("when cpu_used above 1 when cpu_used above 2 scale-out m by 1 never above 2"), 3, 47, "says twice"),
     ],
 )  # fmt: skip
@@ -185,3 +185,10 @@ def test_an_empty_policy_is_no_mistake() -> None:
     """No rules are a policy that changes nothing."""
     reading = parse_text("# nothing yet\n")
     assert (reading.rules, reading.mistakes) == ((), ())
+
+
+def test_what_a_rule_lacks_is_reported_beside_its_wrong_clauses() -> None:
+    """A wrong metric does not hide that the rule has no limit, nor a wrong guard that it has no trigger."""
+    wrong_metric = 'rule "x":\n  scale-out m by 2\n  when queue_lenght above 3\n'
+    wrong_guard = 'rule "y":\n  scale-in m by 1\n  unless scale-in within 0 s\n'
+    assert sorted(mistake.place.line for mistake in parse_text(wrong_metric + wrong_guard).mistakes) == [2, 3, 5, 6]
