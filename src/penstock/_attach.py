@@ -29,6 +29,7 @@ from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, OperatorSite, Policy, PolicyContext
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation
 from penstock.settings import GuardSettings, mode_of
+from penstock.settings.real_time import REALTIME
 from penstock.topology import Topology
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def attach(
         made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)
-        known = _run_settings(query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})})
+        known = _run_settings(
+            query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})}, facts
+        )
         since = begin_run(kept, known, SystemClock().now())
         cycle = make_cycle(
             operator,
@@ -281,7 +284,7 @@ class Scaler:
 
 
 def _run_settings(
-    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any]
+    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any], facts: QueryFacts
 ) -> dict[str, Any]:
     """The run as its store keeps it: the part of a run's settings that an attached query has."""
     limits, objective, guards = settings.limits, settings.objective, settings.guards
@@ -294,11 +297,21 @@ def _run_settings(
                 "name": operator,
                 "executors": [limits.min_executors, limits.max_executors],
                 "cpu_shares": list(limits.cpu_shares),
+                **_batch_settings(facts),
             }
         ],
         "policy": policy,
         "guards": None if guards is None else guards.model_dump(mode="json"),
         "query_run": str(query.runId),
+    }
+
+
+def _batch_settings(facts: QueryFacts) -> dict[str, Any]:
+    """Trigger and cap as settings have them, where they are known: `penstock what-if --from` predicts with them."""
+    trigger = REALTIME if facts.is_real_time else facts.trigger_seconds
+    return {
+        **({} if trigger is None else {"trigger": trigger}),
+        **({} if facts.cap is None else {"input_options": {"maxOffsetsPerTrigger": str(facts.cap)}}),
     }
 
 

@@ -16,11 +16,12 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.checked_latency import CheckedLatency, CheckedWindow
 from penstock.performance.demand import BatchDemand
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
 from penstock.performance.screening import worst_processes
 from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
@@ -167,7 +168,7 @@ def _network(  # noqa: PLR0917 - all are what a network is solved for
 ) -> PipelineLatency:
     """Predict a pipeline under a workload, going on from what was solved of it."""
     if label not in solved:
-        solved[label] = PipelineLatency(pipeline, workload, model=model, errors=errors)
+        solved[label] = PipelineLatency(pipeline, workload, model=model, errors=errors, rough=True)
         return solved[label]
     return solved[label].under(pipeline.objectives)
 
@@ -198,9 +199,10 @@ def checked_latency(
     """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
 
     Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
-    used for them (`screening`).
+    used for them (`screening`), and one after the other, as far as is needed.
     """
-    if any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators):
+    in_batches = any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators)
+    if in_batches:
         windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
@@ -209,13 +211,23 @@ def checked_latency(
         [
             CheckedWindow(
                 window.label,
-                _network(window.label, pipeline, window.processes, "map", errors, solved),
+                [
+                    _network(label, pipeline, processes, "map", errors, solved)
+                    for label, processes in _together(window, apart=in_batches).items()
+                ],
                 ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
             )
             for window in windows
         ],
         believed,
     )
+
+
+def _together(window: _FittedWindow, *, apart: bool) -> dict[str, Mapping[str, MAP]]:
+    """The processes of a window as networks that are solved together: each by itself, or all at once."""
+    if not apart:
+        return {window.label: window.processes}
+    return {label: {label: process} for label, process in window.processes.items()}
 
 
 def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, MAP]:
