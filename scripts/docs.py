@@ -26,7 +26,7 @@ simulated (`penstock simulate pipeline.yaml`); a wrong one shows all its mistake
 | to | it needs |
 |---|---|
 | run it | `name`, `arrivals`, and `app` of every operator, each of which reads one input |
-| simulate it | `service` or `micro_batch` of every operator, or `--from-run FOLDER`; `arrivals`, or `--trace FILE` |
+| simulate it | `service` or `micro_batch` of every operator, or `--from RUN`; `arrivals`, or `--trace FILE` |
 
 A declared demand is handed to the policy in both, unless the operator says `demand: learnt`.
 """

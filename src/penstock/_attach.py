@@ -26,6 +26,7 @@ from penstock.knowledge.sqlite import SqliteStore
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
+from penstock.settings.real_time import REALTIME
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -142,7 +143,7 @@ def attach(
         )
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)
-        known = _run_settings(query, operator, settings, policy_fact(made, policy_options))
+        known = _run_settings(query, operator, settings, policy_fact(made, policy_options), facts)
         since = begin_run(kept, known, SystemClock().now())
         kept.set_fact(SUMMARY, "null")  # where the run goes on, what it came to so far no longer holds
         cycle = make_cycle(
@@ -182,7 +183,7 @@ def attach(
 
 
 def _run_settings(
-    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any]
+    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any], facts: QueryFacts
 ) -> dict[str, Any]:
     """The run as its store keeps it: the part of a run's settings that an attached query has."""
     limits, objective, guards = settings.limits, settings.objective, settings.guards
@@ -195,11 +196,21 @@ def _run_settings(
                 "name": operator,
                 "executors": [limits.min_executors, limits.max_executors],
                 "cpu_shares": list(limits.cpu_shares),
+                **_batch_settings(facts),
             }
         ],
         "policy": policy,
         "guards": None if guards is None else guards.model_dump(mode="json"),
         "query_run": str(query.runId),
+    }
+
+
+def _batch_settings(facts: QueryFacts) -> dict[str, Any]:
+    """Trigger and cap as settings have them, where they are known: `penstock what-if --from` predicts with them."""
+    trigger = REALTIME if facts.is_real_time else facts.trigger_seconds
+    return {
+        **({} if trigger is None else {"trigger": trigger}),
+        **({} if facts.cap is None else {"input_options": {"maxOffsetsPerTrigger": str(facts.cap)}}),
     }
 
 

@@ -11,7 +11,8 @@ import click
 
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_folder, check_picture
-from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
+from penstock.cli.progress import busy, calculate_in_one_thread, progress_bar
+from penstock.cli.trace_options import in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -70,6 +71,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
       penstock fit requests.csv --as counts --column count --unit m
       penstock fit arrivals.txt --json | jq .maps[0].states
     """
+    calculate_in_one_thread()
     from penstock.arrivals import read_window
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError, NotReadyError
@@ -82,7 +84,8 @@ def fit(  # noqa: PLR0917 - click passes them by name
         with progress_bar(f"reading {file.name}") as progress:
             iats = read_window(file, reading_of(options, seed), skip=skip, size=window, progress=progress)
         try:
-            result = fit_maps(iats, best=best, max_states=max_states, seed=seed)
+            with busy(f"fitting {len(iats)} inter-arrival times"):
+                result = fit_maps(iats, best=best, max_states=max_states, seed=seed)
         except NotReadyError as fault:
             raise ConfigurationError(
                 f"trace: {file}: {fault}; give a longer trace, a larger --window or a smaller --skip", field="trace"

@@ -11,7 +11,8 @@ import click
 
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
-from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
+from penstock.cli.progress import progress_bar
+from penstock.cli.trace_options import in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
-from penstock.cli.trace_options import progress_bar
+from penstock.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,8 @@ import click
 
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
-from penstock.cli.trace_options import in_command_words, progress_bar, reading_of, trace_options
+from penstock.cli.progress import calculate_in_one_thread, progress_bar
+from penstock.cli.trace_options import check_no_reading, in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,10 +47,13 @@ if TYPE_CHECKING:
     help="Bound on the latency of every path, such as p95=0.5 or mean=200ms.  [default: the file's]",
 )
 @click.option(
+    "--from",
     "--from-run",
+    "from_run",
     type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Take the demand that this run has learnt, for operators that declare none or have `demand: learnt`.",
+    metavar="RUN|STORE",
+    help="Take the demand that this run has learnt, for operators that declare none or have `demand: learnt`; its "
+    "folder, or its SQLite file. Both names mean the same.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
 @click.option("--records", type=click.IntRange(1), help="Take only so many records of the trace.")
@@ -82,7 +86,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     """Simulate the pipeline in SETTINGS.yaml: the loop of a real run, with simulated operators behind it.
 
     It is the file that `penstock run` runs. Its operators need no `app` here; what their records cost is declared with
-    `service` or `micro_batch`, or taken from an earlier run with --from-run. The policy is the object that runs on
+    `service` or `micro_batch`, or taken from an earlier run with --from. The policy is the object that runs on
     Spark, and has to learn what is not declared. Every operator starts at the top of its limits. One that sets no
     `cpu_shares` has the policy's own levels (all CPU where it has none), and 0.4, 0.55, 0.7, 0.85, 1.0 where several
     policies are compared.
@@ -100,13 +104,14 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     \b
     Examples:
       penstock simulate pipeline.yaml
-      penstock simulate pipeline.yaml --from-run runs/logs-20250102-030405
+      penstock simulate pipeline.yaml --from runs/logs-20250102-030405
       penstock simulate pipeline.yaml --trace arrivals.txt --policy threshold --objective p95=0.5
       penstock simulate pipeline.yaml --trace packets.txt.xz --unit us --policy static --policy threshold \\
         --policy threshold:upper=0.5,lower=0.3 --objective mean=200ms --plot runs.png
       penstock simulate pipeline.yaml --trace arrivals.txt --policy mead --policy mead:rescue=false
       penstock simulate pipeline.yaml --trace iats.csv --as iats --policy static --json
     """
+    calculate_in_one_thread()
     import dataclasses
 
     from penstock.cli.output import print_json, words_console
@@ -135,7 +140,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     # What is impossible, and what no policy can be built with, needs no reading.
     _check_policies(names, chosen, simulated, path_objectives(simulated, wanted))
     if file is None:
-        _check_no_reading(options)
+        check_no_reading(options, "--trace")
         name, times = spec.arrival_times(records)
     else:
         with in_command_words(), progress_bar(f"reading {file.name}") as progress:
@@ -227,7 +232,7 @@ def _learnt(from_run: Path | None) -> LearntDemand | None:
         with opened(find_run(from_run)) as store:
             return learnt_demand(store, str(from_run))
     except ConfigurationError as fault:
-        raise ConfigurationError(str(fault).replace("RUN:", "--from-run:", 1), field="--from-run") from fault
+        raise ConfigurationError(str(fault).replace("RUN:", "--from:", 1), field="--from") from fault
 
 
 def cpu_shares_for(policies: Sequence[PolicyChoice | None]) -> tuple[float, ...]:
@@ -255,20 +260,6 @@ def _notes(
 
 def _is_fixed(limits: Limits) -> bool:
     return limits.min_executors == limits.max_executors and len(limits.cpu_shares) == 1
-
-
-def _check_no_reading(options: Mapping[str, Any]) -> None:
-    from penstock.errors import ConfigurationError
-
-    usual = {"format_name": "auto", "spread": "random"}
-    words = {"kind": "--as", "format_name": "--format"}
-    given = [words.get(name, f"--{name}") for name, value in options.items() if value != usual.get(name)]
-    if given:
-        raise ConfigurationError(
-            f"{given[0]}: says how --trace is read, and none is given; name one, or write it under `options` of the "
-            "file's `arrivals`",
-            field=given[0],
-        )
 
 
 def arrival_times(

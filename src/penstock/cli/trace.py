@@ -10,7 +10,8 @@ import click
 
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_trace
-from penstock.cli.trace_options import KINDS, UNITS, in_command_words, progress_bar, reading_of, trace_options
+from penstock.cli.progress import progress_bar
+from penstock.cli.trace_options import KINDS, UNITS, in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

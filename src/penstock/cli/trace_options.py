@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,6 @@ from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock.arrivals import Reading
-    from penstock.arrivals.trace_files import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,18 +101,11 @@ def in_command_words() -> Iterator[None]:
         raise ConfigurationError(text, field=fault.field) from fault
 
 
-@contextmanager
-def progress_bar(text: str) -> Iterator[Progress | None]:
-    """Show a progress bar on stderr while a file is read, if stderr is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(text, total=1.0)
-        yield lambda done: bar.update(task, completed=done)
+def check_no_reading(options: Mapping[str, Any], what: str) -> None:
+    """Refuse options that say how a file is read where none is given; `what` names the option that would give it."""
+    usual = {"format_name": "auto", "spread": "random"}
+    words = {"kind": "--as", "format_name": "--format"}
+    names = ("kind", "unit", "format_name", "column", "origin", "period", "spread")
+    given = [words.get(name, f"--{name}") for name in names if options[name] != usual.get(name)]
+    if given:
+        raise ConfigurationError(f"{given[0]}: says how {what} is read, and none is given; name one", field=given[0])

@@ -9,94 +9,191 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.queue_options import format_time
+from penstock.performance.candidate_replay import JudgedCandidate
+from penstock.performance.demand import BatchDemand, Demand
 from penstock.records import Bounded, CandidateLatency, Objective
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from penstock.cli.what_if_input import Load
+
+_FAR_APART = 2.0
+"""Factor between model and replay from which on it is said that the processes are not true at that load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The cheapest allocation that meets the objective, and why; None where none does."""
 
-    chosen: CandidateLatency | None
+    chosen: JudgedCandidate | None
     reason: str
 
 
-def choose(predictions: Sequence[CandidateLatency], objective: Objective, processes: int) -> Choice:
-    """Find the first of the predictions, which come by rising cost, that meets the objective."""
+def choose(judged: Sequence[JudgedCandidate], objective: Objective, processes: int) -> Choice:
+    """Find the first of the candidates, which come by rising cost, that meets the objective."""
 
-    def shown(one: CandidateLatency) -> str:
+    def shown(one: JudgedCandidate) -> str:
         return _has(one, objective, processes)
 
-    place = next((i for i, one in enumerate(predictions) if one.meets(objective)), None)
+    place = next((i for i, one in enumerate(judged) if one.meets(objective)), None)
+    trace_alone = _for_this_trace(judged[:place], objective)
     if place is None:
-        return Choice(None, _none_will_do(predictions, objective, shown))
-    chosen = predictions[place]
+        return Choice(None, _none_will_do(judged, objective, shown) + trace_alone)
+    chosen = judged[place]
     words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {shown(chosen)}"
     if objective.seconds is not None:
         words += f", within {format_time(objective.seconds)}"
-        predicted = _of(chosen, objective)
+        predicted = _of(chosen.believed, objective)
         if predicted.high > objective.seconds:
             words += f", though not for sure: up to {format_time(predicted.high)}"
-    cheaper = [one for one in predictions[:place] if one.allocation.capacity < chosen.allocation.capacity]
+    cheaper = [one for one in judged[:place] if one.allocation.capacity < chosen.allocation.capacity]
     if cheaper:
-        nearest = min(cheaper, key=lambda one: (_of(one, objective).value, -one.allocation.capacity))
+        nearest = min(cheaper, key=lambda one: (_of(one.believed, objective).value, -one.allocation.capacity))
         words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {shown(nearest)}"
-    return Choice(chosen, words)
+    return Choice(chosen, words + trace_alone)
 
 
-def table_of(predictions: Sequence[CandidateLatency], objective: Objective, choice: Choice) -> Table:
+def _for_this_trace(cheaper: Sequence[JudgedCandidate], objective: Objective) -> str:
+    """The cheapest that would have done for these very arrivals, where more is asked for because of the model."""
+    if objective.statistic is None:
+        return ""
+    for one in cheaper:
+        if one.replayed is not None and one.predicted.is_stable and one.replayed.meets(objective):
+            met, believed = _of(one.replayed, objective), _of(one.believed, objective)
+            return (
+                f"\nenough for these very arrivals: {one.allocation}: {objective.statistic} {format_time(met.value)} "
+                f"replayed; {format_time(believed.value)} is believed possible when bursts come otherwise"
+            )
+    return ""
+
+
+def far_apart(judged: Sequence[JudgedCandidate], objective: Objective) -> str | None:
+    """Say where the model is far from the replay, if it is: there the fitted processes are not true."""
+    name = objective.statistic or "mean"
+    worst: tuple[float, JudgedCandidate] | None = None
+    for one in judged:
+        if one.replayed is None or not one.predicted.is_stable:
+            continue
+        model, met = _of_name(one.predicted, name).value, _of_name(one.replayed, name).value
+        factor = max(model, met) / max(min(model, met), 1e-300)
+        if factor > _FAR_APART and (worst is None or factor > worst[0]):
+            worst = factor, one
+    if worst is None:
+        return None
+    _, one = worst
+    assert one.replayed is not None
+    return (
+        f"model and replay differ by up to a factor of {worst[0]:.2g} ({one.allocation}: {name} "
+        f"{format_time(_of_name(one.predicted, name).value)} and {format_time(_of_name(one.replayed, name).value)}): "
+        "the fitted processes are not true at that load"
+    )
+
+
+def table_of(judged: Sequence[JudgedCandidate], objective: Objective, choice: Choice) -> Table:
     """One row for each allocation, by cost; the chosen one marked."""
     from rich.table import Table
 
     statistic = objective.statistic
-    names = ["mean", *(f"p{100 * p:.10g}" for p in predictions[0].percentile_seconds or {})]
+    first = judged[0]
+    names = ["mean", *(f"p{100 * p:.10g}" for p in first.predicted.percentile_seconds or {})]
     bounded = statistic or names[-1]
+    is_replayed = first.replayed is not None
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
-    for heading in ("size", "cost", "load", *names, f"{bounded}, bounds"):
+    last = ("replayed", "believed") if is_replayed else (f"{bounded}, bounds",)
+    for heading in ("size", "cost", "load", *names, *last):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("meets it" if statistic else "keeps up", no_wrap=True)
-    for one in predictions:
+    for one in judged:
         is_chosen = one is choice.chosen
-        times = [_of_name(one, name) for name in names]
+        predicted = one.predicted
+        if one.replayed is not None:
+            shown = [_time(_of_name(one.replayed, bounded).value), _time(_of_name(one.believed, bounded).value)]
+            shown = shown if predicted.is_stable else ["-", "-"]
+        else:
+            shown = [_bounds(_of_name(predicted, bounded))]
         table.add_row(
             "->" if is_chosen else "",
             f"{one.allocation.executors} x {one.allocation.cpu_share:.0%}",
             f"{one.allocation.capacity:.3g}",
-            f"{one.utilisation.value:.2f}",
-            *("-" if math.isinf(t.value) else format_time(t.value) for t in times),
-            _bounds(_of_name(one, bounded)),
+            f"{predicted.utilisation.value:.2f}",
+            *(_time(_of_name(predicted, name).value) for name in names),
+            *shown,
             _verdict(one, objective),
             style="bold green" if is_chosen else "" if one.meets(objective) else "dim",
         )
+    if is_replayed:
+        table.caption = f"{', '.join(names)}: by the model; replayed, believed: {bounded}"
+        table.caption_justify = "left"
     return table
 
 
 def document_of(
-    predictions: Sequence[CandidateLatency], objective: Objective, choice: Choice, rates: Sequence[float]
+    judged: Sequence[JudgedCandidate],
+    objective: Objective,
+    choice: Choice,
+    *,
+    demand: Demand,
+    load: Load,
+    believed: float | None,
 ) -> dict[str, Any]:
     """What `--json` prints."""
+    arrivals = load.arrivals
     return {
         "objective": {"statistic": objective.statistic, "seconds": objective.seconds},
-        "model": predictions[0].model,
-        "arrival_rate": rates[0],
-        "processes": len(rates),
-        "allocations": [_plain(one, objective) for one in predictions],
+        "model": judged[0].predicted.model,
+        "arrival_rate": load.maps[0].rate,
+        "processes": len(load.maps),
+        "demand": _plain_demand(demand),
+        "replay": None if arrivals is None else {
+            "records": len(arrivals),
+            "seconds": float(arrivals[-1] - arrivals[0]),
+            "arrivals": load.arrivals_text,
+            "exact": load.are_exact,
+        },
+        "believed": believed,
+        "allocations": [_plain(one, objective) for one in judged],
         "chosen": None if choice.chosen is None else _plain(choice.chosen, objective),
         "reason": choice.reason,
-    }
+    }  # fmt: skip
 
 
-def _plain(one: CandidateLatency, objective: Objective) -> dict[str, Any]:
-    percentiles = one.percentile_seconds
+def _plain_demand(demand: Demand) -> dict[str, Any]:
+    if isinstance(demand, BatchDemand):
+        return {
+            "fixed": demand.fixed_seconds, "per_record": demand.per_record_seconds,
+            "fixed_cpu": demand.fixed_cpu_seconds, "trigger": demand.trigger_seconds, "cap": demand.cap,
+        }  # fmt: skip
+    return {"service": demand.service.mean, "service_scv": demand.service.scv}
+
+
+def _plain(one: JudgedCandidate, objective: Objective) -> dict[str, Any]:
+    predicted, replayed = one.predicted, one.replayed
+    percentiles = predicted.percentile_seconds
     return {
         "executors": one.allocation.executors,
         "cpu_share": one.allocation.cpu_share,
         "cost": one.allocation.capacity,
-        "stable": one.is_stable,
-        "utilisation": one.utilisation.value,
+        "stable": predicted.is_stable,
+        "utilisation": predicted.utilisation.value,
+        **_plain_times(predicted),
+        "worst_case": {
+            "mean": predicted.mean_seconds.worst_case,
+            "percentiles": None if percentiles is None
+            else {f"{p:.10g}": t.worst_case for p, t in percentiles.items()},
+        },
+        "replayed": None if replayed is None else _plain_times(replayed),
+        "believed": _plain_times(one.believed),
+        "meets": one.meets(objective),
+        "meets_by_model": predicted.meets(objective),
+        "meets_replayed": None if replayed is None else bool(replayed.meets(objective)) and replayed.is_stable,
+    }  # fmt: skip
+
+
+def _plain_times(one: CandidateLatency) -> dict[str, Any]:
+    percentiles = one.percentile_seconds
+    return {
         "mean": one.mean_seconds.value,
         "percentiles": None if percentiles is None else {f"{p:.10g}": t.value for p, t in percentiles.items()},
         "bounds": {
@@ -105,12 +202,6 @@ def _plain(one: CandidateLatency, objective: Objective) -> dict[str, Any]:
             "percentiles": None if percentiles is None
             else {f"{p:.10g}": [t.low, t.high] for p, t in percentiles.items()},
         },
-        "worst_case": {
-            "mean": one.mean_seconds.worst_case,
-            "percentiles": None if percentiles is None
-            else {f"{p:.10g}": t.worst_case for p, t in percentiles.items()},
-        },
-        "meets": one.meets(objective),
     }  # fmt: skip
 
 
@@ -126,14 +217,25 @@ def _of(one: CandidateLatency, objective: Objective) -> Bounded:
     return one.utilisation if objective.statistic is None else _of_name(one, objective.statistic)
 
 
-def _has(one: CandidateLatency, objective: Objective, processes: int) -> str:
-    if not one.is_stable:
-        return f"saturated (utilisation {one.utilisation.value:.2f})"
+def _has(one: JudgedCandidate, objective: Objective, processes: int) -> str:
+    predicted = one.predicted
+    if not predicted.is_stable:
+        return f"saturated (utilisation {predicted.utilisation.value:.2f})"
     if objective.statistic is None:
-        return f"keeps up at utilisation {one.utilisation.value:.2f}"
-    predicted = _of(one, objective)
-    worst = f" (worst of the processes: no. {predicted.worst_case + 1})" if processes > 1 else ""
-    return f"{objective.statistic} {format_time(predicted.value)}{worst}"
+        return f"keeps up at utilisation {predicted.utilisation.value:.2f}"
+    model = _of(predicted, objective)
+    worst = f" (worst of the processes: no. {model.worst_case + 1})" if processes > 1 else ""
+    if one.replayed is None:
+        return f"{objective.statistic} {format_time(model.value)}{worst}"
+    believed, met = _of(one.believed, objective), _of(one.replayed, objective)
+    return (
+        f"{objective.statistic} {format_time(believed.value)} believed: {format_time(met.value)} replayed, "
+        f"{format_time(model.value)} by the model{worst}"
+    )
+
+
+def _time(seconds: float) -> str:
+    return "-" if math.isinf(seconds) else format_time(seconds)
 
 
 def _bounds(predicted: Bounded) -> str:
@@ -147,21 +249,22 @@ def _bounds(predicted: Bounded) -> str:
     return f"{number} - {high}" if high.endswith(f" {unit}") and high.count(" ") == 1 else f"{low} - {high}"
 
 
-def _verdict(one: CandidateLatency, objective: Objective) -> str:
-    if not one.is_stable:
+def _verdict(one: JudgedCandidate, objective: Objective) -> str:
+    if not one.predicted.is_stable:
         return "saturated"
     if not one.meets(objective):
-        return "no"
+        is_met_here = objective.statistic is not None and one.replayed is not None and one.replayed.meets(objective)
+        return "this trace" if is_met_here else "no"
     bound = 1.0 if objective.seconds is None else objective.seconds
-    return "yes" if _of(one, objective).high <= bound else "likely"
+    return "yes" if _of(one.believed, objective).high <= bound else "likely"
 
 
 def _none_will_do(
-    predictions: Sequence[CandidateLatency], objective: Objective, shown: Callable[[CandidateLatency], str]
+    judged: Sequence[JudgedCandidate], objective: Objective, shown: Callable[[JudgedCandidate], str]
 ) -> str:
-    if not any(one.is_stable for one in predictions):
-        best = min(predictions, key=lambda one: one.utilisation.value)
+    if not any(one.predicted.is_stable for one in judged):
+        best = min(judged, key=lambda one: one.predicted.utilisation.value)
         words = f"none keeps up: even {best.allocation} is {shown(best)}; allow more executors, or make records cheaper"
         return words if objective.statistic is None else f"none meets {objective}: {words}"
-    best = min(predictions, key=lambda one: (_of(one, objective).value, one.allocation.capacity))
+    best = min(judged, key=lambda one: (_of(one.believed, objective).value, one.allocation.capacity))
     return f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"

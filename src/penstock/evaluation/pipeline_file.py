@@ -34,7 +34,7 @@ DEFAULT_CPU_SHARES = (0.4, 0.55, 0.7, 0.85, 1.0)
 
 _DECLARE = (
     "what its records cost is not known; add `service: {distribution: exponential, mean: 1ms}` or "
-    "`micro_batch: {fixed: 200ms, per_record: 1ms}`, or take what a run has learnt (--from-run)"
+    "`micro_batch: {fixed: 200ms, per_record: 1ms}`, or take what a run has learnt (--from RUN)"
 )
 
 

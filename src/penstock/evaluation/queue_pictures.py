@@ -52,10 +52,12 @@ def allocations_picture(
     objective: Objective | None = None,
     chosen: CandidateLatency | None = None,
     title: str = "",
+    replayed: Sequence[CandidateLatency] | None = None,
 ) -> bytes:
     """Draw a predicted statistic over the cost of the allocations as PNG: a line for each number of executors.
 
-    Bars are the bounds; where even the value is infinite the allocation stands in the strip at the top.
+    Bars are the bounds; where even the value is infinite the allocation stands in the strip at the top. What the
+    arrivals themselves would have met, where that was `replayed`, stands as small crosses.
     """
     import matplotlib as mpl
 
@@ -64,7 +66,8 @@ def allocations_picture(
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK, parse_math=False)
         bound = None if objective is None or objective.statistic != statistic else objective.seconds
-        low, high = _limits(predictions, statistic, bound)
+        met = [one for one in replayed or () if one.is_stable and _of(one, statistic).value > 0]
+        low, high = _limits([*predictions, *met], statistic, bound)
         top = high * (high / low) ** 0.12  # the strip: an eighth of the height
         axes.set_yscale("log")
         axes.set_ylim(low, top)
@@ -77,6 +80,9 @@ def allocations_picture(
             axes.text(
                 0.995, 0.985, "saturated: cannot keep up", transform=axes.transAxes, ha="right", va="top", color=RED
             )
+        if met:
+            costs, times = [_cost(one) for one in met], [_of(one, statistic).value for one in met]
+            axes.plot(costs, times, "+", color=INK, ms=7, mew=1.2, label="replayed", zorder=4)
         if bound is not None:
             axes.axhline(bound, color=INK, ls="--", lw=1.0)
             axes.annotate(

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov.conditions import FloatArray
@@ -221,7 +221,7 @@ class BatchDemandLearner:
         fixed = max(fixed, 0.01 * float(np.mean([batch.seconds for batch in self._recent])))
         correlation = covariance[0, 2] / (errors[0] * errors[2]) if errors[0] > 0 and errors[2] > 0 else 0.0
         fixed_scv, per_record_scv = self._variability()
-        quantile = float(student_t.ppf(0.5 + confidence / 2.0, max(self._weight - 3.0, 1.0)))
+        quantile = float(stdtrit(max(self._weight - 3.0, 1.0), 0.5 + confidence / 2.0))  # of Student's t
         return LearntDemand(
             demand=BatchDemand(
                 fixed_seconds=fixed,

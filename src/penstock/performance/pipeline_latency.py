@@ -47,7 +47,7 @@ from penstock.performance.path_sum import Laws, sum_percentiles
 from penstock.performance.pipeline_model import PipelineModel
 from penstock.performance.queueing.departure_process import MOST_STATES, departure_process
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
-from penstock.performance.queueing.micro_batch import MicroBatchSolver
+from penstock.performance.queueing.micro_batch import MicroBatchAnswer, MicroBatchSolver, Suffices
 from penstock.performance.queueing.queue_inputs import SATURATION
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
@@ -63,6 +63,9 @@ Both were set by simulation. Micro-batch operators pass bursts on unsmoothed."""
 
 _SMOOTH_BATCHES = 1.5
 """Batches that a record's latency lasts if records come evenly: half a batch of waiting, and its own."""
+
+_NEAR = 0.1
+"""Relative distance from a bound within which a micro-batch queue is solved on fine grids where rough ones may do."""
 
 _FAR_BEYOND = 10.0
 """A multiple of the bound beyond which the exact latency does not matter."""
@@ -148,6 +151,9 @@ class PipelineLatency:
         Which queues are solved; see the module.
     errors
         How many standard errors the demands are moved to the slow side.
+    rough
+        Whether a micro-batch queue that is a path by itself may be solved on a coarse grid where its time is not
+        within a tenth of the bound: for planners, which ask whether a bound is kept.
 
     Examples
     --------
@@ -169,6 +175,7 @@ class PipelineLatency:
         *,
         model: Model = "map",
         errors: float = 0.0,
+        rough: bool = False,
     ) -> None:
         if not workload:
             raise ConfigurationError("workload: give at least one arrival process", field="workload")
@@ -177,7 +184,7 @@ class PipelineLatency:
         if model == "gi/g/1":
             _require_means(pipeline)
         self.pipeline, self.model = pipeline, model
-        self._errors = errors
+        self._errors, self._rough = errors, rough
         self._labels, self._processes = tuple(workload), tuple(workload.values())
         self._answers: dict[_Question, _Answer] = {}
         self._predicted: dict[tuple[_Question, ...], Prediction] = {}
@@ -192,7 +199,7 @@ class PipelineLatency:
         """
         pipeline = PipelineModel(self.pipeline.operators, objectives)
         workload = dict(zip(self._labels, self._processes, strict=True))
-        other = PipelineLatency(pipeline, workload, model=self.model, errors=self._errors)
+        other = PipelineLatency(pipeline, workload, model=self.model, errors=self._errors, rough=self._rough)
         if all(isinstance(operator.demand, RecordDemand) for operator in pipeline.operators):
             other._answers, other._streams, other._leaving = self._answers, self._streams, self._leaving
         return other
@@ -351,8 +358,20 @@ class PipelineLatency:
             if name in path:
                 p, limit = self.pipeline.probability(path), _FAR_BEYOND * self.pipeline.bound(path)
                 if (least.mean if p is None else least.percentile(p)) <= limit:
-                    return solver.solve(server)
+                    return solver.solve(server, self._is_far_from_its_bound(name))
         return least
+
+    def _is_far_from_its_bound(self, name: str) -> Suffices | None:
+        """Whether a rough answer decides an operator's bound; None: none does, as its paths have more operators."""
+        if not self._rough or (name,) not in self.paths:
+            return None
+        bound, p = self.pipeline.bound((name,)), self.pipeline.probability((name,))
+
+        def is_far(answer: MicroBatchAnswer) -> bool:
+            seconds = answer.mean if p is None else answer.percentile(p)
+            return abs(math.log(seconds / bound)) > _NEAR
+
+        return is_far
 
 
 class _Network:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from scipy.stats import gamma
+from scipy.special import gammaincinv
 
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, Demand
@@ -160,7 +160,7 @@ class PipelineModel:
         if probability is None or variance == 0.0:
             return mean
         # A gamma distribution of the same mean and variance: exact for one Erlang or exponential time, close for sums.
-        return float(gamma.ppf(probability, mean**2 / variance, scale=variance / mean))
+        return float(gammaincinv(mean**2 / variance, probability)) * variance / mean
 
     def _objective_faults(self) -> list[str]:
         paths, faults = self.paths, []

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a window of arrivals would have met under any allocation, and predictions that are limited by it.
+"""What a window of arrivals would have met under any allocation of a pipeline.
 
-A fitted process is judged where its window was replayed, at utilisations of a half and more (`workload`). Pipelines
-with rare, huge bursts are run far below that, and there a fit may be wrong by any factor: on the block I/O trace of the
-experiments, at a utilisation of 0.03, it predicts 16 s where the window itself met 0.3 s. With the service demands
-known, the window can be replayed right where it is planned for: Lindley's recursion, operator by operator, or batch by
-batch, on the window's own arrival times. What was met is the least to be expected again. What a fit says beyond it is
-believed up to a factor: that is what fits are for, bursts that did not happen to come within the window.
+With the service demands known, a window can be replayed right where it is planned for: Lindley's recursion, operator by
+operator, or batch by batch, on the window's own arrival times. `checked_latency` holds fits against that.
 
 A window of a fast stream may be over within a few batches. So batches are replayed from the size at which they settle
 under the window's rate, over the window twice, and the second time counts. Batches take their mean times.
@@ -15,17 +11,15 @@ under the window's rate, over the window twice, and the second time counts. Batc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, RecordDemand
-from penstock.performance.narrowed_latency import NarrowedLatency
-from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import PipelineModel
-from penstock.performance.queueing.micro_batch.server import MicroBatch
+from penstock.performance.replay import batch_ends, record_ends, selected, statistic
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Prediction
 from penstock.topology import ARRIVALS, Path
@@ -65,7 +59,7 @@ class _Passed:
 
     def _statistic(self, which: str, times: FloatArray, p: float | None) -> float:
         if (which, p) not in self._known:
-            self._known[which, p] = _statistic(times, p)
+            self._known[which, p] = statistic(times, p)
         return self._known[which, p]
 
 
@@ -146,9 +140,9 @@ class ReplayedLatency:
         before, last = self._passed[stream.source], self._passed.get(name)
         if last is not None and last.after == before.number and last.allocation == has:
             return
-        came, origin = _selected(stream.selectivity, before.left, before.origin)
+        came, origin = selected(stream.selectivity, before.left, before.origin)
         ended = self._ended(name, came, has)
-        left, left_origin = _selected(operator.selectivity, ended, origin)
+        left, left_origin = selected(operator.selectivity, ended, origin)
         self._replays += 1
         counted = int(np.searchsorted(origin, self._counted_from))
         self._passed[name] = _Passed(
@@ -160,8 +154,8 @@ class ReplayedLatency:
         if isinstance(demand, BatchDemand):
             server = demand.at(has)
             settled = server.smooth_batch_seconds(self._rate * self.pipeline.visits[name])
-            return _batch_ends(came, server, 0.0 if math.isinf(settled) else settled)
-        return _ends(came, self._work[name][: len(came)] / has.cpu_share, has.executors)
+            return batch_ends(came, server, 0.0 if math.isinf(settled) else settled)
+        return record_ends(came, self._work[name][: len(came)] / has.cpu_share, has.executors)
 
     def _twice(self) -> FloatArray:
         """The window's arrivals once to settle and once to look at; single records need no settling."""
@@ -185,150 +179,3 @@ class ReplayedLatency:
         if isinstance(demand, BatchDemand):
             return demand.at(allocation).utilisation(self._rate * self.pipeline.visits[name])
         return self._rate * self.pipeline.visits[name] * self._mean_work[name] / allocation.capacity
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class CheckedWindow:
-    """The fits of one window, and the window itself to hold them against; None where it cannot be replayed."""
-
-    label: str
-    fitted: PipelineLatency | NarrowedLatency
-    replayed: ReplayedLatency | None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class CheckedLatency:
-    """The worst over windows of what their fits predict, between what each met and so many times that.
-
-    A `ports.PathLatency`. Where an operator cannot keep up with a window's rate, the time is infinite whatever the
-    replay of the finite window came to. Queues are solved only where the replay leaves a bound undecided. Elsewhere
-    the time given is the end of the interval that decides.
-
-    Parameters
-    ----------
-    windows
-        At least one.
-    believed
-        The factor up to which fits are believed, at least 1.
-    """
-
-    windows: Sequence[CheckedWindow]
-    believed: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not self.windows:
-            raise ConfigurationError("windows: give at least one", field="windows")
-        if not self.believed >= 1.0:
-            raise ConfigurationError(f"believed: {self.believed!r} must be at least 1", field="believed")
-
-    @property
-    def operators(self) -> tuple[str, ...]:
-        """The operators, each after those it reads from."""
-        return self.windows[0].fitted.operators
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The source-to-sink paths."""
-        return self.windows[0].fitted.paths
-
-    def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
-        """Predict every path, each in its worst case over windows."""
-        of_windows = [self._window(window, allocations) for window in self.windows]
-        return tuple(
-            max(paths, key=lambda one: (one.seconds, max(one.utilisation.values())))
-            for paths in zip(*of_windows, strict=True)
-        )
-
-    def widen(self, allocations: Mapping[str, Allocation]) -> bool:
-        """Look at all processes of the windows whose fits decide here; True: there are worse ones than so far."""
-        widened = [self._widened(window, allocations) for window in self.windows]  # all, not up to the first
-        return any(widened)
-
-    def _widened(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> bool:
-        if not isinstance(window.fitted, NarrowedLatency):
-            return False
-        met = () if window.replayed is None else window.replayed.predict(allocations)
-        if met and all(self._decided(window.label, path)[1] for path in met):
-            return False
-        return window.fitted.widen(allocations)
-
-    def _window(self, window: CheckedWindow, allocations: Mapping[str, Allocation]) -> list[Prediction]:
-        if window.replayed is None:
-            return list(window.fitted.predict(allocations))
-        decided = [self._decided(window.label, met) for met in window.replayed.predict(allocations)]
-        if all(is_decided for _, is_decided in decided):
-            return [met for met, _ in decided]
-        return [
-            met if is_decided else self._between(window.label, fit, met)
-            for fit, (met, is_decided) in zip(window.fitted.predict(allocations), decided, strict=True)
-        ]
-
-    def _decided(self, label: str, met: Prediction) -> tuple[Prediction, bool]:
-        """What the replay alone says of a path, and whether the bound is kept or broken whatever the fits say.
-
-        The least time is given for a bound that is kept anyway, and the most for a broken one, so that times fall as
-        shares rise.
-        """
-        if max(met.utilisation.values()) >= 1.0:
-            return replace(met, seconds=math.inf, worst=f"{label}, cannot keep up"), True
-        if self.believed * met.seconds <= met.bound_seconds:
-            return replace(met, worst=f"{label}, replayed"), True
-        if met.seconds > met.bound_seconds:
-            return self._most(met, f"{label}, replayed x {self.believed:g}"), True
-        return met, False
-
-    def _between(self, label: str, fit: Prediction, met: Prediction) -> Prediction:
-        if fit.seconds < met.seconds:
-            return replace(met, worst=f"{label}, replayed")
-        most = self._most(met, f"{fit.worst}, believed to {self.believed:g} x")
-        return fit if fit.seconds <= most.seconds else most
-
-    def _most(self, met: Prediction, worst: str) -> Prediction:
-        parts = {name: self.believed * seconds for name, seconds in met.operator_seconds.items()}
-        return replace(met, seconds=self.believed * met.seconds, operator_seconds=parts, worst=worst)
-
-
-def _ends(came: FloatArray, work: FloatArray, executors: int) -> FloatArray:
-    """When records are done that came then, each executor taking every so many in turn (Lindley 1952)."""
-    if executors > 1:
-        ended = np.empty_like(came)
-        for first in range(executors):
-            ended[first::executors] = _ends(came[first::executors], work[first::executors], 1)
-        return np.maximum.accumulate(ended)  # handed on in the order in which they came
-    served = np.cumsum(work)
-    # D_n = max over k <= n of (A_k + S_k + ... + S_n)
-    return served + np.maximum.accumulate(came - (served - work))
-
-
-def _batch_ends(came: FloatArray, server: MicroBatch, running: float) -> FloatArray:
-    """When records are done that came then, all that wait riding together; one batch is `running` so long already."""
-    ended = np.empty_like(came)
-    first, free, cap = 0, running, server.cap or len(came)
-    while first < len(came):
-        start = max(free, float(came[first]))
-        if server.trigger is not None and start > free:  # nobody waits: the next trigger takes what has come
-            start = server.trigger * math.ceil(start / server.trigger)
-        last = min(int(np.searchsorted(came, start, side="right")), first + cap)
-        end = start + server.fixed + server.per_record * (last - first)
-        ended[first:last] = end
-        # A batch that outlasts the next trigger is followed at once.
-        free = end if server.trigger is None else max(end, server.trigger * math.floor(start / server.trigger + 1.0))
-        first = last
-    return ended
-
-
-def _selected(selectivity: float, ended: FloatArray, origin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The records that remain, evenly spread."""
-    if selectivity == 1.0:
-        return ended, origin
-    copies = np.diff(np.floor(selectivity * np.arange(len(ended) + 1))).astype(np.int64)
-    return np.repeat(ended, copies), np.repeat(origin, copies)
-
-
-def _statistic(times: FloatArray, p: float | None) -> float:
-    if not len(times):
-        return 0.0
-    if p is None:
-        return float(times.mean())
-    rank = max(1, math.ceil(p * len(times))) - 1
-    return float(np.partition(times, rank)[rank])

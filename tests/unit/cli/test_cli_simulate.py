@@ -243,6 +243,8 @@ def test_demand_is_taken_from_a_run(tmp_path: Path, invoke: Callable[..., Any]) 
     result = invoke("simulate", str(file), "--policy", "static", "--from-run", str(run))
     assert result.exit_code == 0, result.output
     assert f"demand: learnt in {run} for matcher (200 ms a batch and 1 ms a record)" in result.stdout
+    by_file = invoke("simulate", str(file), "--policy", "static", "--from", str(run / "knowledge.sqlite"))
+    assert by_file.exit_code == 0, by_file.output
     missing = invoke("simulate", str(file), "--policy", "static")
     assert missing.exit_code == 2
     assert "operators.0: what its records cost is not known; add `service:" in " ".join(missing.stderr.split())
@@ -250,8 +252,8 @@ def test_demand_is_taken_from_a_run(tmp_path: Path, invoke: Callable[..., Any]) 
     other = invoke("simulate", str(file), "--policy", "static", "--from-run", str(run))
     assert other.exit_code == 2
     assert "has learnt no demand for other" in " ".join(other.stderr.split())
-    nowhere = invoke("simulate", str(file), "--from-run", str(tmp_path / "nowhere"))
-    assert "--from-run:" in nowhere.stderr
+    nowhere = invoke("simulate", str(file), "--from", str(tmp_path / "nowhere"))
+    assert "--from:" in nowhere.stderr
 
 
 @pytest.mark.parametrize(

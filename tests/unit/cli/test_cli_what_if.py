@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.arrivals.shape_text import parse_shape
+from penstock.knowledge import SqliteStore
 from penstock.markov import MAP
+from penstock.records import Allocation, ClusterState, Decision, Observation, Quality
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [1.0, -1.0]], [20.0, 120.0])
 POISSON = MAP.poisson(80.0)
@@ -56,11 +59,74 @@ def test_a_trace_is_fitted_and_every_allocation_predicted(tmp_path: Path, invoke
     for row in rows[1:]:
         low, high = row["bounds"]["percentiles"]["0.95"]
         assert low <= row["percentiles"]["0.95"] <= (high or float("inf"))
-        assert row["meets"] == (row["percentiles"]["0.95"] <= 0.5)
+        met, believed = row["replayed"]["percentiles"]["0.95"], row["believed"]["percentiles"]["0.95"]
+        assert believed == min(max(row["percentiles"]["0.95"], met), 2.0 * met)
+        assert row["meets"] == (believed <= 0.5)
+        assert row["meets_by_model"] == (row["percentiles"]["0.95"] <= 0.5)
+        assert row["meets_replayed"] == (met <= 0.5)
     first = next(row for row in rows if row["meets"])
     assert document["chosen"] == first
+    assert document["replay"] == {
+        "records": 3000, "seconds": pytest.approx(gaps[1:].sum() / 1e3), "arrivals": "of gaps.txt", "exact": True,
+    }  # fmt: skip
+    assert document["demand"] == {"service": pytest.approx(0.01), "service_scv": pytest.approx(0.5)}
     assert document["reason"].startswith("cheapest: ")
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def bursts(path: Path) -> Path:
+    """Mostly 20 records a second, and 400 for 8 s of every 40."""
+    shape = parse_shape("sampled:periodic:base=20,peak=400,period=40s,width=8s,duration=4m,smooth=false,seed=7")
+    path.write_text("".join(f"{time!r}\n" for time in shape.times(0, shape.total).tolist()))
+    return path
+
+
+def test_what_if_and_simulate_agree(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """Same trace, demand and allocation: the replayed p95 is that of `penstock simulate` within 1 %."""
+    trace, file = bursts(tmp_path / "bursts.txt"), tmp_path / "pipeline.yaml"
+    asked = invoke(
+        "what-if", str(trace), "--fixed", "300ms", "--per-record", "4ms", "--trigger", "1s", "--best", "1",
+        "--max-states", "2", "--executors", "1-3", "--cpu-shares", "1.0", "--objective", "p95=4s", "--json",
+    )  # fmt: skip
+    assert asked.exit_code == 0, asked.output
+    document = strict(asked.stdout)
+    for row in document["allocations"]:
+        size = row["executors"]
+        file.write_text(
+            "name: bursts\nobjective: {p95: 4s}\noperators:\n"
+            "  - {name: counter, micro_batch: {fixed: 0s, driver: 300ms, per_record: 4ms}, trigger: 1s, "
+            f"executors: [{size}, {size}], cpu_shares: [1.0]}}\n"
+        )
+        played = invoke("simulate", str(file), "--trace", str(trace), "--policy", "static", "--json")
+        assert played.exit_code == 0, played.output
+        found = json.loads(played.stdout)
+        assert row["replayed"]["percentiles"]["0.95"] == pytest.approx(found["latency"]["p95"], rel=0.01)
+        assert row["replayed"]["mean"] == pytest.approx(found["latency"]["mean"], rel=0.01)
+        assert row["meets_replayed"] == found["met"]
+
+
+def test_the_table_shows_the_replay_and_what_is_believed(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """Beside the model's figures, in 80 columns; what is enough for the trace alone is said, and not chosen."""
+    trace = bursts(tmp_path / "bursts.txt")
+    common = (
+        "what-if", str(trace), "--fixed", "300ms", "--per-record", "4ms", "--trigger", "1s", "--best", "1",
+        "--max-states", "4", "--executors", "1-4", "--cpu-shares", "1.0",
+    )  # fmt: skip
+    document = strict(invoke(*common, "--objective", "p95=2.5s", "--json").stdout)
+    two = document["allocations"][1]
+    assert two["replayed"]["percentiles"]["0.95"] < 2.5 < two["believed"]["percentiles"]["0.95"]
+    assert (two["meets"], two["meets_replayed"]) == (False, True)
+    result = invoke(*common, "--objective", "p95=2.5s")
+    lines = result.stdout.splitlines()
+    heading = next(line for line in lines if "replayed" in line and "believed" in line)
+    assert len(heading.rstrip()) <= 80
+    assert "this trace" in next(line for line in lines if line.strip().startswith("2 x 100%"))
+    assert "enough for these very arrivals: 2 executors x 100% CPU" in result.stdout
+    as_is = strict(invoke(*common, "--objective", "p95=2.5s", "--believed", "1", "--json").stdout)
+    assert as_is["chosen"]["executors"] == 2
+    blind = strict(invoke(*common, "--objective", "p95=2.5s", "--model", "m/g/1", "--json").stdout)
+    assert blind["believed"] is None
+    assert [row["meets"] for row in blind["allocations"]] == [row["meets_by_model"] for row in blind["allocations"]]
 
 
 def test_the_cheapest_that_will_do_is_marked_with_its_reason(maps: str, invoke: Callable[..., Any]) -> None:
@@ -137,6 +203,8 @@ def test_that_none_will_do_is_an_answer(maps: str, invoke: Callable[..., Any], s
     ("arguments", "told"),
     [
         ((), "--fixed: is missing"),
+        (("--service", "exp:1", "--operator", "counter"), "--operator: says which operator of --from"),
+        (("--from", "nowhere", "--objective", "p95=1s"), "--from: nowhere does not exist"),
         (("--fixed", "1"), "--per-record: is missing"),
         (("--fixed", "1", "--per-record", "1ms", "--service", "exp:1"), "--service: does not go with --fixed"),
         (("--fixed", "0", "--per-record", "1ms"), "--fixed: '0' must be above 0"),
@@ -179,3 +247,86 @@ def test_a_trace_too_short_or_missing_is_told(here: Path, invoke: Callable[..., 
     none = invoke("what-if", "--service", "exp:1")
     assert none.exit_code == 2
     assert "FILE: give either a trace, or --map" in none.stderr
+
+
+def recorded_run(folder: Path, *, policy_learnt: bool = True) -> Path:
+    """A run of some minutes under a trigger of 1 s, in batches of 300 ms and 4 ms a record."""
+    folder.mkdir()
+    store = SqliteStore(folder / "knowledge.sqlite")
+    settings = {
+        "name": "logs",
+        "objective": {"p95": 4.0},
+        "operators": [{"name": "counter", "executors": [1, 2], "cpu_shares": [1.0], "trigger": 1.0,
+                       "input_options": {"maxOffsetsPerTrigger": "900"}}],
+    }  # fmt: skip
+    store.set_fact("settings", json.dumps(settings))
+    one, arrived = Allocation(1, 1.0), 0
+    evidence = {"fixed_seconds": 0.3, "fixed_cpu_seconds": 0.1, "per_record_seconds": 0.004} if policy_learnt else {}
+    store.add_decision(Decision("counter", 1.0, "mead", one, one, "because", evidence))
+    for second in range(400):
+        rate = 100 if second // 40 % 2 else 20
+        arrived += rate
+        store.add_observation(
+            Observation(
+                "counter", float(second), 10.0, Quality.GOOD, ClusterState(one, one, one), records_arrived=arrived,
+                records_done=arrived, last_batch_id=second, batch_seconds=0.3 + 0.004 * rate,
+            )
+        )  # fmt: skip
+    store.close()
+    return folder
+
+
+@pytest.mark.parametrize("as_store", [False, True], ids=["folder", "file"])
+def test_a_recorded_run_gives_demand_trigger_cap_and_arrivals(
+    tmp_path: Path, invoke: Callable[..., Any], as_store: bool
+) -> None:
+    """Nobody has to know f and c: they are taken from the run, with its limits and objective, and all of it is said."""
+    run = recorded_run(tmp_path / "logs-run")
+    named = run / "knowledge.sqlite" if as_store else run
+    fit = ("--best", "1", "--max-states", "2")
+    result = invoke("what-if", "--from", str(named), *fit, "--json")
+    assert result.exit_code == 0, result.output
+    document = strict(result.stdout)
+    assert document["demand"] == {"fixed": 0.3, "per_record": 0.004, "fixed_cpu": 0.1, "trigger": 1.0, "cap": 900}
+    assert document["objective"] == {"statistic": "p95", "seconds": 4.0}
+    assert [(row["executors"], row["cpu_share"]) for row in document["allocations"]] == [(1, 1.0), (2, 1.0)]
+    assert document["replay"]["exact"] is False
+    assert document["replay"]["records"] > 20_000
+    words = result.stderr
+    assert "300 ms a batch and 4 ms a record, as its policy has learnt; a trigger every 1 s" in words
+    assert "counted from look to look, and spread at random over the 1.00 s between two looks" in words
+    other = strict(invoke("what-if", "--from", str(named), *fit, "--trigger", "2s", "--cap", "500", "--json").stdout)
+    assert (other["demand"]["trigger"], other["demand"]["cap"]) == (2.0, 500)
+    own = invoke("what-if", "--from", str(named), *fit, "--fixed", "1s", "--per-record", "1ms", "--json")
+    assert strict(own.stdout)["demand"]["fixed"] == 1.0
+
+
+def test_a_run_under_a_policy_that_learns_nothing_shows_its_demand_in_its_batches(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    """f and c are found from mean batch times and records, and where they come from is said."""
+    run = recorded_run(tmp_path / "logs-run", policy_learnt=False)
+    result = invoke("what-if", "--from", str(run), "--best", "1", "--max-states", "2", "--json")
+    assert result.exit_code == 0, result.output
+    demand = strict(result.stdout)["demand"]
+    assert demand["per_record"] == pytest.approx(0.004, rel=0.05)
+    assert demand["fixed"] == pytest.approx(0.3, rel=0.05)
+    assert "from its mean batch times" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--fixed-scv", "1"), "--fixed-scv: says more about --fixed and --per-record"),
+        (("--unit", "ms"), "--unit: says how FILE is read, and none is given"),
+        (("--operator", "parser"), "--operator: logs-run has no operator 'parser'; it has counter"),
+        (("--skip", "1000000"), "--skip: 1000000 leaves nothing"),
+    ],
+)
+def test_what_does_not_go_with_a_run_is_said(
+    tmp_path: Path, invoke: Callable[..., Any], arguments: tuple[str, ...], told: str
+) -> None:
+    """Exit code 2 and one clear message."""
+    result = invoke("what-if", "--from", str(recorded_run(tmp_path / "logs-run")), *arguments)
+    assert result.exit_code == 2, result.output
+    assert told in " ".join(result.stderr.split())

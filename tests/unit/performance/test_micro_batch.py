@@ -167,3 +167,26 @@ def test_the_last_step_before_saturation_is_not_guessed() -> None:
     """A queue that is stable by rounding alone ends in an error that says so, not in a number."""
     with pytest.raises(ConvergenceError, match="too near saturation"):
         solve_micro_batch(BURSTY, MicroBatch(0.1, (1 - 1e-15) / BURSTY.rate))
+
+
+def test_a_first_grid_that_says_enough_is_not_refined() -> None:
+    """An answer from the first grid is given where it suffices, close to the fine one, and never kept in its place."""
+    bursty = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [20.0, 300.0])
+    server = MicroBatch(0.3, 0.002, trigger=1.0)
+    solver, asked = MicroBatchSolver(bursty), []
+
+    def suffices(answer: MicroBatchAnswer) -> bool:
+        asked.append(answer)
+        return len(asked) < 3
+
+    rough = solver.solve(server, suffices)
+    assert solver.solve(server, suffices) is rough
+    assert isinstance(rough, MicroBatchAnswer)
+    assert rough.mean_coarse is None
+    assert rough.error_estimate == 0.1
+    fine = solver.solve(server, suffices)  # the third time it does not suffice
+    assert fine is not rough
+    assert isinstance(fine, MicroBatchAnswer)
+    assert fine.mean_coarse is not None
+    assert rough.percentile(0.95) == pytest.approx(fine.percentile(0.95), rel=0.03)
+    assert solver.solve(server, suffices) is fine

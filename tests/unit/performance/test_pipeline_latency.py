@@ -19,7 +19,7 @@ from penstock.performance.queueing.general import solve_m_g_1
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
-from penstock.records import Allocation, Limits, Objective
+from penstock.records import Allocation, Limits, Objective, Prediction
 from penstock.simulator import Operator, PhaseType, Pipeline, Simulation
 from penstock.testing.path_latencies import single_executors
 from penstock.topology import ARRIVALS, Stream
@@ -387,3 +387,21 @@ def test_only_paths_through_a_changed_operator_are_predicted_anew() -> None:
     after = latency.predict(single_executors(shares | {"counter": 0.5}))
     assert after[1] is before[1]
     assert after[0].seconds < before[0].seconds
+
+
+def test_a_rough_network_decides_bounds_as_a_fine_one() -> None:
+    """Near a bound queues are solved on fine grids, far from it on the first: the verdict is the same."""
+    demand = BatchDemand(0.3, 0.004, trigger_seconds=1.0)
+    process = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [20.0, 300.0])
+    has = {"counter": Allocation(2)}
+
+    def predicted(bound: float, *, rough: bool) -> Prediction:
+        model = PipelineModel([OperatorModel("counter", demand)], Objective("p95", bound))
+        return PipelineLatency(model, {"fit": process}, rough=rough).predict(has)[0]
+
+    seconds = predicted(5.0, rough=False).seconds
+    for factor in (0.5, 0.95, 1.05, 2.0):
+        fine, rough = (predicted(factor * seconds, rough=rough) for rough in (False, True))
+        assert rough.is_met == fine.is_met
+        assert rough.seconds == pytest.approx(fine.seconds, rel=0.03)
+    assert predicted(1.05 * seconds, rough=True).seconds == seconds  # near it, as fine as ever

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows replayed through a pipeline, and fits held against them."""
-
-import math
+"""Windows replayed through a pipeline."""
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from penstock.markov import MAP, PH
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import single_executors
 
@@ -96,58 +94,13 @@ def test_more_cpu_is_never_slower() -> None:
     assert seconds == sorted(seconds, reverse=True)
 
 
-def checked(bound: float, fitted: MAP, believed: float = 2.0) -> CheckedLatency:
-    """A Poisson window of 20 per second, beside a process that is said to fit it."""
-    model = one_queue(bound)
-    window = CheckedWindow("w", PipelineLatency(model, {"fit": fitted}), ReplayedLatency(model, poisson(20.0)))
-    return CheckedLatency([window], believed)
-
-
-def test_fits_are_believed_up_to_a_factor() -> None:
-    """A fit that predicts twenty times what its window met counts for twice that, a true one for what it says."""
-    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict(single_executors({"matcher": 0.4}))[0].seconds
-    wild = MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0])
-    [told] = checked(1.5 * met, wild).predict(single_executors({"matcher": 0.4}))
-    assert told.seconds == pytest.approx(2.0 * met)
-    assert not told.is_met
-    [true] = checked(1.5 * met, MAP.poisson(20.0)).predict(single_executors({"matcher": 0.4}))
-    assert met * 0.9 < true.seconds < met * 1.1
-    assert true.is_met
-
-
-def test_a_fit_below_its_window_counts_for_what_the_window_met() -> None:
-    """A fit that is too calm cannot make a bound look kept that the window itself would have broken."""
-    met = ReplayedLatency(one_queue(1.0), poisson(20.0)).predict(single_executors({"matcher": 0.4}))[0].seconds
-    [told] = checked(1.1 * met, MAP.poisson(5.0)).predict(single_executors({"matcher": 0.4}))
-    assert told.seconds == pytest.approx(met)
-    assert told.worst == "w, replayed"
-
-
-def test_what_cannot_keep_up_takes_for_ever() -> None:
-    """Beyond utilisation one the answer is infinite, though a finite window always comes to an end."""
-    [told] = checked(1.0, MAP.poisson(20.0)).predict(single_executors({"matcher": 0.15}))
-    assert math.isinf(told.seconds)
-    assert told.utilisation["matcher"] > 1.0
-
-
-def test_times_fall_as_shares_rise() -> None:
-    """Whether the replay alone decides or the fits do, a larger share is never told a longer time."""
-    latency = checked(0.05, MAP.mmpp([[-0.01, 0.01], [0.1, -0.1]], [10.0, 120.0]))
-    seconds = [latency.predict(single_executors({"matcher": share}))[0].seconds for share in np.linspace(0.25, 1.0, 16)]
-    assert seconds == sorted(seconds, reverse=True)
-
-
-def test_what_is_not_replayed_is_predicted_by_its_fits() -> None:
-    """Joins, and batches among single records, are not replayed; such a window's fits are taken as they are."""
+def test_what_cannot_be_replayed_is_refused() -> None:
+    """Joins, and batches among single records, are not replayed."""
     single, batches = RecordDemand(PH.exponential(mean=0.001)), BatchDemand(0.1, 0.001)
     mixed = PipelineModel([OperatorModel("a", single), OperatorModel("b", batches, ("a",))], Objective("mean", 5.0))
     assert not can_be_replayed(mixed)
     with pytest.raises(ConfigurationError, match="one by one"):
         ReplayedLatency(mixed, poisson(20.0, 100))
-    fitted = PipelineLatency(one_queue(1.0), {"calm": MAP.poisson(20.0)})
-    unchecked = CheckedLatency([CheckedWindow("w", fitted, None)])
-    assert unchecked.predict(single_executors({"matcher": 0.4})) == fitted.predict(single_executors({"matcher": 0.4}))
-    assert (unchecked.operators, unchecked.paths) == (fitted.operators, fitted.paths)
 
 
 @pytest.mark.parametrize("arrivals", [[], [1.0], [1.0, 1.0]])

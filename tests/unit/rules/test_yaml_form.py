@@ -77,7 +77,7 @@ def test_yaml_may_be_written_in_other_ways() -> None:
         ("rules:\n- {name: a, scale_in: m}", 2, 3, "`by:` is missing"),
         ("rules:\n- {name: a, scale_in: [m], by: 1}", 2, 23, "write text or a number"),
         ("rules:\n- {name: a, scale_out: m, by: 1, when: {metric: cpu_used, above: 1}}", 2, 3, "needs a limit"),
-        ("rules:\n- {name: a, scale_in: m, scale_up: m, by: 1, when: {metric: cpu_used, above: 1}}", 2, 26, "says twice what it does"),
+        ("rules:\n- {name: a, scale_in: m, keep: m, by: 1, when: {metric: cpu_used, above: 1}}", 2, 26, "says twice"),
         ("rules:\n- {name: a, scale_in: m, by: 1, when: {metric: cpu_usd, above: 1}}", 2, 48, "did you mean cpu_used"),
         ("rules:\n- {name: a, scale_in: m, by: 1, when: {above: 1}}", 2, 39, "`metric:` or `time:` is missing"),
         ("rules:\n- {name: a, scale_in: m, by: 1, when: {metric: cpu_used}}", 2, 39, "one of `above: 300`"),

@@ -16,12 +16,13 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.checked_latency import CheckedLatency, CheckedWindow
 from penstock.performance.demand import BatchDemand
 from penstock.performance.narrowed_latency import NarrowedLatency
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import CheckedLatency, CheckedWindow, ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
 from penstock.performance.screening import likely_worst, worst_processes
 from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
@@ -169,24 +170,22 @@ def _network(  # noqa: PLR0917 - all are what a network is solved for
 ) -> PipelineLatency:
     """Predict a pipeline under a workload, going on from what was solved of it."""
     if label not in solved:
-        solved[label] = PipelineLatency(pipeline, workload, model=model, errors=errors)
+        solved[label] = PipelineLatency(pipeline, workload, model=model, errors=errors, rough=True)
         return solved[label]
     return solved[label].under(pipeline.objectives)
 
 
 def _fits(
-    window: _FittedWindow, pipeline: PipelineModel, errors: float, solved: _Solved
-) -> PipelineLatency | NarrowedLatency:
+    window: _FittedWindow, pipeline: PipelineModel, errors: float, solved: _Solved, *, apart: bool
+) -> list[PipelineLatency | NarrowedLatency]:
     """Predict a pipeline under a window's fits; a large one under those alone that decide."""
-    if len(pipeline.operators) <= MOST_STEPWISE:
-        return _network(window.label, pipeline, window.processes, "map", errors, solved)
-    return NarrowedLatency(
-        {
-            label: _network(label, pipeline, {label: process}, "map", errors, solved)
-            for label, process in window.processes.items()
-        },
-        likely_worst(window.processes),
-    )
+    networks: dict[str, PipelineLatency] = {
+        label: _network(label, pipeline, processes, "map", errors, solved)
+        for label, processes in _together(window, apart=apart or len(pipeline.operators) > MOST_STEPWISE).items()
+    }
+    if apart or len(networks) == 1:
+        return list(networks.values())
+    return [NarrowedLatency(networks, likely_worst(window.processes))]
 
 
 def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
@@ -215,9 +214,10 @@ def checked_latency(
     """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
 
     Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
-    used for them (`screening`).
+    used for them (`screening`), and one after the other, as far as is needed.
     """
-    if any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators):
+    in_batches = any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators)
+    if in_batches:
         windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
@@ -226,13 +226,20 @@ def checked_latency(
         [
             CheckedWindow(
                 window.label,
-                _fits(window, pipeline, errors, solved),
+                _fits(window, pipeline, errors, solved, apart=in_batches),
                 ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
             )
             for window in windows
         ],
         believed,
     )
+
+
+def _together(window: _FittedWindow, *, apart: bool) -> dict[str, Mapping[str, MAP]]:
+    """The processes of a window as networks that are solved together: each by itself, or all at once."""
+    if not apart:
+        return {window.label: window.processes}
+    return {label: {label: process} for label, process in window.processes.items()}
 
 
 def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, MAP]:

@@ -21,7 +21,8 @@ from penstock.performance.queueing.micro_batch.solver import (
     EXACT,
     MicroBatchAnswer,
     MicroBatchSolver,
+    Suffices,
     solve_micro_batch,
 )
 
-__all__ = ["EXACT", "MicroBatch", "MicroBatchAnswer", "MicroBatchSolver", "solve_micro_batch"]
+__all__ = ["EXACT", "MicroBatch", "MicroBatchAnswer", "MicroBatchSolver", "Suffices", "solve_micro_batch"]

@@ -9,7 +9,7 @@ docs/background/micro-batch-queue.md has the derivation, its assumptions, and wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -81,6 +81,9 @@ _FREQUENCIES, _MOST_FREQUENCIES = 64, 8192
 _FARTHEST = 1e11
 """Records waiting beyond which nothing is solved: rounding would decide."""
 
+_ROUGH_ERROR = 0.1
+"""Relative error to be feared of an answer on the first grid alone; benchmarks/micro_batch measures it."""
+
 _OFFSETS = 7
 _MOST_ROUNDS = 24
 
@@ -100,7 +103,7 @@ class MicroBatchAnswer:
     imbalance
         Records served over records arrived in a cycle, minus 1: zero in exact arithmetic on an exact grid.
     mean_coarse
-        The mean on the grid before the last.
+        The mean on the grid before the last; None: the first grid said enough (`Suffices`).
     server
         What was solved for.
     nodes, by_node
@@ -113,7 +116,7 @@ class MicroBatchAnswer:
     method: str
     left_out: float
     imbalance: float
-    mean_coarse: float
+    mean_coarse: float | None
     server: MicroBatch = field(repr=False)
     nodes: FloatArray = field(repr=False)
     by_node: FloatArray = field(repr=False)
@@ -139,6 +142,8 @@ class MicroBatchAnswer:
         """
         if self.method == EXACT:
             return abs(self.imbalance) + self.left_out
+        if self.mean_coarse is None:
+            return _ROUGH_ERROR
         return abs(self.mean_coarse / self.mean - 1.0)
 
     @property
@@ -188,6 +193,10 @@ class MicroBatchAnswer:
         return self.law.mean
 
 
+Suffices = Callable[[MicroBatchAnswer], bool]
+"""Whether an answer from the first grid, with an error of up to a tenth to be feared, says enough."""
+
+
 def solve_micro_batch(arrivals: MAP, server: MicroBatch) -> MicroBatchAnswer | Saturated:
     """Solve the micro-batch queue for its record latency.
 
@@ -235,50 +244,84 @@ class MicroBatchSolver:
     def __init__(self, arrivals: MAP) -> None:
         self.arrivals = arrivals
         self._known: dict[MicroBatch, MicroBatchAnswer | Saturated] = {}
+        self._rough: dict[MicroBatch, MicroBatchAnswer | None] = {}
 
     @cached_property
     def _spectra(self) -> Spectra:
         return Spectra(self.arrivals)
 
-    def solve(self, server: MicroBatch) -> MicroBatchAnswer | Saturated:
-        """Solve the queue for its record latency; see `solve_micro_batch`."""
+    def solve(self, server: MicroBatch, suffices: Suffices | None = None) -> MicroBatchAnswer | Saturated:
+        """Solve the queue for its record latency; see `solve_micro_batch`.
+
+        Parameters
+        ----------
+        server
+            Batch time, cap and trigger.
+        suffices
+            Asked about the answer from the first grid. If it says so, finer grids, which take most of the time, are
+            not solved.
+        """
         if server not in self._known:
-            self._known[server] = self._solve(server)
+            utilisation = server.utilisation(self.arrivals.rate)
+            if utilisation >= 1:
+                self._known[server] = Saturated(utilisation)
+                return self._known[server]
+            rough = self._rough.get(server)
+            if rough is not None and suffices is not None and suffices(rough):
+                return rough
+            _require_solvable(self.arrivals, server)
+            search = _Search(self._spectra, server, utilisation)
+            if suffices is not None and server not in self._rough:
+                rough = self._rough[server] = _rough_answer(search.first(), utilisation)
+                if rough is not None and suffices(rough):
+                    return rough
+            self._known[server] = _answer(search, utilisation)
         return self._known[server]
 
-    def _solve(self, server: MicroBatch) -> MicroBatchAnswer | Saturated:
-        utilisation = server.utilisation(self.arrivals.rate)
-        if utilisation >= 1:
-            return Saturated(utilisation)
-        _require_solvable(self.arrivals, server)
-        coarse, chain = _Search(self._spectra, server, utilisation).solve()
-        cycle = cycle_means(chain)
-        if abs(cycle.imbalance) > _WORST_IMBALANCE:
-            raise ConvergenceError(
-                "records served and arrived do not balance: the process is too uneven for this grid",
-                iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
-            )  # fmt: skip
-        is_exact = bool(np.all(np.diff(chain.nodes) == 1) and np.all(chain.moves.counts.exact))
-        # The answer keeps nothing of the chain's matrices: many are kept at a time.
-        answer = MicroBatchAnswer(
-            utilisation=utilisation,
-            method=EXACT if is_exact and not server.varies else GRADED,
-            left_out=chain.left_out,
-            imbalance=cycle.imbalance,
-            mean_coarse=cycle_means(coarse).latency,
-            server=server,
-            nodes=chain.nodes,
-            by_node=chain.by_node,
-            cycle=cycle,
-            law=latency_law(chain, cycle),
-        )
-        fault = _fault(answer)
-        if fault is not None:
-            raise ConvergenceError(
-                f"the solution makes no sense ({fault}), so none is given: the queue is too near saturation or too "
-                "uneven", iterations=_MOST_ROUNDS, residual=answer.error_estimate,
-            )  # fmt: skip
-        return answer
+
+def _answer(search: _Search, utilisation: float) -> MicroBatchAnswer:
+    coarse, chain = search.solve()
+    cycle = cycle_means(chain)
+    if abs(cycle.imbalance) > _WORST_IMBALANCE:
+        raise ConvergenceError(
+            "records served and arrived do not balance: the process is too uneven for this grid",
+            iterations=_MOST_ROUNDS, residual=abs(cycle.imbalance),
+        )  # fmt: skip
+    answer = _answer_on(chain, cycle, utilisation, cycle_means(coarse).latency)
+    fault = _fault(answer)
+    if fault is not None:
+        raise ConvergenceError(
+            f"the solution makes no sense ({fault}), so none is given: the queue is too near saturation or too "
+            "uneven", iterations=_MOST_ROUNDS, residual=answer.error_estimate,
+        )  # fmt: skip
+    return answer
+
+
+def _rough_answer(chain: Chain, utilisation: float) -> MicroBatchAnswer | None:
+    """What the first grid says; None where it is known to be wrong."""
+    cycle = cycle_means(chain)
+    has_end = tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is not None
+    if not has_end or abs(cycle.imbalance) > _WORST_IMBALANCE:
+        return None
+    answer = _answer_on(chain, cycle, utilisation, None)
+    return answer if _fault(answer) is None else None
+
+
+def _answer_on(chain: Chain, cycle: Cycle, utilisation: float, mean_coarse: float | None) -> MicroBatchAnswer:
+    is_exact = bool(np.all(np.diff(chain.nodes) == 1) and np.all(chain.moves.counts.exact))
+    # The answer keeps nothing of the chain's matrices: many are kept at a time.
+    return MicroBatchAnswer(
+        utilisation=utilisation,
+        method=EXACT if is_exact and not chain.server.varies else GRADED,
+        left_out=chain.left_out,
+        imbalance=cycle.imbalance,
+        mean_coarse=mean_coarse,
+        server=chain.server,
+        nodes=chain.nodes,
+        by_node=chain.by_node,
+        cycle=cycle,
+        law=latency_law(chain, cycle),
+    )
 
 
 def _require_solvable(arrivals: MAP, server: MicroBatch) -> None:
@@ -333,15 +376,16 @@ class _Search:
         self._frequencies = _FREQUENCIES * (2 if is_uneven(spectra, gap, _FREQUENCIES, _TAIL) else 1)
         self._most = max(4 * _FREQUENCIES, _MOST_FREQUENCIES // spectra.arrivals.order)
         self._accepted = _ACCEPTED_IMBALANCE * (1.0 - utilisation)
+        self._begun: Chain | None = None
 
     def solve(self) -> tuple[Chain, Chain]:
         """Give the last chain but one, and the last."""
-        coarse, level = self._first(), 1
+        coarse, level = self.first(), 1
         for _ in range(_MOST_ROUNDS):
             chain = self._refined(coarse, _NODES[level])
             if tail_reach(chain.nodes, chain.by_node, _ACCEPTED_TAIL) is None:
                 self._top *= 2
-                coarse, level = self._first(), 1
+                coarse, level = self._plain(), 1
             elif self._finer_counts(chain):
                 coarse = self._solve(coarse.nodes, _offsets(coarse))
             elif self._has_settled(coarse, chain) or level + 1 == len(_NODES):
@@ -350,7 +394,13 @@ class _Search:
                 coarse, level = chain, level + 1
         raise ConvergenceError("the backlog has no end within reach", iterations=_MOST_ROUNDS, residual=chain.left_out)
 
-    def _first(self) -> Chain:
+    def first(self) -> Chain:
+        """The chain on the first grid, solved once."""
+        if self._begun is None:
+            self._begun = self._plain()
+        return self._begun
+
+    def _plain(self) -> Chain:
         """Solve on a plain grid, with the place of starts between triggers in the state if there is a trigger."""
         trigger = self._server.trigger
         offsets = None if trigger is None else trigger * np.linspace(0.0, 1.0, _OFFSETS)
