@@ -28,10 +28,12 @@ print(os.environ.get("OPENBLAS_NUM_THREADS"))
 """
 
 
-def run(code: str, stderr: int = subprocess.PIPE, **variables: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    code: str, stderr: int = subprocess.PIPE, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run code in a fresh interpreter."""
     known = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    environment = {**known, "TERM": "xterm", **variables}
+    environment = {**known, "TERM": "xterm", **(variables or {})}
     return subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=stderr, env=environment, check=True
     )
@@ -64,7 +66,7 @@ def test_linear_algebra_has_one_thread_unless_said_otherwise(
     first: str, variables: dict[str, str], expected: bytes
 ) -> None:
     """One thread before numpy is loaded; the user's own number is kept, and afterwards nothing is changed."""
-    assert run(_THREADS.format(first=first), **variables).stdout.strip() == expected
+    assert run(_THREADS.format(first=first), variables=variables).stdout.strip() == expected
 
 
 @pytest.mark.parametrize("command", ["what_if", "simulate", "fit"])
