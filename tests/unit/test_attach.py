@@ -18,6 +18,7 @@ from penstock import _attach, _scaler
 from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.query_arrivals import FoundArrivals
+from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
 from penstock.clock import SystemClock
 from penstock.evaluation import RunHistory, read_history
@@ -380,3 +381,16 @@ def test_guards_can_be_left_out(tmp_path: Path) -> None:
         settings = history_of(file).settings
     assert settings is not None
     assert settings["guards"] is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "kept"),
+    [
+        (QueryFacts(), {}),
+        (QueryFacts(trigger_seconds=2.0, cap=500), {"trigger": 2.0, "input_options": {"maxOffsetsPerTrigger": "500"}}),
+        (QueryFacts(is_real_time=True), {"trigger": "realtime"}),
+    ],
+)
+def test_a_store_keeps_trigger_and_cap_where_they_are_known(facts: QueryFacts, kept: dict[str, Any]) -> None:
+    """What starts a batch, and how many records it may have, is kept as settings have it."""
+    assert _attach._batch_settings(facts) == kept
