@@ -66,7 +66,7 @@ def cluster(stream: DataFrame, options: Options) -> DataStreamWriter:
     Parameters
     ----------
     stream
-        What `machines` gives.
+        What `machines` gives: whole batches of it, or else with enough lateness.
     options
         ``output``: the folder for the results. ``every``: trace time from one result to the next (default 15m).
         ``lateness``: by how much trace time rows may come out of order (default 0s, enough for a replay).
