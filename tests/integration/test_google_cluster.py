@@ -75,7 +75,7 @@ def shedding_of(query: StreamingQuery) -> Counter[str]:
 def test_one_query_gives_what_pandas_gives(spark: SparkSession, trace: Path, tmp_path: Path) -> None:
     """All statistics of all results are equal, over batches that end anywhere; what is shed is counted."""
     query = run_to_end(
-        google_cluster(played(spark, trace, 2000), {"output": str(tmp_path / "out"), "groups": "8"}), tmp_path / "cp"
+        google_cluster(played(spark, trace, 3000), {"output": str(tmp_path / "out"), "groups": "8"}), tmp_path / "cp"
     )
     expected = expected_results(trace)
     assert len(expected) == 4
