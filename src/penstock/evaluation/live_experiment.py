@@ -78,6 +78,13 @@ class LiveExperiment(Experiment):
                 raise ValueError(f"{field}: no operator is called {getattr(self, field)}")
         return self
 
+    def shares_of(self, operator: str) -> tuple[float, ...]:
+        """The CPU shares that an operator may have."""
+        for settings in self.pipeline["operators"]:
+            if settings.get("name") == operator:
+                return tuple(settings.get("cpu_shares") or (1.0,))
+        return (1.0,)
+
     def settings(self, arrivals: dict[str, Any], **of_scaled: Any) -> dict[str, Any]:
         """The settings of a run: the pipeline with its arrivals, and these settings of the scaled operator."""
         operators = [

@@ -22,6 +22,7 @@ from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Observation
 
 _LAST_LINES = 15
+_SHARE_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,17 @@ def throughput(observations: Sequence[Observation], skip: int) -> Throughput | N
     rates = np.diff(done) / np.maximum(np.diff(at), 1e-9)
     found = np.percentile(rates, [50, 75, 90, 95]).tolist()
     return Throughput(len(rates), float((done[-1] - done[0]) / (at[-1] - at[0])), *found)
+
+
+def settled(observations: Sequence[Observation], executors: int | None, shares: Sequence[float]) -> list[Observation]:
+    """Those at which the operator had as many executors (None: any number) and one of these CPU shares."""
+    return [
+        seen
+        for seen in observations
+        if (has := seen.cluster.observed) is not None
+        and executors in (None, has.executors)
+        and any(abs(has.cpu_share - share) < _SHARE_TOLERANCE for share in shares)
+    ]
 
 
 def mean_utilisation(observations: Sequence[Observation]) -> float | None:

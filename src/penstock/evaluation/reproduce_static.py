@@ -15,7 +15,15 @@ from penstock.apps.google_cluster.check import differences, expected_results
 from penstock.apps.google_cluster.results import read_results
 from penstock.errors import ClusterError
 from penstock.evaluation.live_experiment import StaticExperiment
-from penstock.evaluation.live_run import LiveRun, Throughput, mean_utilisation, run_live, throughput, working_folder
+from penstock.evaluation.live_run import (
+    LiveRun,
+    Throughput,
+    mean_utilisation,
+    run_live,
+    settled,
+    throughput,
+    working_folder,
+)
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 
 
@@ -70,7 +78,9 @@ def reproduce_static(experiment: StaticExperiment, call: Call) -> Reproduction:
 
 def _figures(experiment: StaticExperiment, size: int, run: LiveRun, expected: Sequence[dict[str, Any]]) -> SizeResult:
     operators = {}
-    for name, seen in run.history.observations.items():
+    for name, all_seen in run.history.observations.items():
+        # Before the first decision an operator has more CPU than its share: those batches would flatter the figures.
+        seen = settled(all_seen, size if name == experiment.scaled else None, experiment.shares_of(name))
         batches = [o.batch_seconds for o in seen if o.batch_seconds is not None]
         waiting = [o.backlog_records for o in seen if o.backlog_records is not None]
         operators[name] = OperatorFigures(

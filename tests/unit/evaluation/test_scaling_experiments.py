@@ -18,9 +18,9 @@ from penstock.evaluation import reproduce_dynamic, reproduce_static
 from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.live_experiment import StaticExperiment, TaskTrace
-from penstock.evaluation.live_run import LiveRun, run_live, throughput
+from penstock.evaluation.live_run import LiveRun, run_live, settled, throughput
 from penstock.evaluation.reproduction import Call
-from penstock.records import Observation
+from penstock.records import Allocation, ClusterState, Observation
 from penstock.testing import an_observation
 
 PNG = b"\x89PNG"
@@ -56,12 +56,15 @@ def written(folder: Path, data: dict[str, Any]) -> Path:
     return folder
 
 
-def batches(operator: str, rows: int, seconds: float, *, utilisation: float, count: int = 5) -> list[Observation]:
+def batches(
+    operator: str, rows: int, seconds: float, *, utilisation: float, count: int = 5, executors: int = 1
+) -> list[Observation]:
     """Observations each half second of batches of so many rows and seconds."""
     looks = []
     for look in range(1, int(2 * seconds * count) + 1):
         ended = int(look * 0.5 / seconds + 1e-9)
         seen = an_observation(operator=operator, at=1000.0 + look * 0.5, utilisation=utilisation, backlog_records=9)
+        seen = replace(seen, cluster=ClusterState(observed=Allocation(executors, 1.0)))
         last = None if ended == 0 else ended - 1
         looks.append(replace(seen, last_batch_id=last, records_done=None if last is None else ended * rows))
     return looks
@@ -80,7 +83,7 @@ class FakeRuns:
         executors = settings["operators"][0].get("executors", [1, 1])[0]
         rows = {1: 1000, 2: 1800}[executors]
         seen = {
-            "machines": batches("machines", rows, 2.0, utilisation=0.9 / executors),
+            "machines": batches("machines", rows, 2.0, utilisation=0.9 / executors, executors=executors),
             "cluster": batches("cluster", 500, 2.0, utilisation=0.6),
         }
         history = RunHistory(seen, [], [], [], [], settings, {})
@@ -103,6 +106,17 @@ def test_throughput_leaves_out_the_first_batches() -> None:
     assert (found.batches, found.mean, found.median, found.p95) == (4, 300.0, 300.0, 300.0)
     assert throughput(slow, skip=2) is None
     assert throughput([], skip=1) is None
+
+
+def test_only_what_an_operator_did_with_its_own_size_counts() -> None:
+    """Looks at which it still had another share or number of executors, or none was seen, are left out."""
+    small, large = (Allocation(n, share) for n, share in ((1, 0.25), (2, 0.25)))
+    looks = [
+        replace(an_observation(operator="op", at=float(at)), cluster=ClusterState(observed=observed))
+        for at, observed in enumerate([None, Allocation(1, 1.0), small, large])
+    ]
+    assert [look.at for look in settled(looks, 1, (0.25,))] == [2.0]
+    assert [look.at for look in settled(looks, None, (0.25,))] == [2.0, 3.0]
 
 
 def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
