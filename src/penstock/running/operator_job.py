@@ -48,7 +48,8 @@ class JobInput:
     """Of the topic's reader."""
     unique: tuple[str, ...] = ()
     """Columns that identify a record: copies are dropped."""
-    unique_within_seconds: float = 600.0
+    unique_within_seconds: float | None = 600.0
+    """How long a record is remembered for that; None: always."""
 
 
 @dataclass(frozen=True, slots=True)

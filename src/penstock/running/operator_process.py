@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -136,20 +137,43 @@ def _session(job: OperatorJob) -> SparkSession:
 
 
 def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
-    from pyspark.sql import DataFrame
-
-    result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
     if job.checkpoint_seconds is not None:
         from penstock.running.real_time_query import start_real_time
 
+        result = _result(spark, job)
         return start_real_time(result, job, publish=lambda frame: _publish_schema(frame, Path(job.folder)))
+    return query_writer(spark, job).start()
+
+
+def query_writer(spark: SparkSession, job: OperatorJob) -> DataStreamWriter:
+    """The operator's micro-batch query from its source to its sink, not started yet."""
+    from pyspark.sql import DataFrame
+
+    result = _result(spark, job)
     if isinstance(result, DataFrame):
         _publish_schema(result, Path(job.folder))
         result = _sink(result, job)
     writer = result.queryName(job.name).option("checkpointLocation", job.checkpoint_folder)
     if job.trigger_seconds is not None:
         writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
-    return writer.start()
+    return writer
+
+
+def _result(spark: SparkSession, job: OperatorJob) -> DataFrame | DataStreamWriter:
+    """What the operator's function makes of its input."""
+    from penstock.adaptors.kafka.copies import has_own_watermark
+
+    app, options = load_app(job.app), {**job.options, "output": job.output_folder}
+    result = app(_source(spark, job), options)
+    if not (job.reads.unique and job.reads.topic is not None and has_own_watermark(result)):
+        return result
+    _LOG.warning(
+        "%s defines a watermark, so records are remembered for `unique` without an end: the state grows with every "
+        "record; dropDuplicatesWithinWatermark in the function, in place of `unique`, would bound it",
+        job.app,
+    )
+    lasting = replace(job, reads=replace(job.reads, unique_within_seconds=None))
+    return app(_source(spark, lasting), options)
 
 
 def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:
