@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
 """Exit codes of a process that was asked to end its query after the running batch."""
 
+FAILURE_FILE = "failure.txt"
+"""In the operator's folder: why its process failed, in a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicEnd:

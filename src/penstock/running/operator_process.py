@@ -22,7 +22,13 @@ from penstock._wiring import hold_query
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import decode
 from penstock.running.modules_beside import use_folder
-from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob, output_folder
+from penstock.running.operator_job import (
+    ENDED_AT_BORDER,
+    ENDED_IN_BATCH,
+    FAILURE_FILE,
+    OperatorJob,
+    output_folder,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +74,7 @@ def run_operator(job: OperatorJob) -> int:
     """Run the operator until it is asked to stop or its query ends; returns the process's exit code."""
     from penstock.adaptors.agent.server import OperatorAgent
     from penstock.adaptors.kafka.query_failures import explain_failure
+    from penstock.adaptors.spark.failure_words import failure_words
     from penstock.adaptors.spark.real_time_mode import explain_refusal
 
     spark = _session(job)
@@ -95,6 +102,8 @@ def run_operator(job: OperatorJob) -> int:
                 if not stop.is_set() and not borders.empty():
                     code = _end_at_border(query, borders.get(), hold.probe, agent, stop)
                 elif not stop.is_set():
+                    if (failed := query.exception()) is not None:
+                        _note_failure(job, failure_words(str(failed)))
                     # Stay a moment so that the controller learns from the agent that the query ended, and why.
                     stop.wait(_FAREWELL_SECONDS)
         finally:
@@ -243,7 +252,18 @@ def main() -> int:
         return run_operator(job)
     except ConfigurationError as fault:
         _LOG.error("%s", fault)  # the user's to fix: where our code found it does not help
+        _note_failure(job, str(fault))
         return 2
+    except Exception as fault:  # the user's function, or Spark: the log has where, the controller needs to know what
+        from penstock.adaptors.spark.failure_words import failure_words
+
+        _LOG.exception("the operator cannot run")
+        _note_failure(job, failure_words(f"{type(fault).__name__}: {fault}"))
+        return 1
+
+
+def _note_failure(job: OperatorJob, words: str) -> None:
+    (Path(job.folder) / FAILURE_FILE).write_text(words, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.monitor.path import PathMonitor
-from penstock.ports import ArrivalTimes, FloatArray
-from penstock.running.arrival_load import ArrivalLoad, ReplayLoad, newest_offsets
+from penstock.running.arrival_load import ArrivalLoad
 from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
 from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess
 from penstock.running.real_time_floor import check_floor
+from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, parts_left
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
@@ -27,39 +27,7 @@ if TYPE_CHECKING:
     from penstock.adaptors.kafka.topic_tap import TopicTap
     from penstock.adaptors.kafka.topics import Topic
     from penstock.adaptors.process.children import Warden
-
-
-class ProducedLoad(ReplayLoad):
-    """Arrivals that a producer of the run sends into a topic."""
-
-    def read(self, checkpoint: Path) -> int | None:
-        """By the newest batch planned."""
-        return offsets_read(checkpoint)
-
-
-class TopicLoad:
-    """Arrivals that others send into a topic, without an end."""
-
-    def __init__(self, arrivals: Callable[[], ArrivalTimes], clock: Callable[[], float]) -> None:
-        self._arrivals = arrivals
-        self._began = clock()
-        self.total: int | None = None
-
-    def span(self) -> tuple[float, float] | None:
-        """For ever."""
-        return self._began, math.inf
-
-    def arrived_by(self, at: float) -> int | None:
-        """By the tap."""
-        return self._arrivals().arrived_by(at)
-
-    def waiting(self, done: int, at: float) -> FloatArray | None:  # noqa: ARG002
-        """Not known: only the query knows which records of which partition are not done."""
-        return None
-
-    def read(self, checkpoint: Path) -> int | None:
-        """By the newest batch planned."""
-        return offsets_read(checkpoint)
+    from penstock.adaptors.produce.sent_records import SentRecords
 
 
 class TopicStreams:
@@ -166,9 +134,22 @@ class TopicStreams:
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
+        sent = self._sent() if self._resume else None
+        if sent is not None:
+            job = replace(job, epoch=epoch_of(sent, self._replay), parts=parts_left(sent, self._replay.arrivals.total))
+            self._replay.begin(epoch_of(sent, self._replay))
+            self._say(f"the load goes on: {sum(b - a for a, b in job.parts or ()):,} records are left to send")
+            if not job.parts:
+                return
         self._producer = ProducerProcess(job, self._folder, self._warden)
         self._producer.start()
         self._replay.begin(self._producer.await_epoch())
+
+    def _sent(self) -> SentRecords | None:
+        from penstock.adaptors.produce.sent_records import find_sent
+
+        assert self._connection is not None  # started
+        return find_sent(self._connection, self._topic(ARRIVALS))
 
     def faults(self) -> tuple[str, ...]:
         """Why topics cannot be read now; a broker of the run's own that died is started again."""
@@ -290,11 +271,3 @@ class TopicStreams:
 def connection_of(broker: BrokerSettings) -> KafkaConnection:
     """How an existing broker is reached; ConfigurationError where that cannot be."""
     return KafkaConnection(broker.servers, broker.options)
-
-
-def offsets_read(checkpoint: Path) -> int | None:
-    """How many records of its topics a query has planned to read, by its checkpoint."""
-    from penstock.adaptors.kafka.offsets import parse_offsets
-
-    offsets = parse_offsets(newest_offsets(checkpoint))
-    return None if offsets is None else sum(offsets.values())

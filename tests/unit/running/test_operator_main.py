@@ -32,3 +32,4 @@ def test_what_the_user_must_mend_is_one_line_of_the_log(
     (record,) = caplog.records
     assert record.getMessage() == "trigger: say it with Spark's own functions"
     assert record.exc_info is None
+    assert (tmp_path / "failure.txt").read_text() == "trigger: say it with Spark's own functions"
