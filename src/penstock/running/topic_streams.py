@@ -74,6 +74,8 @@ class TopicStreams:
         self._taps: dict[str, TopicTap] = {}
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
+        self._sent: SentRecords | None = None
+        """What the producer of a resumed run has sent; None: nothing, or the run is new."""
         self._partitions: dict[str, int] = {}
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
@@ -117,6 +119,12 @@ class TopicStreams:
             retention_hours=hours,
             stamped_by_broker=[self._topic(o.name) for o in self._settings.operators if o.is_real_time],
         )
+        if self._resume and outside is None:  # before anything is ours: where this fails, all stays as it is
+            from penstock.adaptors.produce.sent_records import find_sent
+
+            self._sent = find_sent(self._connection, self._topic(ARRIVALS))
+            if self._sent is not None:
+                epoch_of(self._sent, self._replay)
         self._made = there.made if not self._resume else tuple(names)
         self._learn_partitions([*there.topics, *found])
         if not self._resume:
@@ -134,22 +142,16 @@ class TopicStreams:
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
-        sent = self._sent() if self._resume else None
-        if sent is not None:
-            job = replace(job, epoch=epoch_of(sent, self._replay), parts=parts_left(sent, self._replay.arrivals.total))
-            self._replay.begin(epoch_of(sent, self._replay))
+        if self._sent is not None:
+            epoch, total = epoch_of(self._sent, self._replay), self._replay.arrivals.total
+            job = replace(job, epoch=epoch, parts=parts_left(self._sent, total))
+            self._replay.begin(epoch)
             self._say(f"the load goes on: {sum(b - a for a, b in job.parts or ()):,} records are left to send")
             if not job.parts:
                 return
         self._producer = ProducerProcess(job, self._folder, self._warden)
         self._producer.start()
         self._replay.begin(self._producer.await_epoch())
-
-    def _sent(self) -> SentRecords | None:
-        from penstock.adaptors.produce.sent_records import find_sent
-
-        assert self._connection is not None  # started
-        return find_sent(self._connection, self._topic(ARRIVALS))
 
     def faults(self) -> tuple[str, ...]:
         """Why topics cannot be read now; a broker of the run's own that died is started again."""

@@ -76,7 +76,13 @@ def find_sent(connection: KafkaConnection, topic: str) -> SentRecords | None:
     first, following = ends.first(partitions), ends.next(partitions)
     consumer = connection.consumer()
     try:
-        return _find(consumer, partitions, first, following)
+        while True:
+            found = _find(consumer, partitions, first, following)
+            # What the producer had passed to the network when it died may come a moment later.
+            now_following = ends.next(partitions)
+            if now_following == following:
+                return found
+            following = now_following
     finally:
         consumer.close()
 

@@ -88,6 +88,21 @@ def test_a_lost_executor_is_passing() -> None:
     assert prospect_of(words) is Prospect.PASSING
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "SparkException: Python worker exited unexpectedly (crashed)",
+        "UnknownTopicOrPartitionException: This server does not host this topic-partition.",
+        "ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
+        "IllegalStateException: Cannot call methods on a stopped SparkContext.",
+        "IOException: No space left on device",
+    ],
+)
+def test_what_is_outside_the_query_is_passing(words: str) -> None:
+    """It may be well again by the next start, at the same batch or not."""
+    assert prospect_of(words) is Prospect.PASSING
+
+
 def test_a_page_without_a_line_end_is_cut() -> None:
     """A message of thousands of characters does not fill the screen."""
     assert len(failure_words("java.lang.RuntimeException: " + "x" * 5000)) == 400
