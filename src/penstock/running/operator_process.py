@@ -83,7 +83,13 @@ def run_operator(job: OperatorJob) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         query = _start(spark, job)
-        hold = hold_query(query, job.name, job.limits, job.mode)
+        try:
+            hold = hold_query(query, job.name, job.limits, job.mode)
+        except Exception:
+            if (failed := query.exception()) is None:
+                raise
+            # It failed in its first moments: that is what the user should read, not what we could not do with it.
+            raise ClusterError(failure_words(str(failed)), target=job.name) from failed
         try:
             agent = OperatorAgent(
                 job.name,
@@ -258,7 +264,8 @@ def main() -> int:
         from penstock.adaptors.spark.failure_words import failure_words
 
         _LOG.exception("the operator cannot run")
-        _note_failure(job, failure_words(f"{type(fault).__name__}: {fault}"))
+        own = str(fault) if isinstance(fault, ClusterError) else f"{type(fault).__name__}: {fault}"
+        _note_failure(job, failure_words(own))
         return 1
 
 
