@@ -286,9 +286,8 @@ class RunningOperator:
         self._died_of = f"stopped in batch {died.batch}: {died.words}"
         hopeless = died.why_no_restart(before)
         start_at = None if hopeless else self._back_off.next_start(now)
-        if hopeless:
-            self._died_of += f"; {hopeless}, so it is not started again"
         if start_at is None:
+            self._died_of += f"; {hopeless or 'it has died too often'}, so it is not started again"
             self.state = State.FAILED
             say(self._died_of)
             return

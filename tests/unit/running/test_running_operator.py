@@ -119,6 +119,7 @@ def test_a_dead_operator_is_started_again_after_a_wait_and_given_up_in_the_end(
     kill(operator, sleeper)
     operator.watch(20.0, said.append)
     assert state(operator) is State.FAILED
+    assert said[-1] == "stopped in batch 0: its process ended; it has died too often, so it is not started again"
     assert "the end of" in str(operator.failure())
     assert operator.restarts == 1
 
