@@ -24,6 +24,6 @@ def fails_at_a_record(stream: DataFrame, options: Mapping[str, str]) -> DataFram
 
 
 def two_watermarks(stream: DataFrame, _options: Mapping[str, str]) -> DataFrame:
-    """Spark refuses it, but only when it plans the first batch."""
+    """Spark refuses it, but only when it plans a batch that has a watermark to pass on."""
     once = stream.withWatermark("arrival", "1 minute").dropDuplicatesWithinWatermark(["index"])
     return once.withColumn("again", once["arrival"]).withWatermark("again", "2 minutes").select("index")

@@ -48,11 +48,11 @@ def test_an_exception_of_the_function_is_tried_once_more_and_named(tmp_path: Pat
         run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)
 
 
-def test_a_query_that_spark_refuses_in_its_first_batch_is_not_restarted(tmp_path: Path) -> None:
-    """An analysis error that comes only when the first batch is planned ends the run at once."""
+def test_a_query_that_spark_refuses_while_it_runs_is_not_restarted(tmp_path: Path) -> None:
+    """An analysis error that comes only when a batch is planned ends the run at once, at whichever batch that is."""
     with LiveRun(tmp_path / "run", spec("two_watermarks")) as run:
         assert run.process.wait(600) == 1, run.output()
         # Before the controller had seen it run, or after.
-        said = r"operator shop (stopped in batch 0|cannot run): AnalysisException: Redefining watermark is disallowed"
+        said = r"operator shop (stopped in batch \d+|cannot run): AnalysisException: Redefining watermark is disallowed"
         assert re.search(said, run.output()), run.output()
         assert "starting it again" not in run.output()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.e2e.live_run import LiveRun
-from tests.e2e.test_kafka_pipeline import done_by, has_done, numbers_kept, operator
+from tests.e2e.test_kafka_pipeline import has_done, numbers_kept, operator
 from tests.e2e.test_outliving import ended_with_the_test, operators_of
 
 from penstock.adaptors.kafka.broker import KafkaBroker
@@ -50,7 +50,7 @@ def test_a_killed_run_goes_on_and_sends_every_record_once(
     }
     with ended_with_the_test(folder):
         with LiveRun(folder, spec) as first:
-            first.wait_for("a part of the records", has_done(first, "keeper", RECORDS / 10))
+            first.wait_for("a part of the records", has_done(first, "enrich", RECORDS / 20))
             first.process.kill()
             first.process.wait()
             first.wait_for("its producer is gone", lambda: not first.processes("running.producer"), while_running=False)
@@ -58,7 +58,6 @@ def test_a_killed_run_goes_on_and_sends_every_record_once(
         assert 0 < sent < RECORDS, "the kill was to come in the middle"
         assert len(operators_of(folder)) >= 2, "operators go on without a controller"
         with LiveRun(folder, spec, "--resume") as second:
-            second.wait_for("more is done", lambda: done_by(second, "keeper") > sent)
             held = [0]  # asked once more the topic may be gone: the run ends by itself
 
             def is_all_sent() -> bool:
