@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +14,15 @@ import pytest
 
 from penstock.account import OperatorAccount
 from penstock.adaptors.produce.sent_records import SentRecord, SentRecords
+from penstock.adaptors.produce.sink import Delivery
 from penstock.arrivals import parse_shape
 from penstock.arrivals.due import ReplayArrivals
 from penstock.clock import VirtualClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
+from penstock.records import decode, encode
 from penstock.running.assembly import Assembly
+from penstock.running.producer import ProducerJob, run_producer
 from penstock.running.recollection import recall, started_at
 from penstock.running.running_operator import State
 from penstock.running.supervision import Supervision
@@ -121,3 +126,48 @@ def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_pat
         settings, cast("Any", parts), listener=listener, clock=VirtualClock(), stop=threading.Event()
     )
     assert supervision._is_all_done(50.0) is ends
+
+
+def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job survives its file, and its process sends exactly the missing numbers, by the old time zero."""
+    pytest.importorskip("pyarrow", reason="needs the extra [spark]")
+    from penstock.adaptors.produce import kafka_sink
+
+    sent: list[tuple[int, int]] = []
+
+    class RecordingSink:
+        """Keeps number and time of every record."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.is_closed = False
+
+        def prepare(self, first: int, due_us: Any, bodies: Any) -> list[Any]:
+            """Keep what is asked about."""
+            return list(zip(range(first, first + len(bodies)), due_us.tolist(), strict=True))
+
+        def send(self, records: Any) -> int:
+            """Take all."""
+            sent.extend(records)
+            return len(records)
+
+        def turn(self, seconds: float) -> None:
+            """Nothing to serve."""
+
+        def delivery(self) -> Delivery:
+            """All is confirmed."""
+            return Delivery(len(sent), 0)
+
+        def close(self) -> None:
+            """Remember."""
+            self.is_closed = True
+
+    monkeypatch.setattr(kafka_sink, "KafkaSink", RecordingSink)
+    replay = {"shape": "constant:rate=10,duration=1s"}
+    job = ProducerJob(replay, "nowhere:9092", {}, "t", epoch=1_700_000_000.5, parts=((2, 4), (7, 10)))
+    assert decode(ProducerJob, encode(job).encode()) == job
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert run_producer(job, tmp_path / "result.json") == 0
+    assert [number for number, _ in sent] == [2, 3, 7, 8, 9]
+    assert sent[0][1] == round(1_700_000_000.5e6 + float(parse_shape(replay["shape"]).times(2, 3)[0]) * 1e6)
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert (told["epoch"], told["records_due"], told["is_on_time"]) == (1_700_000_000.5, 5, True)
