@@ -25,7 +25,7 @@ def test_a_killed_controller_is_replaced_and_no_record_is_lost(
 ) -> None:
     """After kill -9 of the controller batches go on; a resumed run ends with every record counted once."""
     folder = tmp_path / "run"
-    with _ended_with_the_test(folder):
+    with ended_with_the_test(folder):
         spec = settings(
             f"constant:rate={RECORDS // 10},duration=10s",
             rows_per_batch=1000,
@@ -43,16 +43,16 @@ def test_a_killed_controller_is_replaced_and_no_record_is_lost(
             result = second.result()
             assert result["records_due"] == result["records_done"] == RECORDS
             assert second.total_counted("logs") == RECORDS
-            second.wait_for("the operator to be gone", lambda: not _operators(folder), while_running=False)
+            second.wait_for("the operator to be gone", lambda: not operators_of(folder), while_running=False)
 
 
 @contextmanager
-def _ended_with_the_test(folder: Path) -> Iterator[None]:
+def ended_with_the_test(folder: Path) -> Iterator[None]:
     """What outlives its controller on purpose does not outlive a test that failed."""
     try:
         yield
     finally:
-        for pid in _operators(folder):
+        for pid in operators_of(folder):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -61,7 +61,8 @@ def _newest_commit(folder: Path) -> int:
     return max((int(p.name) for p in commits), default=-1)
 
 
-def _operators(folder: Path) -> list[int]:
+def operators_of(folder: Path) -> list[int]:
+    """The processes of operators in a run folder."""
     import psutil
 
     return [p.pid for p in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(p.info["cmdline"] or [])]

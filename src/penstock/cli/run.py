@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Take over the operators in --folder whose controller died (on a master that is not embedded).",
+    help="Go on with the run in --folder whose controller died (cluster and broker not embedded).",
 )
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @json_option

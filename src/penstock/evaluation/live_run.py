@@ -17,7 +17,8 @@ import numpy as np
 import yaml
 
 from penstock.errors import ClusterError
-from penstock.evaluation.history import RunHistory, read_history
+from penstock.evaluation.history import RunHistory
+from penstock.evaluation.run_reading import read_history
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Observation
 

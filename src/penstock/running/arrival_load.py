@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.ports import FloatArray
+from penstock.running.checkpoint_files import committed_offsets, newest_offsets
 
 if TYPE_CHECKING:
     from penstock.arrivals.due import ReplayArrivals
@@ -34,6 +35,10 @@ class ArrivalLoad(Protocol):
 
     def read(self, checkpoint: Path) -> int | None:
         """How many records a query has taken in, by its checkpoint, the batch under way included."""
+        ...
+
+    def done(self, checkpoint: Path) -> int | None:
+        """How many records a query has done, by its checkpoint; None where that cannot be read from it."""
         ...
 
 
@@ -74,10 +79,9 @@ class ReplayLoad:
         offset = ReplayOffset.parse(newest_offsets(checkpoint))
         return None if offset is None else offset.index
 
+    def done(self, checkpoint: Path) -> int | None:
+        """By the newest batch done."""
+        from penstock.arrivals.due import ReplayOffset
 
-def newest_offsets(checkpoint: Path) -> str | None:
-    """Where the newest batch ends that a query has planned, as its source writes it; None before the first."""
-    numbers = [int(p.name) for p in (checkpoint / "offsets").glob("[0-9]*")]
-    if not numbers:
-        return None
-    return (checkpoint / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()[-1]
+        offset = ReplayOffset.parse(committed_offsets(checkpoint))
+        return None if offset is None else offset.index

@@ -27,6 +27,7 @@ from penstock.running.operator_launcher import OperatorLauncher
 from penstock.running.operator_sizes import jobs_by_size, kept_size
 from penstock.running.operator_streams import OperatorInput, OperatorStreams
 from penstock.running.policy_choice import policy_context, policy_of
+from penstock.running.recollection import recall
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
 from penstock.running.spark_configuration import spark_configuration
@@ -123,8 +124,10 @@ class Assembly:
         why = None
         if self._settings.cluster.master == "embedded":
             why = "a run on the embedded cluster ends with its controller; start a new one"
-        elif self._settings.broker is not None and self._settings.arrivals.topic is None:
-            why = "the producer (and a broker) of a run end with its controller, and would begin anew; start a new one"
+        elif self._settings.broker is not None and self._settings.broker.servers == "embedded":
+            why = "a broker of the run's own ends with its controller, and its topics with it; start a new run"
+        elif self._settings.broker is not None and self.store.fact("summary") is not None:
+            why = "the run in this folder has come to its end, and its topics are gone; start a new one"
         elif self.store.fact("settings") != self._settings.model_dump_json():
             why = "the run in this folder has other settings; give those it was started with"
         if why is not None:
@@ -173,7 +176,8 @@ class Assembly:
     ) -> None:
         from penstock.adaptors.agent.client import RemoteOperator
 
-        self._listener.phase(f"starting operator {settings.name}")
+        if not self._resume:
+            self._listener.phase(f"starting operator {settings.name}")
         own = self._folder_of[settings.name]
         own.mkdir(parents=True, exist_ok=True)
         job = self._job(settings, master, sockets)
@@ -189,7 +193,12 @@ class Assembly:
         self._inputs[settings.name] = self.streams.input_of(settings, job.checkpoint_folder)
         self.operators[settings.name] = operator
         self.actuators[settings.name] = OperatorActuator(operator, self._settings.resize.patience, self._clock.now)
+        if self._resume:
+            recall(operator.account, self.store, settings.name)
         operator.start(self._clock.now(), resume=self._resume)
+        if self._resume:
+            name = settings.name
+            self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
         own = self._folder_of[operator.name]

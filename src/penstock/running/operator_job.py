@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
 """Exit codes of a process that was asked to end its query after the running batch."""
 
+FAILURE_FILE = "failure.txt"
+"""In the operator's folder: why its process failed, in a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicEnd:
@@ -48,7 +51,8 @@ class JobInput:
     """Of the topic's reader."""
     unique: tuple[str, ...] = ()
     """Columns that identify a record: copies are dropped."""
-    unique_within_seconds: float = 600.0
+    unique_within_seconds: float | None = 600.0
+    """How long a record is remembered for that; None: always."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.leftovers import end_marked
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import encode
-from penstock.running.operator_job import OperatorJob
+from penstock.running.operator_job import FAILURE_FILE, OperatorJob
 from penstock.running.private_file import write_private
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class OperatorLauncher:
         """Start it; it goes on from its checkpoint where there is one."""
         path = self._own / "job.json"
         write_private(path, encode(job))
+        (self._own / FAILURE_FILE).unlink(missing_ok=True)
         argv = [sys.executable, "-m", "penstock.running.operator_process", str(path)]
         env = {**os.environ, **self._environment, _MARK: str(self._own)}
         # In the user's folder: relative paths in the options mean there what they mean here.
@@ -62,6 +63,13 @@ class OperatorLauncher:
             return self._warden.start(self._name, argv, log=self._log, env=env, cwd=Path.cwd())
         identity = self._own / "process.json"
         return DetachedProcess.start(self._name, argv, log=self._log, env=env, cwd=Path.cwd(), identity=identity)
+
+    def last_words(self) -> str | None:
+        """Why the process failed, in its own words; None: it has not said."""
+        try:
+            return (self._own / FAILURE_FILE).read_text(encoding="utf-8") or None
+        except OSError:
+            return None
 
     def stop(self, child: Child | DetachedProcess) -> None:
         """End it, by force if need be, and all that it has started: a driver outlives its Python for a moment."""

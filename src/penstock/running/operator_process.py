@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,13 @@ from penstock._wiring import hold_query
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import decode
 from penstock.running.modules_beside import use_folder
-from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob, output_folder
+from penstock.running.operator_job import (
+    ENDED_AT_BORDER,
+    ENDED_IN_BATCH,
+    FAILURE_FILE,
+    OperatorJob,
+    output_folder,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +74,7 @@ def run_operator(job: OperatorJob) -> int:
     """Run the operator until it is asked to stop or its query ends; returns the process's exit code."""
     from penstock.adaptors.agent.server import OperatorAgent
     from penstock.adaptors.kafka.query_failures import explain_failure
+    from penstock.adaptors.spark.failure_words import failure_words
     from penstock.adaptors.spark.real_time_mode import explain_refusal
 
     spark = _session(job)
@@ -75,7 +83,13 @@ def run_operator(job: OperatorJob) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         query = _start(spark, job)
-        hold = hold_query(query, job.name, job.limits, job.mode)
+        try:
+            hold = hold_query(query, job.name, job.limits, job.mode)
+        except Exception:
+            if (failed := query.exception()) is None:
+                raise
+            # It failed in its first moments: that is what the user should read, not what we could not do with it.
+            raise ClusterError(failure_words(str(failed)), target=job.name) from failed
         try:
             agent = OperatorAgent(
                 job.name,
@@ -94,6 +108,8 @@ def run_operator(job: OperatorJob) -> int:
                 if not stop.is_set() and not borders.empty():
                     code = _end_at_border(query, borders.get(), hold.probe, agent, stop)
                 elif not stop.is_set():
+                    if (failed := query.exception()) is not None:
+                        _note_failure(job, failure_words(str(failed)))
                     # Stay a moment so that the controller learns from the agent that the query ended, and why.
                     stop.wait(_FAREWELL_SECONDS)
         finally:
@@ -136,20 +152,43 @@ def _session(job: OperatorJob) -> SparkSession:
 
 
 def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:
-    from pyspark.sql import DataFrame
-
-    result = load_app(job.app)(_source(spark, job), {**job.options, "output": job.output_folder})
     if job.checkpoint_seconds is not None:
         from penstock.running.real_time_query import start_real_time
 
+        result = _result(spark, job)
         return start_real_time(result, job, publish=lambda frame: _publish_schema(frame, Path(job.folder)))
+    return query_writer(spark, job).start()
+
+
+def query_writer(spark: SparkSession, job: OperatorJob) -> DataStreamWriter:
+    """The operator's micro-batch query from its source to its sink, not started yet."""
+    from pyspark.sql import DataFrame
+
+    result = _result(spark, job)
     if isinstance(result, DataFrame):
         _publish_schema(result, Path(job.folder))
         result = _sink(result, job)
     writer = result.queryName(job.name).option("checkpointLocation", job.checkpoint_folder)
     if job.trigger_seconds is not None:
         writer = writer.trigger(processingTime=f"{job.trigger_seconds:g} seconds")
-    return writer.start()
+    return writer
+
+
+def _result(spark: SparkSession, job: OperatorJob) -> DataFrame | DataStreamWriter:
+    """What the operator's function makes of its input."""
+    from penstock.adaptors.kafka.copies import has_own_watermark
+
+    app, options = load_app(job.app), {**job.options, "output": job.output_folder}
+    result = app(_source(spark, job), options)
+    if not (job.reads.unique and job.reads.topic is not None and has_own_watermark(result)):
+        return result
+    _LOG.warning(
+        "%s defines a watermark, so records are remembered for `unique` without an end: the state grows with every "
+        "record; dropDuplicatesWithinWatermark in the function, in place of `unique`, would bound it",
+        job.app,
+    )
+    lasting = replace(job, reads=replace(job.reads, unique_within_seconds=None))
+    return app(_source(spark, lasting), options)
 
 
 def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:
@@ -219,7 +258,19 @@ def main() -> int:
         return run_operator(job)
     except ConfigurationError as fault:
         _LOG.error("%s", fault)  # the user's to fix: where our code found it does not help
+        _note_failure(job, str(fault))
         return 2
+    except Exception as fault:  # the user's function, or Spark: the log has where, the controller needs to know what
+        from penstock.adaptors.spark.failure_words import failure_words
+
+        _LOG.exception("the operator cannot run")
+        own = str(fault) if isinstance(fault, ClusterError) else f"{type(fault).__name__}: {fault}"
+        _note_failure(job, failure_words(own))
+        return 1
+
+
+def _note_failure(job: OperatorJob, words: str) -> None:
+    (Path(job.folder) / FAILURE_FILE).write_text(words, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from penstock.ports import Policy
 from penstock.running.assembly import Assembly
 from penstock.running.checks import check_run
 from penstock.running.policy_choice import with_policy
+from penstock.running.recollection import started_at
 from penstock.running.results import summarise
 from penstock.running.run_listener import RunListener
 from penstock.running.supervision import Supervision
@@ -43,7 +44,7 @@ def run_pipeline(
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
     folder, clock = folder.absolute(), SystemClock()
     with Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts:
-        started_at = clock.now()
+        began = started_at(parts.store, clock.now())
         parts.start()
         supervision = Supervision(settings, parts, listener=listener, clock=clock, stop=stop)
         supervision.run()
@@ -55,7 +56,7 @@ def run_pipeline(
             parts.operators,
             {name: cycle.monitor for name, cycle in parts.cycles.items()},
             parts.streams.load,
-            started_at=started_at,
+            started_at=began,
             ended_at=clock.now(),
             faults=supervision.faults,
             missed_turns=supervision.missed_turns,

@@ -37,6 +37,10 @@ class ProducerJob:
     servers: str
     options: Mapping[str, str]
     topic: str
+    epoch: float | None = None
+    """Time zero of a load that another producer began, in seconds since 1970."""
+    parts: tuple[tuple[int, int], ...] | None = None
+    """First and following number of the stretches of records that are to be sent; None: all."""
 
 
 class ProducerProcess:
@@ -134,6 +138,8 @@ def run_producer(job: ProducerJob, result: Path) -> int:
             open_payload(options),
             sink,
             speed=options.speed,
+            parts=None if job.parts is None else [range(*part) for part in job.parts],
+            epoch=job.epoch,
             confirm_seconds=120.0,
             stop=stop,
             on_start=lambda epoch: write_private(result, json.dumps({"epoch": epoch})),

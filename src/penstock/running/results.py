@@ -29,7 +29,6 @@ def summarise(
     """Add a run up; an operator without a monitor was never looked at."""
     accounts = {name: operator.account for name, operator in operators.items()}
     first = next(iter(operators.values()))
-    last_seen = None if first.last is None else first.last.observation
     static = sum(a.observed_seconds * _largest(operators[n]) for n, a in accounts.items())
     return RunSummary(
         name=settings.name,
@@ -39,7 +38,7 @@ def summarise(
         ended_at=ended_at,
         records_due=load.arrived_by(ended_at),
         records_read=load.read(Path(first.job.checkpoint_folder)),
-        records_done=None if last_seen is None else last_seen.records_done,
+        records_done=_done(first, load),
         paths=path_outcomes(settings, operators, monitors, load, ended_at),
         executor_seconds=sum(a.executor_seconds for a in accounts.values()),
         capacity_seconds=sum(a.share_seconds for a in accounts.values()),
@@ -67,12 +66,18 @@ def path_outcomes(
     outcomes = []
     for path, objective in settings.path_objectives().items():
         first, followed = operators[path[0]], _path_of(path[-1], monitors)
-        done = 0 if first.last is None else first.last.observation.records_done or 0
+        done = _done(first, load) or 0
         waiting = load.waiting(done, at)
         if followed is not None and waiting is not None:
             followed.latency_with_waiting(waiting, at)
         outcomes.append(PathOutcome.of(path, objective, None if followed is None else followed.run_latency()))
     return tuple(outcomes)
+
+
+def _done(operator: RunningOperator, load: ArrivalLoad) -> int | None:
+    """As it was seen; one that was taken over and had nothing more to do was not, but its checkpoint says it."""
+    seen = None if operator.last is None else operator.last.observation.records_done
+    return load.done(Path(operator.job.checkpoint_folder)) if seen is None and operator.is_adopted else seen
 
 
 def _path_of(name: str, monitors: Mapping[str, Monitor]) -> PathMonitor | None:

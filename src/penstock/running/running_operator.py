@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.account import OperatorAccount
@@ -16,6 +17,8 @@ from penstock.loop import CycleReport
 from penstock.ports import ProcessState
 from penstock.records import ExecutorSize
 from penstock.running.back_off import BackOff
+from penstock.running.checkpoint_files import batch_under_way
+from penstock.running.death import Death
 from penstock.running.operator_job import ENDED_AT_BORDER, ENDED_IN_BATCH, OperatorJob
 from penstock.running.operator_launcher import OperatorLauncher
 from penstock.settings import OperatorSettings
@@ -46,7 +49,7 @@ class State(Enum):
     DOWN = "down"
     """It died and will be started again."""
     FAILED = "failed"
-    """It died too often."""
+    """It died too often, or would die again."""
 
 
 class RunningOperator:
@@ -82,6 +85,8 @@ class RunningOperator:
         self.job = jobs[size]
         """What its process does now."""
         self.state = State.STARTING
+        self.is_adopted = False
+        """Whether its process was started by another controller."""
         self.starts = 0
         """How often its process was started."""
         self.restarts = 0
@@ -96,6 +101,7 @@ class RunningOperator:
         self._deadline = float("inf")
         self._start_at = float("inf")
         self._died_of = ""
+        self._last_death: Death | None = None
         self._next_job: OperatorJob | None = None
         self._job_before: OperatorJob | None = None
         self._stopped = ""
@@ -125,7 +131,9 @@ class RunningOperator:
 
     def start(self, now: float, *, resume: bool = False) -> None:
         """Start the process, or take over one that runs."""
-        self._child = (self._launcher.adopt(self.job) if resume else None) or self._launcher.start(self.job)
+        adopted = self._launcher.adopt(self.job) if resume else None
+        self.is_adopted = adopted is not None
+        self._child = adopted or self._launcher.start(self.job)
         self.state, self._deadline = State.STARTING, now + START_SECONDS
         self.starts += 1
 
@@ -138,7 +146,7 @@ class RunningOperator:
             It ended, or does not answer in time; with the end of its log.
         """
         assert self._child is not None
-        self._child.raise_if_ended()
+        self._raise_if_ended(self._child)
         try:
             self.remote.beat()
         except ActuationError:
@@ -189,7 +197,7 @@ class RunningOperator:
         say
             Takes what the user should know.
         ended
-            Why its query has ended, where the process may still be there to report it.
+            Why its query has ended, where the process may still be there to report it; empty: nobody knows.
         """
         assert self._child is not None
         if self.state is State.STOPPING:
@@ -207,17 +215,17 @@ class RunningOperator:
                     say("runs again")
             except ClusterError as fault:
                 if self._job_before is None:
-                    self._note_death(now, str(fault), say)
+                    self._note_death(now, self._launcher.last_words(), say, unexplained=str(fault).splitlines()[0])
                 else:
                     self._start_as_before(now, str(fault), say)
         elif self.state is State.RUNNING and (ended is not None or self._child.poll() is not None):
-            self._note_death(now, ended or "its process ended", say)
+            self._note_death(now, ended or self._launcher.last_words(), say)
 
     def failure(self) -> ClusterError:
         """Why it is given up, with the end of its log."""
         assert self._child is not None
         return ClusterError(
-            f"operator {self.name} stopped: {self._died_of}; the end of {self._child.log}:\n{self._child.tail()}",
+            f"operator {self.name} {self._died_of}; the end of {self._child.log}:\n{self._child.tail()}",
             target=self.name,
         )
 
@@ -261,11 +269,27 @@ class RunningOperator:
         self.start(now)
         say(f"did not start with another size, so it gets the one before: {why.splitlines()[0]}")
 
-    def _note_death(self, now: float, why: str, say: Callable[[str], None]) -> None:
-        self._died_of = why
-        start_at = self._back_off.next_start(now)
+    def _raise_if_ended(self, child: Child | DetachedProcess) -> None:
+        words = None if child.poll() is None else self._launcher.last_words()
+        if words is not None:
+            raise ClusterError(
+                f"operator {self.name} cannot run: {words}; the end of {child.log}:\n{child.tail()}", target=self.name
+            )
+        child.raise_if_ended()
+
+    def _note_death(
+        self, now: float, why: str | None, say: Callable[[str], None], unexplained: str = "its process ended"
+    ) -> None:
+        words = (why or unexplained).splitlines()[0]
+        died = Death(batch_under_way(Path(self.job.checkpoint_folder)), words, is_explained=bool(why))
+        before, self._last_death = self._last_death, died
+        self._died_of = f"stopped in batch {died.batch}: {died.words}"
+        hopeless = died.why_no_restart(before)
+        start_at = None if hopeless else self._back_off.next_start(now)
         if start_at is None:
+            self._died_of += f"; {hopeless or 'it has died too often'}, so it is not started again"
             self.state = State.FAILED
+            say(self._died_of)
             return
         self.state, self._start_at = State.DOWN, start_at
-        say(f"stopped: {why.splitlines()[0]}; starting it again in {start_at - now:.0f} s")
+        say(f"{self._died_of}; starting it again in {start_at - now:.0f} s")

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 
+from penstock.adaptors.spark.failure_words import QUERY_FAILED
 from penstock.clock import Clock
 from penstock.errors import ClusterError
 from penstock.loop import CycleReport, Runner
@@ -84,7 +87,7 @@ class Supervision:
         self._report_restart(operator, report)
         self._listener.report(report)
         has_ended = report.observation.quality is Quality.STOPPED
-        self._look_after(operator, "; ".join(report.observation.missing) if has_ended else None)
+        self._look_after(operator, _why_ended(report.observation.missing) if has_ended else None)
         if self._is_last(operator):
             self._look_around(report.observation.at)
 
@@ -171,8 +174,17 @@ class Supervision:
         """Whether no operator has anything left; all must be seen in this pass, for one that is away may have more."""
         for operator in self._parts.operators.values():
             seen = None if operator.last is None else operator.last.observation
-            if operator.state is not State.RUNNING or seen is None or seen.at < now or seen.backlog_records != 0:
+            if operator.state is not State.RUNNING or seen is None or seen.at < now:
                 return False
-            if operator.settings.input == ARRIVALS and seen.records_done != self._parts.streams.load.total:
+            done, left = seen.records_done, seen.backlog_records
+            if done is None and operator.is_adopted:  # it may have nothing more to do, so that no batch of it is seen
+                done = self._parts.streams.load.done(Path(operator.job.checkpoint_folder))
+                left = None if done is None or seen.records_arrived is None else seen.records_arrived - done
+            if left != 0 or (operator.settings.input == ARRIVALS and done != self._parts.streams.load.total):
                 return False
         return True
+
+
+def _why_ended(missing: Sequence[str]) -> str:
+    """Why a query ended, of all that an observation of it says; empty: it does not say."""
+    return next((text.removeprefix(QUERY_FAILED) for text in missing if text.startswith(QUERY_FAILED)), "")

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.monitor.path import PathMonitor
-from penstock.ports import ArrivalTimes, FloatArray
-from penstock.running.arrival_load import ArrivalLoad, ReplayLoad, newest_offsets
+from penstock.running.arrival_load import ArrivalLoad
 from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
 from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess
 from penstock.running.real_time_floor import check_floor
+from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, parts_left
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
@@ -27,39 +27,7 @@ if TYPE_CHECKING:
     from penstock.adaptors.kafka.topic_tap import TopicTap
     from penstock.adaptors.kafka.topics import Topic
     from penstock.adaptors.process.children import Warden
-
-
-class ProducedLoad(ReplayLoad):
-    """Arrivals that a producer of the run sends into a topic."""
-
-    def read(self, checkpoint: Path) -> int | None:
-        """By the newest batch planned."""
-        return offsets_read(checkpoint)
-
-
-class TopicLoad:
-    """Arrivals that others send into a topic, without an end."""
-
-    def __init__(self, arrivals: Callable[[], ArrivalTimes], clock: Callable[[], float]) -> None:
-        self._arrivals = arrivals
-        self._began = clock()
-        self.total: int | None = None
-
-    def span(self) -> tuple[float, float] | None:
-        """For ever."""
-        return self._began, math.inf
-
-    def arrived_by(self, at: float) -> int | None:
-        """By the tap."""
-        return self._arrivals().arrived_by(at)
-
-    def waiting(self, done: int, at: float) -> FloatArray | None:  # noqa: ARG002
-        """Not known: only the query knows which records of which partition are not done."""
-        return None
-
-    def read(self, checkpoint: Path) -> int | None:
-        """By the newest batch planned."""
-        return offsets_read(checkpoint)
+    from penstock.adaptors.produce.sent_records import SentRecords
 
 
 class TopicStreams:
@@ -106,6 +74,8 @@ class TopicStreams:
         self._taps: dict[str, TopicTap] = {}
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
+        self._sent: SentRecords | None = None
+        """What the producer of a resumed run has sent; None: nothing, or the run is new."""
         self._partitions: dict[str, int] = {}
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
@@ -149,6 +119,12 @@ class TopicStreams:
             retention_hours=hours,
             stamped_by_broker=[self._topic(o.name) for o in self._settings.operators if o.is_real_time],
         )
+        if self._resume and outside is None:  # before anything is ours: where this fails, all stays as it is
+            from penstock.adaptors.produce.sent_records import find_sent
+
+            self._sent = find_sent(self._connection, self._topic(ARRIVALS))
+            if self._sent is not None:
+                epoch_of(self._sent, self._replay)
         self._made = there.made if not self._resume else tuple(names)
         self._learn_partitions([*there.topics, *found])
         if not self._resume:
@@ -166,6 +142,13 @@ class TopicStreams:
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
+        if self._sent is not None:
+            epoch, total = epoch_of(self._sent, self._replay), self._replay.arrivals.total
+            job = replace(job, epoch=epoch, parts=parts_left(self._sent, total))
+            self._replay.begin(epoch)
+            self._say(f"the load goes on: {sum(b - a for a, b in job.parts or ()):,} records are left to send")
+            if not job.parts:
+                return
         self._producer = ProducerProcess(job, self._folder, self._warden)
         self._producer.start()
         self._replay.begin(self._producer.await_epoch())
@@ -290,11 +273,3 @@ class TopicStreams:
 def connection_of(broker: BrokerSettings) -> KafkaConnection:
     """How an existing broker is reached; ConfigurationError where that cannot be."""
     return KafkaConnection(broker.servers, broker.options)
-
-
-def offsets_read(checkpoint: Path) -> int | None:
-    """How many records of its topics a query has planned to read, by its checkpoint."""
-    from penstock.adaptors.kafka.offsets import parse_offsets
-
-    offsets = parse_offsets(newest_offsets(checkpoint))
-    return None if offsets is None else sum(offsets.values())

@@ -218,7 +218,12 @@ class OperatorSettings(Part):
         description="columns of its input that identify a record, a name or a list: copies, which an operator above "
         "writes when it is started again, are dropped",
     )
-    unique_within: Seconds = Field(default=600.0, gt=0, description="how long records are remembered for `unique`")
+    unique_within: Seconds = Field(
+        default=600.0,
+        gt=0,
+        description="how long records are remembered for `unique`; without an end where the function defines a "
+        "watermark of its own",
+    )
     spark: TextOptions = Field(default_factory=dict, description="further Spark configuration")
     sizes: tuple[SizeSettings, ...] = Field(
         default=(),

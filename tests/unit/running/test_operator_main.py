@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import Limits, Mode, encode
 from penstock.running import operator_process
 from penstock.running.operator_job import JobInput, OperatorJob
@@ -32,3 +32,27 @@ def test_what_the_user_must_mend_is_one_line_of_the_log(
     (record,) = caplog.records
     assert record.getMessage() == "trigger: say it with Spark's own functions"
     assert record.exc_info is None
+    assert (tmp_path / "failure.txt").read_text() == "trigger: say it with Spark's own functions"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (KeyError("price"), "KeyError: 'price'"),
+        (ClusterError("AnalysisException: no", target="a"), "AnalysisException: no"),
+    ],
+)
+def test_what_the_function_raises_is_left_for_the_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, words: str
+) -> None:
+    """The file beside the job has the error in a line, and the exit code is that of a failure."""
+    job = OperatorJob("a", "m:f", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput())
+    (tmp_path / "job.json").write_text(encode(job))
+
+    def fail(_told: OperatorJob) -> int:
+        raise fault
+
+    monkeypatch.setattr(operator_process, "run_operator", fail)
+    monkeypatch.setattr(sys, "argv", ["operator_process", str(tmp_path / "job.json")])
+    assert operator_process.main() == 1
+    assert (tmp_path / "failure.txt").read_text() == words

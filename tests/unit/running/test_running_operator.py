@@ -104,7 +104,7 @@ def test_a_dead_operator_is_started_again_after_a_wait_and_given_up_in_the_end(
     kill(operator, sleeper)
     operator.watch(10.0, said.append)
     assert state(operator) is State.DOWN
-    assert said == ["stopped: its process ended; starting it again in 2 s"]
+    assert said == ["stopped in batch 0: its process ended; starting it again in 2 s"]
     operator.watch(11.0, said.append)
     assert len(sleeper.started) == 1
     operator.watch(12.0, said.append)
@@ -119,6 +119,7 @@ def test_a_dead_operator_is_started_again_after_a_wait_and_given_up_in_the_end(
     kill(operator, sleeper)
     operator.watch(20.0, said.append)
     assert state(operator) is State.FAILED
+    assert said[-1] == "stopped in batch 0: its process ended; it has died too often, so it is not started again"
     assert "the end of" in str(operator.failure())
     assert operator.restarts == 1
 
@@ -129,12 +130,12 @@ def test_a_query_that_ended_is_started_again_though_its_process_lingers(sleeper:
     said: list[str] = []
     operator.start(0.0)
     assert operator.is_ready(0.0)
-    operator.watch(5.0, said.append, ended="the query failed: out of memory")
+    operator.watch(5.0, said.append, ended="OutOfMemoryError: Java heap space")
     operator.watch(7.0, said.append)
     assert len(sleeper.started) == 2
     assert sleeper.started[0].poll() is not None
     assert sleeper.started[1].poll() is None
-    assert "out of memory" in said[0]
+    assert "Java heap space" in said[0]
 
 
 def test_one_that_never_answers_fails_with_its_log(sleeper: Sleeper, tmp_path: Path) -> None:
@@ -147,3 +148,65 @@ def test_one_that_never_answers_fails_with_its_log(sleeper: Sleeper, tmp_path: P
         operator.is_ready(181.0)
     operator.end()
     assert sleeper.started[0].poll() is not None
+
+
+def test_a_query_that_spark_cannot_run_is_not_started_again(sleeper: Sleeper, tmp_path: Path) -> None:
+    """An analysis error ends the operator at once, and what is said first is the error itself and its batch."""
+    operator = an_operator(sleeper, tmp_path, most=3)
+    said: list[str] = []
+    operator.start(0.0)
+    assert operator.is_ready(0.0)
+    operator.watch(5.0, said.append, ended="AnalysisException: Redefining watermark is disallowed.")
+    assert state(operator) is State.FAILED
+    (only,) = said
+    assert only == (
+        "stopped in batch 0: AnalysisException: Redefining watermark is disallowed.; Spark cannot run this query, so "
+        "it is not started again"
+    )
+    assert str(operator.failure()).startswith(f"operator sleeper {only}; the end of")
+    assert len(sleeper.started) == 1
+
+
+def test_an_error_that_comes_again_at_its_batch_is_not_tried_a_third_time(sleeper: Sleeper, tmp_path: Path) -> None:
+    """The user's exception is tried once more; at another batch it counts as new, at the same batch it is the end."""
+    operator = an_operator(sleeper, tmp_path, most=9)
+    commits = tmp_path / "checkpoint" / "commits"
+    commits.mkdir(parents=True)
+    said: list[str] = []
+    for at, (done, expected) in enumerate([(3, State.DOWN), (7, State.DOWN), (7, State.FAILED)]):
+        (commits / str(done)).touch()
+        operator.start(100.0 * at)
+        assert operator.is_ready(100.0 * at)
+        operator.watch(100.0 * at, said.append, ended="ValueError: line 12 is no number")
+        assert state(operator) is expected
+    assert said[0].startswith("stopped in batch 4: ValueError: line 12 is no number; starting it again")
+    assert said[-1].endswith("; the same failure at the same batch as before, so it is not started again")
+
+
+def test_what_the_process_said_is_named_though_nobody_heard_its_query_end(sleeper: Sleeper, tmp_path: Path) -> None:
+    """A process that is gone before the controller looks has left its words in a file; a killed one has not."""
+    operator = an_operator(sleeper, tmp_path, most=9)
+    said: list[str] = []
+    operator.start(0.0)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "failure.txt").write_text("KeyError: 'level'")
+    assert operator.is_ready(0.0)
+    kill(operator, sleeper)
+    operator.watch(1.0, said.append)
+    assert said == ["stopped in batch 0: KeyError: 'level'; starting it again in 2 s"]
+    with pytest.raises(ClusterError, match="operator sleeper cannot run: KeyError: 'level'; the end of"):
+        operator.is_ready(2.0)
+
+
+def test_a_process_that_is_killed_again_and_again_is_started_as_often_as_allowed(
+    sleeper: Sleeper, tmp_path: Path
+) -> None:
+    """Nobody said why, so that it is the same batch means nothing."""
+    operator = an_operator(sleeper, tmp_path, most=2)
+    for at, expected in enumerate([State.DOWN, State.DOWN, State.FAILED]):
+        cast("Any", operator.remote).answers = True
+        operator.start(100.0 * at)
+        assert operator.is_ready(100.0 * at)
+        kill(operator, sleeper)
+        operator.watch(100.0 * at, lambda _: None)
+        assert state(operator) is expected

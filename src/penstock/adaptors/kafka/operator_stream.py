@@ -2,17 +2,17 @@
 """An operator's end of a topic: reads a topic as a stream, or writes a stream to a topic.
 
 A batch that is repeated after a crash writes its records again: Spark's Kafka sink delivers at least once. The reader
-drops such copies by the columns that identify a record.
+drops such copies by the columns that identify a record (`copies`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.arrival_header import arrival_headers
 from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.adaptors.kafka.copies import without_copies
 from penstock.adaptors.kafka.json_records import from_json_value, to_json_value
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import ConfigurationError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _OFFSET_BITS = 40
-_TAKEN_AT = "_taken_at"
 
 
 def read_topic(
@@ -34,7 +33,7 @@ def read_topic(
     *,
     schema: StructType | None = None,
     unique: Sequence[str] = (),
-    unique_within_seconds: float = 600.0,
+    unique_within_seconds: float | None = 600.0,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Read a topic as a stream, from its beginning if the query has no checkpoint yet.
@@ -53,7 +52,8 @@ def read_topic(
     unique_within_seconds
         How long a record is remembered at least, from when this query read it: longer than the upstream operator
         may be away. It counts on this query's clock, not on the records' times: a record then never counts as late,
-        for which Spark would drop it, however far one partition lags behind another.
+        for which Spark would drop it, however far one partition lags behind another. None: as long as the checkpoint
+        exists, for a query that defines a watermark of its own, which Spark does not allow after another one.
     options
         Further options of the connector, such as maxOffsetsPerTrigger.
 
@@ -77,7 +77,7 @@ def read_topic(
         .load()
     )
     frame = _records(raw) if schema is None else from_json_value(raw, topic, schema)
-    return _without_copies(frame, topic, unique, unique_within_seconds) if unique else frame
+    return without_copies(frame, topic, unique, unique_within_seconds) if unique else frame
 
 
 def write_topic(
@@ -131,50 +131,3 @@ def _records(raw: DataFrame) -> DataFrame:
         "partition",
         "offset",
     )
-
-
-def _without_copies(frame: DataFrame, topic: str, unique: Sequence[str], within_seconds: float) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    names = list(dict.fromkeys(unique))
-    _check_unique(frame, topic, names, within_seconds)
-    # Nulls equal one another: without an identity all records would be copies of the first.
-    is_nameless = F.lit(True)
-    for name in names:
-        is_nameless = is_nameless & frame[_quoted(name)].isNull()
-    failure = F.raise_error(
-        F.lit(f"topic '{topic}': a record has null in {', '.join(names)}, which should identify it")
-    )
-    first = F.when(is_nameless, failure).otherwise(frame[_quoted(names[0])])
-    return (
-        frame.withColumn(names[0], first)
-        .withColumn(_TAKEN_AT, F.current_timestamp())
-        .withWatermark(_TAKEN_AT, f"{math.ceil(within_seconds * 1e3)} milliseconds")
-        .dropDuplicatesWithinWatermark(names)
-        .drop(_TAKEN_AT)
-    )
-
-
-def _check_unique(frame: DataFrame, topic: str, names: Sequence[str], within_seconds: float) -> None:
-    from pyspark.sql.types import MapType, VariantType
-
-    if not (math.isfinite(within_seconds) and within_seconds > 0):
-        raise ConfigurationError(
-            f"unique_within_seconds: {within_seconds} is not a positive number; give the seconds to remember a record",
-            field="unique_within_seconds",
-        )
-    there = {field.name: field.dataType for field in frame.schema.fields}
-    faults = []
-    for name in names:
-        if name not in there:
-            faults.append(f"topic {topic!r} has no column {name!r}; there: {', '.join(there)}")
-        elif isinstance(there[name], MapType | VariantType):
-            faults.append(f"column {name!r} is a {there[name].typeName()}, which cannot be compared; name another")
-    if _TAKEN_AT in there:
-        faults.append(f"column {_TAKEN_AT!r} is reserved for the time a record was read; give yours another name")
-    if faults:
-        raise ConfigurationError.of_all("unique", faults)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

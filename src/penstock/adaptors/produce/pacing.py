@@ -12,7 +12,7 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +74,8 @@ def produce(
     *,
     speed: float = 1.0,
     records: int | None = None,
+    parts: Sequence[range] | None = None,
+    epoch: float | None = None,
     confirm_seconds: float = 60.0,
     stop: threading.Event | None = None,
     tell: Callable[[Progress], None] | None = None,
@@ -89,6 +91,11 @@ def produce(
         How many times faster than real time.
     records
         Send only the first `records`. None: all.
+    parts
+        The numbers of the records to send, rising, where another producer has sent the others. None: all.
+    epoch
+        Time zero of what that producer sent, in seconds since 1970. Records that are due by now are sent at once, and
+        their lateness, which is not this producer's, is not counted. None: time zero is now.
     confirm_seconds
         How long to wait for confirmations after the last send.
     stop
@@ -98,9 +105,11 @@ def produce(
     on_start
         Receives time zero, in seconds since 1970, before the first record is due.
     """
-    total = arrivals.total if records is None else min(records, arrivals.total)
+    if parts is None:
+        parts = [range(arrivals.total if records is None else min(records, arrivals.total))]
     stop = stop or threading.Event()
-    load = _Load(arrivals, payload, sink, speed, total)
+    load = _Load(arrivals, payload, sink, speed=speed, parts=parts, epoch=epoch)
+    total = load.total
     if on_start is not None:
         on_start(load.epoch_us / 1e6)
     with _no_garbage_collection():
@@ -114,19 +123,31 @@ def produce(
 class _Load:
     """The records of a load, prepared in order, and how late each went out."""
 
-    def __init__(self, arrivals: Arrivals, payload: Payload, sink: Sink, speed: float, total: int) -> None:
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        payload: Payload,
+        sink: Sink,
+        *,
+        speed: float,
+        parts: Sequence[range],
+        epoch: float | None,
+    ) -> None:
         self._arrivals = arrivals
         self._payload = payload
         self._sink = sink
         self._speed = speed
-        self.total = total
+        self._parts = tuple(parts)
+        self._left = deque(part for part in parts if part)
+        self.total = sum(map(len, parts))
         self.lateness = Lateness()
         self._ready: deque[tuple[list[Any], NDArray[np.float64]]] = deque()
-        self._ready_stop = 0
         self._taken = 0  # of the first block
         # Records carry wall-clock times. Pacing uses the monotonic clock, which nobody sets.
-        self.zero = time.monotonic() + _LEAD_SECONDS
-        self.epoch_us = round((time.time() + _LEAD_SECONDS) * 1e6)
+        lead = _LEAD_SECONDS if epoch is None else epoch - time.time()
+        self.zero = time.monotonic() + lead
+        self.epoch_us = round((time.time() + lead if epoch is None else epoch) * 1e6)
+        self._began = self.now()
 
     def now(self) -> float:
         """Seconds since time zero."""
@@ -134,20 +155,23 @@ class _Load:
 
     def due_by(self, seconds: float) -> int:
         """Return how many records were due by then."""
-        return min(self.total, self._arrivals.count_until(seconds * self._speed))
+        due = self._arrivals.count_until(seconds * self._speed)
+        return sum(max(0, min(due, part.stop) - part.start) for part in self._parts)
 
     def make_ready(self) -> bool:
         """Prepare one more block. False if enough is prepared."""
-        start = self._ready_stop
-        if start >= self.total or len(self._ready) * _READY_BLOCK >= _READY_AHEAD:
+        if not self._left or len(self._ready) * _READY_BLOCK >= _READY_AHEAD:
             return False
-        stop = min(start + _READY_BLOCK, self.total)
+        start = self._left[0].start
+        stop = min(start + _READY_BLOCK, self._left[0].stop)
         due = self._arrivals.times(start, stop) / self._speed
         due_us = self.epoch_us + np.rint(due * 1e6).astype(np.int64)
         texts = self._payload.column(start, due_us).to_pylist()
         bodies = [b"" if text is None else text.encode() for text in texts]
         self._ready.append((self._sink.prepare(start, due_us, bodies), due))
-        self._ready_stop = stop
+        rest = range(stop, self._left.popleft().stop)
+        if rest:
+            self._left.appendleft(rest)
         return True
 
     def next_due(self) -> float | None:
@@ -164,7 +188,7 @@ class _Load:
 
     def took(self, due: NDArray[np.float64], at: float) -> None:
         """Count records as sent at `at`."""
-        self.lateness.add(at - due)
+        self.lateness.add(at - due[due >= self._began])
         self._taken += len(due)
         if self._taken == len(self._ready[0][0]):
             self._ready.popleft()

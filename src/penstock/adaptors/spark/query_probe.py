@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.adaptors.spark.executors import ExecutorsByRest
+from penstock.adaptors.spark.failure_words import QUERY_FAILED, failure_words
 from penstock.adaptors.spark.listener import ProgressListener
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.clock import Clock, SystemClock
@@ -121,7 +122,7 @@ class QueryProbe:
 
         if self._listener.is_terminated:
             if self._listener.exception is not None:
-                faults.append(f"the query failed: {self._listener.exception.splitlines()[0]}")
+                faults.append(f"{QUERY_FAILED}{failure_words(self._listener.exception)}")
             return False
         try:
             return bool(self._query.isActive)

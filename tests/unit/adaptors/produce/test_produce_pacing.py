@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,6 +116,30 @@ def test_only_the_first_records_where_so_many_are_asked_for() -> None:
     sink = RecordingSink()
     assert produce(Trace(np.zeros(10)), NoPayload(), sink, records=4).sent == 4
     assert len(sink.sent) == 4
+
+
+def test_a_load_that_another_began_is_gone_on_with() -> None:
+    """Only the missing records are sent, with their numbers and the times they were due by the old time zero."""
+    arrivals, sink = parse_shape("constant:rate=10,duration=5s"), RecordingSink()
+    epoch = time.time() - 100.0
+    result = produce(arrivals, NoPayload(), sink, parts=[range(3, 5), range(7, 7), range(9, 50)], epoch=epoch)
+    numbers = [3, 4, *range(9, 50)]
+    assert [number for number, _, _ in sink.sent] == numbers
+    due = round(epoch * 1e6) + np.rint(arrivals.times(0, 50) * 1e6)
+    assert [us for _, us, _ in sink.sent] == [int(due[n]) for n in numbers]
+    assert (result.sent, result.due, result.unconfirmed) == (43, 43, 0)
+    assert round(result.epoch * 1e6) == round(epoch * 1e6)
+    assert result.lateness is None, "that they are late is the fault of nobody here"
+
+
+def test_a_load_gone_on_with_keeps_its_times() -> None:
+    """What is not due yet is sent when it is, and counts for lateness."""
+    sink = RecordingSink()
+    result = produce(Trace([0.0, 0.0, 0.3]), NoPayload(), sink, parts=[range(1, 3)], epoch=time.time() - 0.2)
+    assert [number for number, _, _ in sink.sent] == [1, 2]
+    assert result.lateness is not None
+    assert result.lateness.records == 1
+    assert result.seconds >= 0.3
 
 
 def test_a_lost_broker_is_an_error() -> None:

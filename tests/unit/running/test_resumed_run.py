@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller that takes a run over: what is left to send, what was counted before it, and when all is done."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.account import OperatorAccount
+from penstock.adaptors.produce.sent_records import SentRecord, SentRecords
+from penstock.adaptors.produce.sink import Delivery
+from penstock.arrivals import parse_shape
+from penstock.arrivals.due import ReplayArrivals
+from penstock.clock import VirtualClock
+from penstock.errors import ConfigurationError
+from penstock.knowledge.sqlite import SqliteStore
+from penstock.records import decode, encode
+from penstock.running.assembly import Assembly
+from penstock.running.producer import ProducerJob, run_producer
+from penstock.running.recollection import recall, started_at
+from penstock.running.running_operator import State
+from penstock.running.supervision import Supervision
+from penstock.running.topic_load import epoch_of, parts_left
+from penstock.settings import RunSettings, parse_settings
+from penstock.testing.synthetic_run import fill_store, synthetic_reports
+
+
+def test_time_zero_follows_from_any_record_in_the_topic() -> None:
+    """A record carries its number and when it was due, which gives time zero to the microsecond."""
+    replay = ReplayArrivals(parse_shape("constant:rate=3,duration=10s"), speed=2.0)
+    zero_us = 1_700_000_000_123_457
+    due_us = zero_us + round(float(replay.arrivals.times(20, 21)[0]) / 2.0 * 1e6)
+    sent = SentRecords(SentRecord(20, due_us), 18, frozenset({19, 20}))
+    assert round(epoch_of(sent, replay) * 1e6) == zero_us
+    assert parts_left(sent, replay.arrivals.total) == ((18, 19), (21, 30))
+
+
+def test_records_beyond_the_arrivals_are_of_other_settings() -> None:
+    """A topic with more numbers than the load has is refused, with what to do."""
+    replay = ReplayArrivals(parse_shape("constant:rate=1,duration=10s"))
+    with pytest.raises(ConfigurationError, match="holds record 10, but the arrivals have 10; give the settings"):
+        epoch_of(SentRecords(SentRecord(10, 0), 11, frozenset()), replay)
+
+
+def test_nothing_is_left_of_a_load_that_was_sent() -> None:
+    """Where every record is in the topic there is no part to send."""
+    assert parts_left(SentRecords(SentRecord(9, 0), 10, frozenset()), 10) == ()
+
+
+def test_what_controllers_before_counted_is_counted(tmp_path: Path) -> None:
+    """Executor time and decisions come out as if one controller had run the whole."""
+    store, before, recalled = SqliteStore(tmp_path / "k.sqlite"), OperatorAccount(), OperatorAccount()
+    fill_store(store, "log-analysis", seconds=60)
+    for report in synthetic_reports(60):
+        before.add(report)
+    recall(recalled, store, "log-analysis")
+    assert recalled.executor_seconds == pytest.approx(before.executor_seconds)
+    assert recalled.executor_seconds > 0
+    assert [d.at for d in recalled.decisions] == [d.at for d in before.decisions]
+    assert started_at(store, 5.0) == 5.0
+    assert started_at(store, 9.0) == 5.0
+    store.close()
+
+
+def a_run(**changes: Any) -> RunSettings:
+    """One operator behind a topic."""
+    settings: dict[str, Any] = {
+        "name": "p",
+        "cluster": {"master": "spark://elsewhere:7077"},
+        "broker": {"servers": "elsewhere:9092"},
+        "arrivals": {"shape": "constant:rate=5,duration=5s"},
+        "operators": [{"name": "a", "app": "a:b"}],
+    }
+    return parse_settings({**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts", "why"),
+    [
+        (a_run(cluster={"master": "embedded"}), {}, "embedded cluster ends with its controller"),
+        (a_run(broker={"servers": "embedded"}), {}, "a broker of the run's own ends with its controller"),
+        (a_run(), {"summary": "{}"}, "has come to its end"),
+        (a_run(), {"settings": "{}"}, "has other settings"),
+    ],
+)
+def test_what_cannot_be_taken_over_is_refused(
+    tmp_path: Path, settings: RunSettings, facts: dict[str, str], why: str
+) -> None:
+    """The reason is given before anything is started."""
+    store = SqliteStore(tmp_path / "knowledge.sqlite")
+    for name, value in {"settings": settings.model_dump_json(), **facts}.items():
+        store.set_fact(name, value)
+    store.close()
+    listener = cast("Any", SimpleNamespace(phase=print, fault=print))
+    with pytest.raises(ConfigurationError, match=f"resume: .*{why}"):
+        Assembly(
+            settings,
+            tmp_path,
+            listener=listener,
+            clock=VirtualClock(),
+            stop=threading.Event(),
+            resume=True,
+            policy=None,
+        )
+
+
+@pytest.mark.parametrize(("done", "ends"), [(25, True), (24, False)])
+def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_path: Path, done: int, ends: bool) -> None:
+    """An operator that was taken over and has no batch to show is judged by its checkpoint."""
+    settings = a_run()
+    seen = SimpleNamespace(at=50.0, records_done=None, backlog_records=None, records_arrived=25)
+    taken_over = SimpleNamespace(
+        name="a", starts=1, state=State.RUNNING, is_adopted=True, settings=settings.operators[0],
+        last=SimpleNamespace(observation=seen), job=SimpleNamespace(checkpoint_folder=str(tmp_path)),
+    )  # fmt: skip
+    load = SimpleNamespace(total=25, done=lambda checkpoint: done if checkpoint == tmp_path else None)
+    parts = SimpleNamespace(operators={"a": taken_over}, cycles={}, streams=SimpleNamespace(load=load))
+    listener = cast("Any", SimpleNamespace(phase=print, fault=print))
+    supervision = Supervision(
+        settings, cast("Any", parts), listener=listener, clock=VirtualClock(), stop=threading.Event()
+    )
+    assert supervision._is_all_done(50.0) is ends
+
+
+def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job survives its file, and its process sends exactly the missing numbers, by the old time zero."""
+    pytest.importorskip("pyarrow", reason="needs the extra [spark]")
+    from penstock.adaptors.produce import kafka_sink
+
+    sent: list[tuple[int, int]] = []
+
+    class RecordingSink:
+        """Keeps number and time of every record."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.is_closed = False
+
+        def prepare(self, first: int, due_us: Any, bodies: Any) -> list[Any]:
+            """Keep what is asked about."""
+            return list(zip(range(first, first + len(bodies)), due_us.tolist(), strict=True))
+
+        def send(self, records: Any) -> int:
+            """Take all."""
+            sent.extend(records)
+            return len(records)
+
+        def turn(self, seconds: float) -> None:
+            """Nothing to serve."""
+
+        def delivery(self) -> Delivery:
+            """All is confirmed."""
+            return Delivery(len(sent), 0)
+
+        def close(self) -> None:
+            """Remember."""
+            self.is_closed = True
+
+    monkeypatch.setattr(kafka_sink, "KafkaSink", RecordingSink)
+    replay = {"shape": "constant:rate=10,duration=1s"}
+    job = ProducerJob(replay, "nowhere:9092", {}, "t", epoch=1_700_000_000.5, parts=((2, 4), (7, 10)))
+    assert decode(ProducerJob, encode(job).encode()) == job
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert run_producer(job, tmp_path / "result.json") == 0
+    assert [number for number, _ in sent] == [2, 3, 7, 8, 9]
+    assert sent[0][1] == round(1_700_000_000.5e6 + float(parse_shape(replay["shape"]).times(2, 3)[0]) * 1e6)
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert (told["epoch"], told["records_due"], told["is_on_time"]) == (1_700_000_000.5, 5, True)
