@@ -153,21 +153,16 @@ def scaling_rows(experiment: StaticExperiment, results: Sequence[SizeResult]) ->
 
 
 def _sizes_grid(rows: Sequence[dict[str, Any]]) -> Grid:
-    columns = (
-        "n", "median/s", "p75", "p90", "p95", "speed-up", "efficiency",
-        "paper: median/s", "p75", "p90", "p95", "speed-up", "efficiency",
-    )  # fmt: skip
-    lines = []
+    headings = ("median/s", "p75", "p90", "p95", "speed-up", "efficiency")
+    lines: list[tuple[str, ...] | None] = []
     for row in rows:
-        line = [str(row["executors"])]
-        for of in (row, row["published"]):
-            if of is None:
-                line += ["-"] * 6
-            else:
-                line += [f"{of[name]:,.0f}" for name in ("median", "p75", "p90", "p95")]
-                line += [f"{of[name]:.2f}" for name in ("speed_up", "efficiency")]
-        lines.append(tuple(line))
-    return Grid(tuple(Column(heading) for heading in columns), tuple(lines))
+        for who, of in (("ours", row), ("paper", row["published"])):
+            if of is not None:
+                rates = (f"{of[name]:,.0f}" for name in ("median", "p75", "p90", "p95"))
+                gains = (f"{of[name]:.2f}" for name in ("speed_up", "efficiency"))
+                lines.append((str(row["executors"]) if who == "ours" else "", who, *rates, *gains))
+    columns = (Column("n"), Column("", is_number=False), *(Column(heading) for heading in headings))
+    return Grid(columns, tuple(lines))
 
 
 def _operators_grid(results: Sequence[SizeResult]) -> Grid:
