@@ -71,7 +71,6 @@ def shedding_of(query: StreamingQuery) -> Counter[str]:
     return found
 
 
-@pytest.mark.core
 def test_one_query_gives_what_pandas_gives(spark: SparkSession, trace: Path, tmp_path: Path) -> None:
     """All statistics of all results are equal, over batches that end anywhere; what is shed is counted."""
     query = run_to_end(
