@@ -128,7 +128,7 @@ def attach(
     operator = name or query.name or "query"
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    make_policy(chosen, _context(operator, limits, settings.objective, facts), policy_options)
+    make_policy(chosen, _context(operator, limits, settings.objective, facts, interval_seconds), policy_options)
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
@@ -139,7 +139,9 @@ def attach(
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
             cores_per_executor=hold.cores_per_executor,
         )
-        made = make_policy(chosen, _context(operator, settings.limits, settings.objective, facts), policy_options)
+        made = make_policy(
+            chosen, _context(operator, settings.limits, settings.objective, facts, interval_seconds), policy_options
+        )
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)
         known = _run_settings(query, operator, settings, {"name": made.name, "options": _plain(policy_options or {})})
@@ -194,6 +196,7 @@ class Scaler:
         self._let_go = let_go
         self._store = store
         self._facts = facts
+        self._interval_seconds = interval_seconds
         self._since = since
         self._observation: Observation | None = None
         self._final_decisions: list[Decision] | None = None
@@ -235,7 +238,7 @@ class Scaler:
             It cannot be built, or fails on what was last seen; the one before goes on.
         """
         cycle = self._cycle
-        context = _context(cycle.operator, cycle.limits, cycle.objective, self._facts)
+        context = _context(cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds)
         made = make_policy(policy, context, policy_options)
         self._runner.replace_policy(made)
         self._broken = None
@@ -331,9 +334,13 @@ def _arrivals(given: ArrivalTimes | Literal["interpolated"] | None, facts: Query
     return find_arrivals(facts.sources) if given is None else FoundArrivals(given)
 
 
-def _context(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:
+def _context(
+    operator: str, limits: Limits, objective: Objective, facts: QueryFacts, interval_seconds: float
+) -> PolicyContext:
     site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
-    return PolicyContext(Topology.of_one(operator), {operator: site}, {(operator,): objective})
+    return PolicyContext(
+        Topology.of_one(operator), {operator: site}, {(operator,): objective}, interval_seconds=interval_seconds
+    )
 
 
 def _limits(executors: Any, cpu_shares: Any) -> Limits:

@@ -109,7 +109,10 @@ def simulate(
     built: Policy | None = None
     if policy is not None:
         context = simulated_context(
-            pipeline, objectives, AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo)
+            pipeline,
+            objectives,
+            AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo),
+            _exact_step(interval_seconds),
         )
         built = policy.build(context) if isinstance(policy, PolicyChoice) else make_policy(policy, context)
     run = _Run(
@@ -130,10 +133,19 @@ def simulate(
 
 
 def simulated_context(
-    pipeline: Pipeline, objectives: Mapping[Path, Objective], analysis: AnalysisPlace
+    pipeline: Pipeline,
+    objectives: Mapping[Path, Objective],
+    analysis: AnalysisPlace,
+    interval_seconds: float = INTERVAL_SECONDS,
 ) -> PolicyContext:
     """A simulated pipeline as a policy is introduced to it, with the demand of every operator declared."""
-    return PolicyContext(pipeline.topology, {o.name: _site(o) for o in pipeline.order}, objectives, analysis=analysis)
+    return PolicyContext(
+        pipeline.topology,
+        {o.name: _site(o) for o in pipeline.order},
+        objectives,
+        analysis=analysis,
+        interval_seconds=interval_seconds,
+    )
 
 
 def _site(operator: Operator) -> OperatorSite:

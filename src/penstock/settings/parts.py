@@ -320,6 +320,22 @@ class PolicySettings(Part):
     options: dict[str, Any] = Field(
         default_factory=dict, description="options of the policy; `penstock policies` lists them with their defaults"
     )
+    rules: str | None = Field(
+        default=None,
+        description="rules around the policy, which bound or overrule it: a file beside this one, or their text; "
+        "of the policy `rules`, its rules",
+    )
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """The options, with the rules among them."""
+        return self.options if self.rules is None else {**self.options, "rules": self.rules}
+
+    @model_validator(mode="after")
+    def _rules_once(self) -> PolicySettings:
+        if self.rules is not None and "rules" in self.options:
+            raise ValueError("rules: stands in `options` too; leave one out")
+        return self
 
     @model_validator(mode="before")
     @classmethod

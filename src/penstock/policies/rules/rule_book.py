@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a pipeline, routed to its operators, and which of them hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigurationError
+from penstock.metrics import metric_named
+from penstock.policies.rules.evaluation import Evidence, HeldRule
+from penstock.policies.rules.readings import Window, reach, readings_of, statistic_of, window_held
+from penstock.policies.rules.time_of_day import holds_at, zone_named
+from penstock.policies.rules.words import rule_text, trigger_text
+from penstock.ports import Look, PolicyContext
+from penstock.records import Observation, PlanRequest
+from penstock.rules.nodes import ALL_OPERATORS, MetricTrigger, Rule, TimeTrigger
+
+_METRICS_SHOWN = 8
+
+
+if TYPE_CHECKING:
+    from penstock.policies.rules.forecasts import Forecasts
+
+
+class RuleBook:
+    """Who is told what: rules by operator, and for each request those that hold.
+
+    A rule for all operators holds for each of them by itself.
+
+    Parameters
+    ----------
+    rules
+        In the order in which they were written.
+    context
+        The pipeline.
+
+    Raises
+    ------
+    ConfigurationError
+        With every fault: an operator, a metric or a time zone that is not known.
+    """
+
+    def __init__(self, rules: Sequence[Rule], context: PolicyContext) -> None:
+        self.rules = tuple(rules)
+        self._interval = context.interval_seconds
+        faults = [fault for rule in self.rules for fault in _faults(rule, context)]
+        if faults:
+            raise ConfigurationError.of_all("rules", faults)
+        wildcard = ALL_OPERATORS
+        self._of_all = tuple(rule for rule in self.rules if rule.operator == wildcard)
+        named: dict[str, list[int]] = {}
+        for number, rule in enumerate(self.rules):
+            if rule.operator != wildcard:
+                named.setdefault(rule.operator, []).append(number)
+        everywhere = [number for number, rule in enumerate(self.rules) if rule.operator == wildcard]
+        self._routes = {
+            operator: tuple(self.rules[number] for number in sorted([*numbers, *everywhere]))
+            for operator, numbers in named.items()
+        }
+        self._forecasts: dict[str, Forecasts | None] = {}
+
+    @property
+    def history_seconds(self) -> float:
+        """How far back readings are needed: the longest time of all triggers."""
+        times = [t.for_seconds for rule in self.rules for t in rule.triggers if isinstance(t, MetricTrigger)]
+        return reach(max(times), self._interval) if times else 0.0
+
+    @property
+    def changes_seconds(self) -> float:
+        """How far back changes are needed: the longest guard time."""
+        return max((guard.seconds for rule in self.rules for guard in rule.guards), default=0.0)
+
+    def rules_of(self, operator: str) -> tuple[Rule, ...]:
+        """The rules that an operator has, its own and those of all, as they were written."""
+        return self._routes.get(operator, self._of_all)
+
+    def watch(self, look: Look) -> None:
+        """Learn from a look, where a rule asks for a forecast."""
+        forecasts = self._forecasts_of(look.operator)
+        if forecasts is not None:
+            forecasts.add(look.observation)
+
+    def held(self, request: PlanRequest) -> list[HeldRule]:
+        """The operator's rules all of whose triggers hold now."""
+        history, seen = request.history, request.observation
+        if not history or history[-1] is not seen:
+            newer = () if history and history[-1] == seen else (seen,)
+            history = (*history, *newer)
+        found: list[HeldRule] = []
+        for rule in self.rules_of(request.operator):
+            one = self._held(rule, request, history)
+            if one is not None:
+                found.append(one)
+        return found
+
+    def evidence(self, request: PlanRequest) -> Evidence:
+        """The newest readings of the metrics that the operator's rules name."""
+        metrics: dict[str, None] = {}
+        for rule in self.rules_of(request.operator):
+            for trigger in rule.triggers:
+                if isinstance(trigger, MetricTrigger) and len(metrics) < _METRICS_SHOWN:
+                    metrics[trigger.metric] = None
+        return {metric: metric_named(metric).read(request.observation) for metric in metrics}
+
+    def _held(self, rule: Rule, request: PlanRequest, history: Sequence[Observation]) -> HeldRule | None:
+        windows: list[Window] = []
+        for trigger in rule.triggers:
+            if isinstance(trigger, TimeTrigger):
+                if not holds_at(trigger, request.at):
+                    return None
+                continue
+            window = self._window(trigger, request, history)
+            if window is None:
+                return None
+            windows.append(window)
+        metrics = [t for t in rule.triggers if isinstance(t, MetricTrigger)]
+        return HeldRule(
+            rule,
+            " and ".join(trigger_text(trigger) for trigger in rule.triggers) or "it always holds",
+            "; ".join(f"{t.metric}: {w}" for t, w in zip(metrics, windows, strict=True)) or "none needed",
+            max((window.seconds for window in windows), default=0.0),
+        )
+
+    def _window(self, trigger: MetricTrigger, request: PlanRequest, history: Sequence[Observation]) -> Window | None:
+        if trigger.ahead_seconds is None:
+            readings = readings_of(history, trigger.metric)
+        else:
+            forecasts = self._forecasts_of(request.operator)
+            if forecasts is None:
+                return None
+            readings = forecasts.newest_first(trigger)
+        return window_held(trigger, readings, request.observation.at, self._interval)
+
+    def _forecasts_of(self, operator: str) -> Forecasts | None:
+        if operator not in self._forecasts:
+            ahead = [
+                trigger
+                for rule in self.rules_of(operator)
+                for trigger in rule.triggers
+                if isinstance(trigger, MetricTrigger) and trigger.ahead_seconds is not None
+            ]
+            self._forecasts[operator] = self._new_forecasts(ahead) if ahead else None
+        return self._forecasts[operator]
+
+    def _new_forecasts(self, ahead: Sequence[MetricTrigger]) -> Forecasts:
+        from penstock.policies.rules.forecasts import Forecasts  # late: most rules look at what is, not at what comes
+
+        return Forecasts(ahead, self._interval, turn=len(self._forecasts))
+
+
+def _faults(rule: Rule, context: PolicyContext) -> list[str]:
+    faults: list[str] = []
+    where = rule_text(rule) if rule.place is None else f"line {rule.place.line}: {rule_text(rule)}"
+    if rule.operator != ALL_OPERATORS and rule.operator not in context.operators:
+        known = ", ".join(context.operators)
+        faults.append(f"{where}: there is no operator {rule.operator!r}; there are {known}, and * for all")
+    for trigger in rule.triggers:
+        try:
+            if isinstance(trigger, TimeTrigger):
+                zone_named(trigger.zone)
+                continue
+            metric_named(trigger.metric)
+            if trigger.statistic is not None:
+                statistic_of([0.0], trigger.statistic)
+        except ConfigurationError as fault:
+            faults.append(f"{where}: {fault}")
+    return faults
