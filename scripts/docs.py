@@ -181,11 +181,17 @@ def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _names(metric: dict[str, Any]) -> str:
+    """A metric's name, with those it had before."""
+    older = ", ".join(f"`{name}`" for name in metric["older_names"])
+    return f"`{metric['name']}`" + (f" (before: {older})" if older else "")
+
+
 def metrics_page() -> str:
     """The catalogue of metrics."""
     from penstock.metrics import catalogue
 
-    rows = [f"| `{m['name']}` | {m['unit']} | {m['meaning']} | {m['origin']} |" for m in catalogue()]
+    rows = [f"| {_names(m)} | {m['unit']} | {m['meaning']} | {m['origin']} |" for m in catalogue()]
     return (
         f"{HEADER}# Metrics\n\n`penstock metrics [--json]` lists the same: all that is measured of an operator.\n"
         "A metric that is not known has no value. It is never read as zero.\n\n"

@@ -5,6 +5,7 @@
 
     PenstockError
       ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
+        RuleError                        a scaling rule is wrong; it says where the rule was written
       NotReadyError                      not enough data yet: the loop holds, never fails
       PolicyError                        a policy failed, or gave no decision: the loop holds
       ModelError
@@ -23,6 +24,7 @@ Only ``loop/runner.py`` and ``cli/`` catch the base class.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class PenstockError(Exception):
@@ -38,12 +40,40 @@ class ConfigurationError(PenstockError, ValueError):
         self.faults = tuple(faults) or (message,)
 
     @classmethod
-    def of_all(cls, where: str, faults: Sequence[str]) -> ConfigurationError:
+    def of_all(cls, where: str, faults: Sequence[str]) -> Self:
         """Return one error that lists every fault found in `where`. The attribute `faults` has them separately."""
         if len(faults) == 1:
             return cls(f"{where}: {faults[0]}", field=where, faults=faults)
         lines = "\n".join(f"  - {fault}" for fault in faults)
         return cls(f"{where}: {len(faults)} mistakes\n{lines}", field=where, faults=faults)
+
+
+class RuleError(ConfigurationError):
+    """A scaling rule is wrong. `message` says how to fix it; `line`, `column` and `source` say where it was written."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        source: str = "",
+        field: str | None = "rules",
+        faults: Sequence[str] = (),
+    ) -> None:
+        self.message = message
+        self.line, self.column, self.source = line, column, source
+        super().__init__(f"{self.place}: {message}" if self.place else message, field=field, faults=faults)
+
+    @property
+    def place(self) -> str:
+        """Where the rule was written, such as ``calm.rules, line 3, column 5``; empty where that is not known."""
+        line = "" if self.line is None else f"line {self.line}, column {self.column or 1}"
+        return ", ".join(part for part in (self.source, line) if part)
+
+    def at(self, line: int, column: int, source: str = "") -> RuleError:
+        """The same error with its place."""
+        return RuleError(self.message, line=line, column=column, source=source)
 
 
 class NotReadyError(PenstockError):

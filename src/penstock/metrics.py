@@ -6,6 +6,7 @@ Every metric is read out of an `Observation`. One that is not known is None, nev
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ _CATALOGUE = (
            lambda seen: seen.processed_rows_per_second),
     Metric("queue_length", "records", "Records that have arrived and are not done yet.", f"{_SOURCE} and {_BATCHES}",
            lambda seen: seen.backlog_records),
-    Metric("utilisation", "fraction", "CPU used over CPU allowed.", _KERNEL, lambda seen: seen.utilisation),
+    Metric("cpu_utilisation", "fraction", "CPU used over CPU allowed.", _KERNEL, lambda seen: seen.utilisation),
     Metric("cpu_used", "cores", "CPU that the executors use.", _KERNEL, lambda seen: seen.cpu_used_cores),
     Metric("cpu_throttled", "fraction", "Time in which the CPU share held the executors back.", _KERNEL,
            lambda seen: seen.cpu_throttled_fraction),
@@ -82,25 +83,42 @@ _CATALOGUE = (
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _CATALOGUE}
 """Every metric by its name."""
 
+OLDER_NAMES: Mapping[str, str] = {"utilisation": "cpu_utilisation"}
+"""Names that metrics had before, each with the name of today. They are still accepted."""
+
 
 def metric_named(name: str) -> Metric:
-    """The metric called `name`.
+    """The metric called `name`, or called so before.
 
     Raises
     ------
     ConfigurationError
-        There is none; the message lists the known ones.
+        There is none; the message names the nearest ones and says where all are listed.
 
     Examples
     --------
     >>> metric_named("queue_length").unit
     'records'
+    >>> metric_named("utilisation").name
+    'cpu_utilisation'
     """
-    if name not in METRICS:
-        raise ConfigurationError(f"metric: unknown metric {name!r}; known: {', '.join(METRICS)}", field="metric")
-    return METRICS[name]
+    found = METRICS.get(OLDER_NAMES.get(name, name))
+    if found is None:
+        near = difflib.get_close_matches(name.lower().replace("-", "_"), [*METRICS, *OLDER_NAMES], n=3)
+        names = list(dict.fromkeys(OLDER_NAMES.get(known, known) for known in near))
+        hint = f"did you mean {' or '.join(names)}?" if names else f"known: {', '.join(METRICS)};"
+        raise ConfigurationError(
+            f"metric: unknown metric {name!r}; {hint} `penstock metrics` lists them all", field="metric"
+        )
+    return found
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Every metric as plain data: name, unit, meaning and origin."""
-    return [{"name": m.name, "unit": m.unit, "meaning": m.meaning, "origin": m.origin} for m in _CATALOGUE]
+    """Every metric as plain data: name, unit, meaning, origin and older names."""
+    older: dict[str, list[str]] = {}
+    for old, name in OLDER_NAMES.items():
+        older.setdefault(name, []).append(old)
+    return [
+        {"name": m.name, "unit": m.unit, "meaning": m.meaning, "origin": m.origin, "older_names": older.get(m.name, [])}
+        for m in _CATALOGUE
+    ]

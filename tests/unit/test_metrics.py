@@ -20,7 +20,7 @@ EXPECTED = {
     "arrival_rate": 1000.0,
     "processed_rate": 1000.0,
     "queue_length": 300,
-    "utilisation": 0.6,
+    "cpu_utilisation": 0.6,
     "cpu_used": 0.6,
     "cpu_throttled": 0.0,
     "batch_time": 0.2,
@@ -46,7 +46,11 @@ def test_a_metric_that_is_not_known_is_none_and_a_zero_stays_a_zero() -> None:
     """An observation of nothing has no numbers; an idle operator has zeros."""
     assert {metric.read(EMPTY) for metric in METRICS.values()} == {None}
     idle = replace(FULL, arrival_rate_rows_per_second=0.0, backlog_records=0, utilisation=0.0)
-    assert [metric_named(name).read(idle) for name in ("arrival_rate", "queue_length", "utilisation")] == [0.0, 0, 0.0]
+    assert [metric_named(name).read(idle) for name in ("arrival_rate", "queue_length", "cpu_utilisation")] == [
+        0.0,
+        0,
+        0.0,
+    ]
 
 
 def test_the_latency_of_a_path_is_not_that_of_its_operator() -> None:
@@ -64,13 +68,27 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert all(name in str(caught.value) for name in METRICS)
 
 
+def test_a_mistyped_name_gets_the_nearest_ones() -> None:
+    """Whoever almost has the name sees it, and where all are listed."""
+    with pytest.raises(ConfigurationError, match=r"did you mean queue_length\? `penstock metrics` lists them all"):
+        metric_named("queue-lenght")
+    with pytest.raises(ConfigurationError, match="did you mean cpu_utilisation"):
+        metric_named("utilization")
+
+
+def test_an_older_name_is_accepted() -> None:
+    """A metric that was renamed is found by its older name, and the catalogue says so."""
+    assert metric_named("utilisation") is METRICS["cpu_utilisation"]
+    assert [entry["older_names"] for entry in catalogue() if entry["name"] == "cpu_utilisation"] == [["utilisation"]]
+
+
 def test_the_catalogue_is_plain_data_in_the_same_order() -> None:
     """Every entry has a unit, a sentence and an origin, and no code."""
     listed = catalogue()
     assert [entry["name"] for entry in listed] == list(METRICS)
     for entry in listed:
-        assert set(entry) == {"name", "unit", "meaning", "origin"}
-        assert all(isinstance(value, str) and value for value in entry.values())
+        assert set(entry) == {"name", "unit", "meaning", "origin", "older_names"}
+        assert all(isinstance(entry[key], str) and entry[key] for key in ("name", "unit", "meaning", "origin"))
         assert entry["meaning"].endswith(".")
     assert metric_named("queue_length").unit == "records"
 

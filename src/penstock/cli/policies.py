@@ -87,7 +87,8 @@ def metrics(as_json: bool) -> None:
     for heading in ("metric", "unit", "meaning", "origin"):
         table.add_column(heading, overflow="fold")
     for metric in catalogue():
-        table.add_row(*(metric[column] for column in ("name", "unit", "meaning", "origin")))
+        older = "".join(f" (before: {name})" for name in metric["older_names"])
+        table.add_row(metric["name"] + older, *(metric[column] for column in ("unit", "meaning", "origin")))
     words_console(as_json).print(table)
     if as_json:
         print_json({"metrics": catalogue()})
