@@ -306,7 +306,13 @@ def _run_settings(
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they are kept with the run; a list of rules by their text."""
     kinds = (bool, int, float, str)
+    if not isinstance(options.get("rules"), (*kinds, Path, type(None))):
+        from penstock.rules import rules
+        from penstock.rules.to_text import to_text
+
+        options = {**options, "rules": to_text(rules(options["rules"]))}
     return {name: value if value is None or isinstance(value, kinds) else str(value) for name, value in options.items()}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import (
     Field,
@@ -309,6 +309,11 @@ class OperatorSettings(Part):
     def limits(self) -> Limits:
         """What it may have: live, and with a restart its further sizes."""
         return Limits(*self.executors, self.cpu_shares or (1.0,), sizes=self.executor_sizes[1:])
+
+
+def is_rules_file(value: object) -> TypeGuard[str]:
+    """Whether rules are given by the name of a file, not as text or by a list in Python."""
+    return isinstance(value, str) and "\n" not in value and value.endswith((".rules", ".yaml", ".yml"))
 
 
 class PolicySettings(Part):

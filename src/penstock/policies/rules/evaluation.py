@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.policies.rules.guard_times import why_waiting
 from penstock.policies.rules.sizes import Sized, kept, scaled, with_executors
-from penstock.policies.rules.words import action_text, rule_text
+from penstock.policies.rules.words import does_text, rule_text
 from penstock.records import Allocation, PlanRequest, Rejected
 from penstock.rules.nodes import Direction, Keep, Rule, Scale, Side
 
@@ -53,7 +53,7 @@ class Step:
     @property
     def why(self) -> str:
         """The action and the triggers."""
-        return f"{action_text(self.held.rule.action)}, because {self.held.triggers}"
+        return f"{does_text(self.held.rule)} {self.held.triggers}"
 
 
 @dataclass(slots=True)

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, RuleError
 from penstock.metrics import metric_named
 from penstock.policies.rules.evaluation import Evidence, HeldRule
 from penstock.policies.rules.readings import Window, reach, readings_of, statistic_of, window_held
 from penstock.policies.rules.time_of_day import holds_at, zone_named
-from penstock.policies.rules.words import rule_text, trigger_text
+from penstock.policies.rules.words import rule_text, triggers_text
 from penstock.ports import Look, PolicyContext
 from penstock.records import Observation, PlanRequest
+from penstock.rules import check_operators
 from penstock.rules.nodes import ALL_OPERATORS, MetricTrigger, Rule, TimeTrigger
 
 _METRICS_SHOWN = 8
@@ -42,11 +44,15 @@ class RuleBook:
     """
 
     def __init__(self, rules: Sequence[Rule], context: PolicyContext) -> None:
-        self.rules = tuple(rules)
-        self._interval = context.interval_seconds
-        faults = [fault for rule in self.rules for fault in _faults(rule, context)]
+        faults = [fault for rule in rules for fault in _faults(rule)]
+        try:
+            check_operators(rules, context.operators)
+        except RuleError as fault:
+            faults += fault.faults
         if faults:
             raise ConfigurationError.of_all("rules", faults)
+        self.rules = tuple(_with_names_of_today(rule) for rule in rules)
+        self._interval = context.interval_seconds
         wildcard = ALL_OPERATORS
         self._of_all = tuple(rule for rule in self.rules if rule.operator == wildcard)
         named: dict[str, list[int]] = {}
@@ -117,7 +123,7 @@ class RuleBook:
         metrics = [t for t in rule.triggers if isinstance(t, MetricTrigger)]
         return HeldRule(
             rule,
-            " and ".join(trigger_text(trigger) for trigger in rule.triggers) or "it always holds",
+            triggers_text(rule),
             "; ".join(f"{t.metric}: {w}" for t, w in zip(metrics, windows, strict=True)) or "none needed",
             max((window.seconds for window in windows), default=0.0),
         )
@@ -149,12 +155,17 @@ class RuleBook:
         return Forecasts(ahead, self._interval, turn=len(self._forecasts))
 
 
-def _faults(rule: Rule, context: PolicyContext) -> list[str]:
+def _with_names_of_today(rule: Rule) -> Rule:
+    """The rule with each metric by the name that it has now."""
+    triggers = tuple(
+        replace(t, metric=metric_named(t.metric).name) if isinstance(t, MetricTrigger) else t for t in rule.triggers
+    )
+    return rule if triggers == rule.triggers else replace(rule, triggers=triggers)
+
+
+def _faults(rule: Rule) -> list[str]:
+    """What cannot be evaluated; the language refuses it already, but rules may also be built by hand."""
     faults: list[str] = []
-    where = rule_text(rule) if rule.place is None else f"line {rule.place.line}: {rule_text(rule)}"
-    if rule.operator != ALL_OPERATORS and rule.operator not in context.operators:
-        known = ", ".join(context.operators)
-        faults.append(f"{where}: there is no operator {rule.operator!r}; there are {known}, and * for all")
     for trigger in rule.triggers:
         try:
             if isinstance(trigger, TimeTrigger):
@@ -164,5 +175,5 @@ def _faults(rule: Rule, context: PolicyContext) -> list[str]:
             if trigger.statistic is not None:
                 statistic_of([0.0], trigger.statistic)
         except ConfigurationError as fault:
-            faults.append(f"{where}: {fault}")
+            faults.append(f"{rule_text(rule)}: {fault}")
     return faults

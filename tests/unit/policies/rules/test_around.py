@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from tests.unit.policies.contexts import P95, a_context
+from tests.unit.policies.rules.rule_cases import LIMITS, change, context, keeping, queue_above, queue_request, scaling
 
 from penstock.errors import ConfigurationError
 from penstock.policies import make_policy, reads_objective
@@ -14,8 +16,6 @@ from penstock.policies.rules.rule_book import RuleBook
 from penstock.records import Allocation, Decision, PlanRequest, Prediction, Quality, Rejected
 from penstock.rules.nodes import Comparison, Direction, Guard, MetricTrigger, Rule, Side, TimeTrigger
 from penstock.testing import a_request, check_policy
-from tests.unit.policies.contexts import P95, a_context
-from tests.unit.policies.rules.rule_cases import LIMITS, change, context, keeping, queue_above, queue_request, scaling
 
 OUT, IN = Direction.OUT, Direction.IN
 TWO_MORE = scaling("two more", OUT, 2, queue_above(300), limit=8)
@@ -144,7 +144,9 @@ def test_a_wrong_option_is_refused_and_rules_are_named_among_the_known() -> None
 def test_rules_around_a_policy_keep_the_contract() -> None:
     """A threshold policy inside rules passes the checks that every policy has to pass."""
     rules = (
-        scaling("out", OUT, 1, MetricTrigger("utilisation", Comparison.ABOVE, 0.5, 5.0), guards=(Guard(OUT, 10.0),)),
+        scaling(
+            "out", OUT, 1, MetricTrigger("cpu_utilisation", Comparison.ABOVE, 0.5, 5.0), guards=(Guard(OUT, 10.0),)
+        ),
         keeping("least", Side.LEAST, 2, queue_above(10**6)),
     )
     check_policy(lambda given: make_policy("threshold", given, {"rules": rules}))

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.policies.rules.rule_cases import LIMITS, change, held, keeping, queue_request, scaling
 
 from penstock.policies.rules.evaluation import ORIGINAL_EXECUTORS, ORIGINAL_SHARE, apply, original_size
 from penstock.records import Allocation
 from penstock.rules.nodes import Direction, Guard, Quantity, Side
 from penstock.testing import a_decision, a_request
-from tests.unit.policies.rules.rule_cases import LIMITS, change, held, keeping, queue_request, scaling
 
 OUT, IN, UP, DOWN = Direction.OUT, Direction.IN, Direction.UP, Direction.DOWN
 

@@ -87,7 +87,7 @@ def test_nothing_holds_at_a_look_without_a_reading() -> None:
 def test_a_reading_that_is_no_number_is_none() -> None:
     """NaN counts as missing."""
     history = [an_observation(at=1000.0, utilisation=math.nan)]
-    assert window(MetricTrigger("utilisation", Comparison.BELOW, 2.0), history) is None
+    assert window(MetricTrigger("cpu_utilisation", Comparison.BELOW, 2.0), history) is None
 
 
 def test_a_clock_that_was_set_back_cuts_the_time() -> None:

@@ -6,14 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from penstock.errors import ConfigurationError
-from penstock.policies import make_policy
-from penstock.policies.rules.rule_book import RuleBook
-from penstock.ports import LookingBackPolicy, WatchingPolicy
-from penstock.records import Allocation
-from penstock.rules.nodes import ALL_OPERATORS, Comparison, Direction, Guard, MetricTrigger, Side, TimeTrigger
-from penstock.testing import check_policy
 from tests.unit.policies.rules.rule_cases import (
     change,
     context,
@@ -24,6 +16,14 @@ from tests.unit.policies.rules.rule_cases import (
     queue_request,
     scaling,
 )
+
+from penstock.errors import ConfigurationError
+from penstock.policies import make_policy
+from penstock.policies.rules.rule_book import RuleBook
+from penstock.ports import LookingBackPolicy, WatchingPolicy
+from penstock.records import Allocation
+from penstock.rules.nodes import ALL_OPERATORS, Comparison, Direction, Guard, MetricTrigger, Side, TimeTrigger
+from penstock.testing import check_policy
 
 OUT, IN = Direction.OUT, Direction.IN
 LONG = scaling("long queue", OUT, 2, queue_above(300, 30.0), limit=3)
@@ -67,7 +67,7 @@ def test_at_its_limit_a_rule_says_that_it_does_nothing_more() -> None:
 
 def test_all_triggers_have_to_hold() -> None:
     """Triggers are joined by and: a busy CPU alone, or a long queue alone, does nothing."""
-    busy = MetricTrigger("utilisation", Comparison.ABOVE, 0.8)
+    busy = MetricTrigger("cpu_utilisation", Comparison.ABOVE, 0.8)
     both = scaling("both", OUT, 1, queue_above(300, 5.0), busy)
     calm = queue_request([400] * 10)
     hot = replace(calm, history=tuple(replace(seen, utilisation=0.9) for seen in calm.history))
@@ -136,8 +136,8 @@ def test_rules_that_do_not_fit_are_refused_all_at_once() -> None:
 def test_it_keeps_the_contract_of_policies() -> None:
     """The policy with rules passes the checks that every policy has to pass."""
     rules = (
-        scaling("out", OUT, 1, MetricTrigger("utilisation", Comparison.ABOVE, 0.5, 5.0)),
-        scaling("in", IN, 1, MetricTrigger("utilisation", Comparison.BELOW, 0.4, 5.0), guards=(Guard(OUT, 10.0),)),
+        scaling("out", OUT, 1, MetricTrigger("cpu_utilisation", Comparison.ABOVE, 0.5, 5.0)),
+        scaling("in", IN, 1, MetricTrigger("cpu_utilisation", Comparison.BELOW, 0.4, 5.0), guards=(Guard(OUT, 10.0),)),
         scaling("up", Direction.UP, 0.1, queue_above(200)),
         scaling("down", Direction.DOWN, 0.1, queue_below(150, 3.0)),
         keeping("least", Side.LEAST, 2, queue_above(10**6)),
