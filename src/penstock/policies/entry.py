@@ -99,7 +99,7 @@ class PolicyEntry:
 
     @property
     def takes_rules_around(self) -> bool:
-        """Whether the option `rules` puts rules around the policy; it does not where the policy has one of this name."""
+        """Whether the option `rules` puts rules around it; it does not where the policy has one of this name."""
         return RULES.name not in [option.name for option in self.options]
 
     def option_faults(self, options: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from penstock.errors import NotReadyError
 from penstock.metrics import metric_named
@@ -51,10 +52,8 @@ class Forecasts:
             model.update(value if value is not None and math.isfinite(value) else None)
         for (metric, ahead), seconds in self._kept.items():
             made = self._made[metric, ahead]
-            try:
+            with suppress(NotReadyError):  # no forecast is no reading
                 made.append((seen.at, self._models[metric].at(ahead).value))
-            except NotReadyError:
-                pass  # no forecast is no reading
             while made and abs(seen.at - made[0][0]) > seconds:
                 made.popleft()
 

@@ -32,7 +32,7 @@ OUT, IN, UP, DOWN = Direction.OUT, Direction.IN, Direction.UP, Direction.DOWN
         (IN, 9, False, Quantity(1, is_relative=True), 5, 2, "its limit is 2 executors"),  # never below the original
     ],
 )
-def test_executors(
+def test_executors(  # noqa: PLR0917 - the columns of the table
     direction: Direction, amount: float, is_relative: bool, limit: Quantity | None, before: int, after: int, note: str
 ) -> None:
     """Executors are added, taken, multiplied or divided, and clamped to the rule's limit and the operator's."""
@@ -58,7 +58,7 @@ def test_executors(
         (DOWN, 2, True, None, 1.0, 0.55),
     ],
 )
-def test_shares(
+def test_shares(  # noqa: PLR0917 - the columns of the table
     direction: Direction, amount: float, is_relative: bool, limit: Quantity | None, before: float, after: float
 ) -> None:
     """CPU shares go to a level of the operator: growing gives at least what is asked for, shrinking takes at most."""
