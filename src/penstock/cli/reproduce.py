@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +13,9 @@ from penstock.cli.output_files import check_picture
 from penstock.cli.trace_options import progress_bar
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
-    from penstock.evaluation.experiment_file import CurveExperiment, TableExperiment
-    from penstock.evaluation.reproduce import CellResult
-    from penstock.evaluation.reproduce_curve import CurveResult
+    from penstock.evaluation.reproduction import Grid
 
 
 @click.command(short_help="Do an experiment of a paper again.")
@@ -57,12 +54,9 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
     """
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError
-    from penstock.evaluation.experiment_file import (
-        TableExperiment,
-        experiment_names,
-        experiments_folder,
-        load_experiment,
-    )
+    from penstock.evaluation.experiment_file import experiment_names, experiments_folder
+    from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
+    from penstock.evaluation.reproduction import Call
 
     folder = experiments or experiments_folder()
     known = experiment_names(folder)
@@ -78,115 +72,41 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
         there = ", ".join(known) or f"none in {folder}; run it in the source tree, or give --experiments"
         raise ConfigurationError(f"NAME: no experiment is called {name!r}; there are {there}", field="NAME")
     check_picture(plot)
-    experiment = load_experiment(folder / name)
-    strange = sorted(set(traces) - {trace.name for trace in experiment.traces})
-    if strange:
-        has = ", ".join(trace.name for trace in experiment.traces)
-        raise ConfigurationError(f"--trace: {name} has no {', '.join(strange)}; it has {has}", field="--trace")
-    if traces:
-        kept = tuple(trace for trace in experiment.traces if trace.name in traces)
-        experiment = experiment.model_copy(update={"traces": kept})
-    number = seeds or experiment.seeds
-    if isinstance(experiment, TableExperiment):
-        document, picture = _table(experiment, name, number, workers, console)
-    else:
-        document, picture = _curve(experiment, name, number, console)
+    experiment = load_experiment(folder / name).narrowed(traces, seeds)
+    with progress_bar(name) as progress:
+        result = run_experiment(experiment, Call(name, folder / name, workers, progress))
+    for line in result.words:
+        console.print(line, markup=False)
+    for grid in result.grids:
+        console.print(printed(grid))
+    for line in result.remarks:
+        console.print(line, markup=False)
     if plot is not None:
-        _write(plot, picture())
+        _write(plot, result.picture())
         console.print(f"picture: {plot}", markup=False)
     if as_json:
         from penstock.evaluation.source_version import source_version
 
-        print_json({**document, **source_version()})
+        print_json({**result.document, **source_version()})
 
 
-def _table(
-    experiment: TableExperiment, name: str, seeds: int, workers: int, console: Console
-) -> tuple[dict[str, Any], Any]:
-    from penstock.evaluation.reproduce import TableRun
-    from penstock.evaluation.reproduce_pictures import table_picture
-
-    # All traces are read before anything long is begun: a missing one is reported at once.
-    arrivals = {trace.name: trace.arrivals.times() for trace in experiment.traces}
-    run = TableRun(experiment, arrivals, seeds, workers)
-    with progress_bar(name) as progress:
-        results = run.results(progress)
-    console.print(f"{experiment.paper}: {experiment.title}, {seeds} seeds", markup=False)
-    console.print(results_table(experiment, results))
-    document = {
-        "experiment": name, "paper": experiment.paper, "seeds": seeds, "statistic": experiment.statistic,
-        "cells": [{**cell.to_json(), "published": _published(experiment, cell)} for cell in results],
-    }  # fmt: skip
-    return document, lambda: table_picture(experiment, results)
-
-
-def _published(experiment: TableExperiment, cell: CellResult) -> dict[str, float] | None:
-    for trace in experiment.traces:
-        for declared in trace.cells:
-            if trace.name == cell.trace and declared.bound == cell.bound and cell.row in declared.published:
-                return declared.published[cell.row].model_dump()
-    return None
-
-
-def results_table(experiment: TableExperiment, results: tuple[CellResult, ...]) -> Table:
-    """A line for each trace, bound and row: the paper's figures and ours."""
+def printed(grid: Grid) -> Table:
+    """A table for the terminal."""
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("trace", no_wrap=True)
-    table.add_column("bound", justify="right", no_wrap=True)
-    table.add_column("row", overflow="fold")
-    for heading in ("paper", "ours", "paper CPU", "ours CPU", "met"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    last = None
-    for cell in results:
-        at = (cell.trace, cell.bound)
-        if last is not None and at != last:
-            table.add_section()
-        published = _published(experiment, cell)
-        table.add_row(
-            *((cell.trace, f"{cell.bound:g} s") if at != last else ("", "")),
-            cell.row,
-            "-" if published is None else f"{published['seconds']:.3f} s",
-            f"{cell.seconds:.3f} s",
-            "-" if published is None else f"{published['cpu']:.1f} %",
-            f"{cell.cpu:.1%}".replace("%", " %"),
-            f"{cell.met}/{len(cell.runs)}",
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", caption=grid.caption, caption_justify="left")
+    for column in grid.columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.is_number else "left",
+            no_wrap=not column.may_fold,
+            overflow="fold" if column.may_fold else "ellipsis",
         )
-        last = at
-    return table
-
-
-def _curve(experiment: CurveExperiment, name: str, seeds: int, console: Console) -> tuple[dict[str, Any], Any]:
-    from penstock.evaluation.reproduce_curve import curve
-    from penstock.evaluation.reproduce_pictures import curve_picture
-
-    arrivals = {trace.name: trace.arrivals.times() for trace in experiment.traces}
-    with progress_bar(name) as progress:
-        results = curve(experiment, arrivals, seeds, progress)
-    console.print(f"{experiment.paper}: {experiment.title}, {seeds} seeds", markup=False)
-    console.print(f"The paper: {experiment.published}", markup=False)
-    console.print(curve_table(results))
-    document = {
-        "experiment": name, "paper": experiment.paper, "seeds": seeds, "published": experiment.published,
-        "traces": [result.to_json() for result in results],
-    }  # fmt: skip
-    return document, lambda: curve_picture(results)
-
-
-def curve_table(results: tuple[CurveResult, ...]) -> Table:
-    """A line for each trace and utilisation: simulated, and as three models predict it."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", caption="seconds", caption_justify="left")
-    table.add_column("trace", no_wrap=True)
-    for heading in ("load", "simulated", "M/PH/1", "Kingman", "MAP/PH/1", "best fits"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        for i, point in enumerate(result.points):
-            spread = f"{min(point.of_fits):.3g} to {max(point.of_fits):.3g}"
-            shown = (f"{v:.3g}" for v in (point.simulated, point.m_ph_1, point.kingman, point.of_fits[0]))
-            table.add_row(result.trace if i == 0 else "", f"{point.utilisation:.2f}", *shown, spread)
+    for row in grid.rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*row)
     return table
 
 

@@ -7,11 +7,12 @@ A table has cells: a trace with a bound on the latency. A curve has a queue's re
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.arrivals import Reading, read_window
 from penstock.arrivals.shape_text import parse_shape
@@ -20,7 +21,7 @@ from penstock.evaluation.pipeline_file import PipelineSpec, parse_pipeline
 from penstock.evaluation.simulation import ANALYSIS_SECONDS, INTERVAL_SECONDS
 from penstock.ports import FloatArray
 from penstock.records import Objective
-from penstock.settings import Part, Seconds, make_objective, read_settings
+from penstock.settings import Part, Seconds, make_objective
 
 CONFIG = "config.yaml"
 DATA = "PENSTOCK_DATA"
@@ -80,29 +81,63 @@ class Cell(Part):
     published: dict[str, Figures] = Field(default_factory=dict)
 
 
-class TraceCells(Part):
-    """A trace, the mean work of a record at every operator, and the bounds tried on it."""
+class NamedTrace(Part):
+    """A trace of an experiment."""
 
     name: str
     stands_for: str = Field(default="", description="the paper's trace, where it is another")
     arrivals: TraceSource
+
+
+class TraceCells(NamedTrace):
+    """A trace, the mean work of a record at every operator, and the bounds tried on it."""
+
     service: dict[str, Seconds] = Field(description="mean service time of each operator at full share")
     cells: tuple[Cell, ...] = Field(min_length=1)
 
 
 class Experiment(Part):
-    """What all experiments have."""
+    """What all experiments have. `experiment_kinds` names the kinds."""
 
+    kind: str
     title: str
     paper: str = Field(description="what of the paper it does again")
+
+    def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
+        """Only these traces, and so many seeds: for a quick look. Here there are neither."""
+        if traces:
+            raise ConfigurationError(f"--trace: {self.title!r} has no traces to choose from", field="--trace")
+        if seeds is not None:
+            raise ConfigurationError(f"--seeds: nothing is drawn in {self.title!r}; leave it away", field="--seeds")
+        return self
+
+
+class SimulatedExperiment(Experiment):
+    """Runs of the simulator on traces, over seeds of the service times."""
+
     seeds: int = Field(default=20, ge=1, description="how many seeds of the service times")
     interval: Seconds = Field(default=INTERVAL_SECONDS, gt=0, description="how often the loop looks")
     analysis: Seconds = Field(
         default=ANALYSIS_SECONDS, ge=0, description="how long an analysis takes before its plan is in force"
     )
+    traces: tuple[NamedTrace, ...] = Field(min_length=1)
+
+    def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
+        """Only these traces, and so many seeds."""
+        has = [trace.name for trace in self.traces]
+        strange = sorted(set(traces) - set(has))
+        if strange:
+            message = f"--trace: there is no {', '.join(strange)} in it; it has {', '.join(has)}"
+            raise ConfigurationError(message, field="--trace")
+        kept = tuple(trace for trace in self.traces if not traces or trace.name in traces)
+        return self.model_copy(update={"traces": kept, "seeds": seeds or self.seeds})
+
+    def arrivals(self) -> dict[str, FloatArray]:
+        """Of every trace, by name. Read before anything long is begun: a missing file is reported at once."""
+        return {trace.name: trace.arrivals.times() for trace in self.traces}
 
 
-class TableExperiment(Experiment):
+class TableExperiment(SimulatedExperiment):
     """Policies on traces under bounds."""
 
     kind: Literal["table"]
@@ -136,38 +171,14 @@ class TableExperiment(Experiment):
         return make_objective({self.statistic: cell.bound})
 
 
-class CurveTrace(Part):
-    """A trace of a curve."""
-
-    name: str
-    stands_for: str = ""
-    arrivals: TraceSource
-
-
-class CurveExperiment(Experiment):
+class CurveExperiment(SimulatedExperiment):
     """A queue's mean response time over its utilisation, as models predict it and as it is."""
 
     kind: Literal["curve"]
     phases: int = Field(ge=1, description="of the Erlang service times")
     utilisations: tuple[float, ...] = Field(min_length=1)
     best: int = Field(default=5, ge=1, description="how many fitted processes")
-    traces: tuple[CurveTrace, ...] = Field(min_length=1)
     published: str = Field(description="what the paper says, which gives no numbers")
-
-
-AnyExperiment = Annotated[TableExperiment | CurveExperiment, Field(discriminator="kind")]
-
-
-def load_experiment(folder: Path) -> TableExperiment | CurveExperiment:
-    """Read an experiment's file; ConfigurationError with every mistake."""
-    path = folder / CONFIG
-    data = read_settings(path)
-    try:
-        found: TableExperiment | CurveExperiment = TypeAdapter(AnyExperiment).validate_python(data)
-    except ValidationError as fault:
-        faults = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in fault.errors()]
-        raise ConfigurationError.of_all(str(path), faults) from fault
-    return found
 
 
 def experiments_folder() -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from penstock.evaluation.experiment_file import CurveExperiment
+from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 from penstock.evaluation.simulation import simulate
 from penstock.markov import PH
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
@@ -112,3 +113,29 @@ def _simulated(times: FloatArray, phases: int, mean: float, seed: int) -> float:
     result = simulate(times, one, None, Objective("mean", _NO_BOUND * mean), seed)
     assert result.latency is not None
     return result.latency.mean_seconds
+
+
+def reproduce_curve(experiment: CurveExperiment, call: Call) -> Reproduction:
+    """Do the experiment; what the paper says stands above our figures."""
+    from penstock.evaluation.reproduce_pictures import curve_picture
+
+    seeds = experiment.seeds
+    results = curve(experiment, experiment.arrivals(), seeds, call.progress)
+    document = {
+        "experiment": call.name, "paper": experiment.paper, "seeds": seeds, "published": experiment.published,
+        "traces": [result.to_json() for result in results],
+    }  # fmt: skip
+    words = (f"{experiment.paper}: {experiment.title}, {seeds} seeds", f"The paper: {experiment.published}")
+    return Reproduction(document, words, (curve_grid(results),), lambda: curve_picture(results))
+
+
+def curve_grid(results: tuple[CurveResult, ...]) -> Grid:
+    """A line for each trace and utilisation: simulated, and as three models predict it."""
+    headings = ("load", "simulated", "M/PH/1", "Kingman", "MAP/PH/1", "best fits")
+    rows = []
+    for result in results:
+        for i, point in enumerate(result.points):
+            spread = f"{min(point.of_fits):.3g} to {max(point.of_fits):.3g}"
+            shown = (f"{v:.3g}" for v in (point.simulated, point.m_ph_1, point.kingman, point.of_fits[0]))
+            rows.append((result.trace if i == 0 else "", f"{point.utilisation:.2f}", *shown, spread))
+    return Grid((Column("trace", is_number=False), *(Column(h) for h in headings)), tuple(rows), caption="seconds")

@@ -83,7 +83,7 @@ def test_a_curve_of_one_trace_alone(invoke: Callable[..., Any], experiments: Pat
     [
         (("a-curve",), "Ask the archive"),
         (("other",), "no experiment is called 'other'; there are a-curve, a-table"),
-        (("a-table", "--trace", "LM"), "a-table has no LM; it has short"),
+        (("a-table", "--trace", "LM"), "there is no LM in it; it has short"),
         (("a-table", "--plot", "nowhere/at/all.png"), "is not a folder"),
     ],
 )

@@ -2,7 +2,7 @@
 """Experiments done again: tables over seeds with an oracle, curves over utilisation, and their files."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -10,11 +10,12 @@ import yaml
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import (
     CurveExperiment,
+    Experiment,
     TableExperiment,
     TraceSource,
     experiment_names,
-    load_experiment,
 )
+from penstock.evaluation.experiment_kinds import KINDS, load_experiment
 from penstock.evaluation.reproduce import ORACLE, TableRun
 from penstock.evaluation.reproduce_curve import curve
 from penstock.evaluation.reproduce_pictures import curve_picture, table_picture
@@ -125,6 +126,8 @@ def test_a_missing_trace_says_where_to_get_it(tmp_path: Path) -> None:
         ({"main": "other"}, "no row is called other"),
         ({"statistic": "p42"}, "statistic"),
         ({"traces": []}, "traces"),
+        ({"kind": "dance"}, "kind: 'dance' is none of .*curve.*table"),
+        ({"kind": ["table"]}, "is none of"),
     ],
 )
 def test_mistakes_in_an_experiment_are_reported(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -139,3 +142,19 @@ def test_an_unknown_policy_of_a_row_is_reported(table: TableExperiment) -> None:
     wrong = table.model_copy(update={"rows": {"MEAD": "meat"}})
     with pytest.raises(ConfigurationError, match="MEAD: policy: unknown policy 'meat'"):
         TableRun(wrong, {}, seeds=1)
+
+
+def test_every_kind_is_written_as_it_is_registered() -> None:
+    """The name under which a kind is registered is the one that its files have to say."""
+    for name, kind in KINDS.items():
+        assert get_args(kind.file.model_fields["kind"].annotation) == (name,)
+
+
+def test_options_that_an_experiment_cannot_use_are_refused() -> None:
+    """An experiment without traces and seeds says so, where one of them is asked for."""
+    plain = Experiment(kind="plain", title="runs", paper="none")
+    assert plain.narrowed() is plain
+    with pytest.raises(ConfigurationError, match="--trace"):
+        plain.narrowed(traces=("BC",))
+    with pytest.raises(ConfigurationError, match="--seeds"):
+        plain.narrowed(seeds=3)

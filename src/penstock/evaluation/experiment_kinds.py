@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of experiments: what the file of each kind may say, and how it is run.
+
+To add a kind, write a subclass of `Experiment` whose `kind` is a Literal of its name, and a function that takes the
+experiment and a `Call` and returns a `Reproduction`; then name both in `KINDS`. The command needs no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
+from penstock.evaluation.reproduction import Call, Reproduction
+from penstock.settings import read_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of experiment.
+
+    Parameters
+    ----------
+    file
+        What its `config.yaml` may say.
+    run
+        Does it again. It imports what it needs when it is called: a list of experiments loads no solver.
+    """
+
+    file: type[Experiment]
+    run: Callable[[Any, Call], Reproduction]
+
+
+def _table(experiment: TableExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_table import reproduce_table
+
+    return reproduce_table(experiment, call)
+
+
+def _curve(experiment: CurveExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_curve import reproduce_curve
+
+    return reproduce_curve(experiment, call)
+
+
+KINDS = {
+    "table": Kind(TableExperiment, _table),
+    "curve": Kind(CurveExperiment, _curve),
+}
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """Read an experiment's file; ConfigurationError with every mistake."""
+    path = folder / CONFIG
+    data = read_settings(path)
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        known = ", ".join(sorted(KINDS))
+        raise ConfigurationError(f"{path}: kind: {kind!r} is none of {known}", field="kind")
+    try:
+        return KINDS[kind].file.model_validate(data)
+    except ValidationError as fault:
+        faults = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in fault.errors()]
+        raise ConfigurationError.of_all(str(path), faults) from fault
+
+
+def run_experiment(experiment: Experiment, call: Call) -> Reproduction:
+    """Do an experiment again, as its kind is done."""
+    return KINDS[experiment.kind].run(experiment, call)
