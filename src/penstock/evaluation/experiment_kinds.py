@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
+from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.settings import read_settings
 
 
@@ -48,9 +49,16 @@ def _curve(experiment: CurveExperiment, call: Call) -> Reproduction:
     return reproduce_curve(experiment, call)
 
 
+def _rules(experiment: RulesExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_rules import reproduce_rules
+
+    return reproduce_rules(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
+    "rules": Kind(RulesExperiment, _rules),
 }
 
 
