@@ -11,6 +11,7 @@ from penstock.cli.doctor import doctor
 from penstock.cli.explain import explain
 from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
+from penstock.cli.forecast import forecast
 from penstock.cli.kafka import kafka
 from penstock.cli.policies import metrics, policies
 from penstock.cli.produce import produce
@@ -43,6 +44,7 @@ def main() -> None:
       penstock kafka start     a real Kafka broker on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
+      penstock forecast TRACE  how well a load can be forecast, and by which method
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
       penstock policies        what can decide, what it needs, and its options
@@ -52,7 +54,7 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, kafka, produce, explain, report, doctor, fit, trace, characterize, solve, what_if, simulate, reproduce,
-    policies, metrics,
+    demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, simulate,
+    reproduce, policies, metrics,
 ):  # fmt: skip
     main.add_command(_command)
