@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -87,12 +87,18 @@ class Played:
     decision: Decision
     history: tuple[Observation, ...]
     recent: tuple[Decision, ...]
+    request: PlanRequest
+
+
+def policy_of(rules: tuple[Rule, ...]) -> RulesPolicy:
+    """A policy that was not asked yet."""
+    context = PolicyContext(Topology.of_one("operator"), {"operator": OperatorSite(LIMITS)}, {})
+    return RulesPolicy(RuleBook(rules, context), 0.5)
 
 
 def play(rules: tuple[Rule, ...], values: list[int | None], start: Allocation) -> list[Played]:
     """A run under the policy, with as much of the past as it asks for; every third missing reading is a bad look."""
-    context = PolicyContext(Topology.of_one("operator"), {"operator": OperatorSite(LIMITS)}, {})
-    policy = RulesPolicy(RuleBook(rules, context), 0.5)
+    policy = policy_of(rules)
     history: deque[Observation] = deque()
     has, recent, played = start, list[Decision](), list[Played]()
     everything: list[Observation] = []
@@ -109,7 +115,7 @@ def play(rules: tuple[Rule, ...], values: list[int | None], start: Allocation) -
             at=at, observation=seen, current=has, limits=LIMITS, history=tuple(history), recent=tuple(recent)
         )
         decision = policy.plan(request)
-        played.append(Played(decision, tuple(everything), tuple(recent)))
+        played.append(Played(decision, tuple(everything), tuple(recent), request))
         if decision.is_change:
             recent.append(decision)
             has = decision.target
@@ -169,6 +175,16 @@ def test_never_fired_on_less_than_was_asked_for(
             for trigger in by_name[str(name)].triggers:
                 assert isinstance(trigger, MetricTrigger)
                 _check_data(trigger, one.history)
+
+
+@thorough
+@given(rule_sets(), readings(), starts)
+def test_a_decision_depends_on_its_request_alone(
+    rules: tuple[Rule, ...], values: list[int | None], start: Allocation
+) -> None:
+    """A policy that has seen the whole run decides as one that is asked for the first time."""
+    for one in play(rules, values, start):
+        assert replace(policy_of(rules).plan(one.request), decision_id="") == replace(one.decision, decision_id="")
 
 
 def _check_data(trigger: MetricTrigger, history: tuple[Observation, ...]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def _queue_panel(axes: Axes, result: RulesTestResult) -> None:
     for number, (name, samples) in enumerate(result.samples.items()):
         at = [sample.at for sample in samples]
         label = f"queue of {name}" if len(result.samples) > 1 else "queue"
-        axes.plot(at, [s.queue for s in samples], color=_QUEUES[number % 2], label=label)
+        axes.plot(at, _numbers([s.queue for s in samples]), color=_QUEUES[number % 2], label=label)
         sizes = [sample.executors or 0 for sample in samples]
         most = max(most, *sizes)
         label = f"instances of {name}" if len(result.samples) > 1 else "instances"
@@ -68,11 +69,16 @@ def _queue_panel(axes: Axes, result: RulesTestResult) -> None:
         axes.legend(handles=handles, fontsize=6, loc="upper left")
 
 
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    """What is not known leaves a gap."""
+    return [math.nan if value is None else float(value) for value in values]
+
+
 def _rates_panel(axes: Axes, result: RulesTestResult) -> None:
     for samples in result.samples.values():
         at = [sample.at for sample in samples]
-        axes.plot(at, [s.arrivals_per_second for s in samples], color=INK, label="source")
-        axes.plot(at, [s.done_per_second for s in samples], color=GREEN, label="operator", alpha=0.8)
+        axes.plot(at, _numbers([s.arrivals_per_second for s in samples]), color=INK, label="source")
+        axes.plot(at, _numbers([s.done_per_second for s in samples]), color=GREEN, label="operator", alpha=0.8)
     axes.set_ylim(bottom=0)
     axes.set_title(f"{result.test.section}: rates over 5 s", fontsize=8)
     axes.set_xlabel("seconds")

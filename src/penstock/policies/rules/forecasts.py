@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 
 from penstock.errors import NotReadyError
-from penstock.metrics import metric_named
-from penstock.policies.rules.readings import Reading, reach
-from penstock.records import Observation, Quality
+from penstock.policies.rules.readings import Series, reach, reading_of
+from penstock.records import Observation
 from penstock.rules.nodes import MetricTrigger
 from penstock.workload.forecast import Forecaster
 
@@ -30,34 +27,33 @@ class Forecasts:
     """
 
     def __init__(self, triggers: Iterable[MetricTrigger], interval_seconds: float, turn: int = 0) -> None:
-        self._kept: dict[tuple[str, float], float] = {}
+        kept: dict[tuple[str, float], float] = {}
         for trigger in triggers:
             if trigger.ahead_seconds is not None:
                 key = (trigger.metric, trigger.ahead_seconds)
-                self._kept[key] = max(self._kept.get(key, 0.0), reach(trigger.for_seconds, interval_seconds))
+                kept[key] = max(kept.get(key, 0.0), reach(trigger.for_seconds, interval_seconds))
         horizons: dict[str, list[float]] = {}
-        for metric, ahead in self._kept:
+        for metric, ahead in kept:
             horizons.setdefault(metric, []).append(ahead)
         # No metric of the catalogue is ever below zero.
         self._models = {
             metric: Forecaster(interval_seconds, of_metric, least=0.0, turn=turn)
             for metric, of_metric in horizons.items()
         }
-        self._made: dict[tuple[str, float], deque[Reading]] = {key: deque() for key in self._kept}
+        self._made = {key: Series(seconds) for key, seconds in kept.items()}
 
     def add(self, seen: Observation) -> None:
         """Learn from a look, and forecast from it."""
         for metric, model in self._models.items():
-            value = metric_named(metric).read(seen) if seen.quality is Quality.GOOD else None
+            value = reading_of(seen, metric)
             model.update(value if value is not None and math.isfinite(value) else None)
-        for (metric, ahead), seconds in self._kept.items():
-            made = self._made[metric, ahead]
-            with suppress(NotReadyError):  # no forecast is no reading
-                made.append((seen.at, self._models[metric].at(ahead).value))
-            while made and abs(seen.at - made[0][0]) > seconds:
-                made.popleft()
+        for (metric, ahead), made in self._made.items():
+            try:
+                made.add(seen.at, self._models[metric].at(ahead).value)
+            except NotReadyError:
+                made.add(seen.at, None)  # no forecast is no reading
 
-    def newest_first(self, trigger: MetricTrigger) -> Iterator[Reading]:
+    def series(self, trigger: MetricTrigger) -> Series:
         """The forecasts that a trigger compares, by the instants at which they were made."""
         assert trigger.ahead_seconds is not None
-        return reversed(self._made[trigger.metric, trigger.ahead_seconds])
+        return self._made[trigger.metric, trigger.ahead_seconds]

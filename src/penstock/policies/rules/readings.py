@@ -14,10 +14,9 @@ A look that does not know the metric, or whose data are not good, is no reading.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.metrics import metric_named
@@ -53,14 +52,69 @@ class Window:
         return f"{self.readings} of {self.expected} readings in {format_seconds(self.seconds)}, {span}"
 
 
-def readings_of(history: Sequence[Observation], metric: str) -> Iterator[Reading]:
-    """A metric's readings, the newest first; what is not known, or not to be trusted, is left out."""
-    read = metric_named(metric).read
-    for seen in reversed(history):
-        if seen.quality is Quality.GOOD:
-            value = read(seen)
-            if value is not None and math.isfinite(value):
-                yield seen.at, value
+class Series:
+    """Readings in the order of time, as far back as they are needed.
+
+    Parameters
+    ----------
+    seconds
+        How far back.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._times: list[float] = []
+        self._values: list[float] = []
+        self._first = 0
+        """Where those begin that are still needed; what is before goes from time to time, many at once."""
+
+    def __len__(self) -> int:
+        return len(self._times) - self._first
+
+    @property
+    def newest(self) -> Reading | None:
+        """The last reading."""
+        return (self._times[-1], self._values[-1]) if len(self) else None
+
+    def add(self, at: float, value: float | None) -> None:
+        """Take a reading; None: there is none at this instant.
+
+        Where a clock was set back, what was before does not join what comes now, and goes.
+        """
+        if len(self) and at <= self._times[-1]:
+            self.clear()
+        if value is not None and math.isfinite(value):
+            self._times.append(at)
+            self._values.append(value)
+        self.forget(at - self._seconds)
+
+    def forget(self, before: float) -> None:
+        """Let go of what is older than an instant."""
+        self._first = bisect_left(self._times, before - _SAME_INSTANT, self._first)
+        if self._first > 64 and 2 * self._first > len(self._times):
+            del self._times[: self._first], self._values[: self._first]
+            self._first = 0
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._times, self._values, self._first = [], [], 0
+
+    def since(self, start: float) -> tuple[list[float], list[float]] | None:
+        """The values from an instant on, and those with the one that covers it; None: nothing is known of the instant.
+
+        That is the reading at the instant or, where there is none, the one before it.
+        """
+        inside = bisect_left(self._times, start - _SAME_INSTANT, self._first)
+        is_at_start = inside < len(self._times) and self._times[inside] <= start + _SAME_INSTANT
+        covering = inside if is_at_start else inside - 1
+        if covering < self._first:
+            return None
+        return self._values[inside:], self._values[covering:]
+
+
+def reading_of(seen: Observation, metric: str) -> float | None:
+    """A metric's reading; None where it is not known, or not to be trusted."""
+    return metric_named(metric).read(seen) if seen.quality is Quality.GOOD else None
 
 
 def reach(seconds: float, interval_seconds: float) -> float:
@@ -73,48 +127,42 @@ def expected_readings(seconds: float, interval_seconds: float) -> int:
     return math.floor(seconds / interval_seconds + 1e-9) + 1
 
 
-def window_held(
-    trigger: MetricTrigger, newest_first: Iterable[Reading], at: float, interval_seconds: float
-) -> Window | None:
+def window_held(trigger: MetricTrigger, series: Series, at: float, interval_seconds: float) -> Window | None:
     """The readings for which the trigger holds at `at`; None: it does not hold.
 
     Parameters
     ----------
     trigger
         What has to be beyond which value, for how long.
-    newest_first
-        The readings, of any length: no more of them are taken than are needed.
+    series
+        The readings.
     at
         The instant.
     interval_seconds
         How often there should be a reading.
     """
     is_above, bound = trigger.comparison is Comparison.ABOVE, trigger.value
+    newest = series.newest
+    if newest is None or abs(newest[0] - at) > _SAME_INSTANT:
+        return None  # the newest look has no reading
     is_each = trigger.statistic is None
-    start = at - trigger.for_seconds
-    last_at, values, is_covered = math.inf, list[float](), False
-    first_at = at
-    for read_at, value in newest_first:
-        if read_at >= last_at:  # the clock was set back: what was before does not join what is now
-            return None
-        if last_at == math.inf and read_at < at - _SAME_INSTANT:
-            return None  # the newest look has no reading
-        last_at = read_at
-        if is_each and not (value > bound if is_above else value < bound):
-            return None
-        if read_at >= start - _SAME_INSTANT:
-            values.append(value)
-            first_at = read_at
-        if read_at <= start + _SAME_INSTANT:
-            is_covered = True
-            break
+    if is_each and not (newest[1] > bound if is_above else newest[1] < bound):
+        return None
+    found = series.since(at - trigger.for_seconds)
     expected = expected_readings(trigger.for_seconds, interval_seconds)
-    if not is_covered or len(values) < math.ceil(ENOUGH * expected - 1e-9):
+    if found is None:
         return None
-    compared = values[0] if trigger.statistic is None else statistic_of(values, trigger.statistic)
-    if not (compared > bound if is_above else compared < bound):
+    values, covering = found
+    if len(values) < math.ceil(ENOUGH * expected - 1e-9):
         return None
-    return Window(len(values), expected, at - min(first_at, start), min(values), max(values), compared)
+    if is_each:
+        worst = min(covering) if is_above else max(covering)
+        compared = newest[1]
+    else:
+        worst = compared = statistic_of(values, str(trigger.statistic))
+    if not (worst > bound if is_above else worst < bound):
+        return None
+    return Window(len(values), expected, trigger.for_seconds, min(values), max(values), compared)
 
 
 def statistic_of(values: Sequence[float], name: str) -> float:
@@ -131,4 +179,8 @@ def statistic_of(values: Sequence[float], name: str) -> float:
         raise ConfigurationError(
             f"statistic: {name!r} is none; write mean, max, min or a percentile such as p90", field="statistic"
         )
-    return float(np.percentile(values, percent))
+    ordered = sorted(values)
+    place = percent / 100.0 * (len(ordered) - 1)  # between two readings: on the line from one to the other
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigurationError, RuleError
 from penstock.metrics import metric_named
 from penstock.policies.rules.evaluation import Evidence, HeldRule
-from penstock.policies.rules.readings import Window, reach, readings_of, statistic_of, window_held
+from penstock.policies.rules.past import Past
+from penstock.policies.rules.readings import Series, Window, reach, statistic_of, window_held
 from penstock.policies.rules.time_of_day import holds_at, zone_named
 from penstock.policies.rules.words import rule_text, triggers_text
 from penstock.ports import Look, PolicyContext
-from penstock.records import Observation, PlanRequest
+from penstock.records import PlanRequest
 from penstock.rules import check_operators
 from penstock.rules.nodes import ALL_OPERATORS, MetricTrigger, Rule, TimeTrigger
 
@@ -64,6 +65,9 @@ class RuleBook:
             operator: tuple(self.rules[number] for number in sorted([*numbers, *everywhere]))
             for operator, numbers in named.items()
         }
+        self._texts = {rule.name: triggers_text(rule) for rule in self.rules}
+        self._pasts: dict[str, Past] = {}
+        self._shown: dict[str, tuple[str, ...]] = {}
         self._forecasts: dict[str, Forecasts | None] = {}
 
     @property
@@ -89,54 +93,64 @@ class RuleBook:
 
     def held(self, request: PlanRequest) -> list[HeldRule]:
         """The operator's rules all of whose triggers hold now."""
-        history, seen = request.history, request.observation
-        if not history or history[-1] is not seen:
-            newer = () if history and history[-1] == seen else (seen,)
-            history = (*history, *newer)
-        found: list[HeldRule] = []
-        for rule in self.rules_of(request.operator):
-            one = self._held(rule, request, history)
-            if one is not None:
-                found.append(one)
-        return found
+        rules = self.rules_of(request.operator)
+        if not rules:
+            return []
+        past = self._pasts.get(request.operator)
+        if past is None:
+            past = self._pasts[request.operator] = Past(self._metrics_of(request.operator))
+        past.follow(request)
+        found = [self._held(rule, request, past) for rule in rules]
+        return [one for one in found if one is not None]
 
     def evidence(self, request: PlanRequest) -> Evidence:
         """The newest readings of the metrics that the operator's rules name."""
-        metrics: dict[str, None] = {}
-        for rule in self.rules_of(request.operator):
-            for trigger in rule.triggers:
-                if isinstance(trigger, MetricTrigger) and len(metrics) < _METRICS_SHOWN:
-                    metrics[trigger.metric] = None
+        metrics = self._shown.get(request.operator)
+        if metrics is None:
+            named = dict.fromkeys(
+                t.metric
+                for rule in self.rules_of(request.operator)
+                for t in rule.triggers
+                if isinstance(t, MetricTrigger)
+            )
+            metrics = self._shown[request.operator] = tuple(named)[:_METRICS_SHOWN]
         return {metric: metric_named(metric).read(request.observation) for metric in metrics}
 
-    def _held(self, rule: Rule, request: PlanRequest, history: Sequence[Observation]) -> HeldRule | None:
-        windows: list[Window] = []
+    def _metrics_of(self, operator: str) -> dict[str, float]:
+        """By metric, how far back the operator's rules need its readings."""
+        back: dict[str, float] = {}
+        for rule in self.rules_of(operator):
+            for trigger in rule.triggers:
+                if isinstance(trigger, MetricTrigger) and trigger.ahead_seconds is None:
+                    needed = reach(trigger.for_seconds, self._interval)
+                    back[trigger.metric] = max(back.get(trigger.metric, 0.0), needed)
+        return back
+
+    def _held(self, rule: Rule, request: PlanRequest, past: Past) -> HeldRule | None:
+        windows: list[tuple[str, Window]] = []
         for trigger in rule.triggers:
             if isinstance(trigger, TimeTrigger):
                 if not holds_at(trigger, request.at):
                     return None
                 continue
-            window = self._window(trigger, request, history)
+            series = self._series(trigger, request.operator, past)
+            window = window_held(trigger, series, request.observation.at, self._interval)
             if window is None:
                 return None
-            windows.append(window)
-        metrics = [t for t in rule.triggers if isinstance(t, MetricTrigger)]
+            windows.append((trigger.metric, window))
         return HeldRule(
             rule,
-            triggers_text(rule),
-            "; ".join(f"{t.metric}: {w}" for t, w in zip(metrics, windows, strict=True)) or "none needed",
-            max((window.seconds for window in windows), default=0.0),
+            self._texts[rule.name],
+            "; ".join(f"{metric}: {window}" for metric, window in windows) or "none needed",
+            max((window.seconds for _, window in windows), default=0.0),
         )
 
-    def _window(self, trigger: MetricTrigger, request: PlanRequest, history: Sequence[Observation]) -> Window | None:
+    def _series(self, trigger: MetricTrigger, operator: str, past: Past) -> Series:
         if trigger.ahead_seconds is None:
-            readings = readings_of(history, trigger.metric)
-        else:
-            forecasts = self._forecasts_of(request.operator)
-            if forecasts is None:
-                return None
-            readings = forecasts.newest_first(trigger)
-        return window_held(trigger, readings, request.observation.at, self._interval)
+            return past.series[trigger.metric]
+        forecasts = self._forecasts_of(operator)
+        assert forecasts is not None  # this trigger is one of those that it is made for
+        return forecasts.series(trigger)
 
     def _forecasts_of(self, operator: str) -> Forecasts | None:
         if operator not in self._forecasts:

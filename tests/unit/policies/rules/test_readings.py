@@ -8,7 +8,15 @@ import math
 import pytest
 from tests.unit.policies.rules.rule_cases import bad_look, queue_above, queue_below, queue_history
 
-from penstock.policies.rules.readings import Window, expected_readings, readings_of, statistic_of, window_held
+from penstock.policies.rules.readings import (
+    Series,
+    Window,
+    expected_readings,
+    reach,
+    reading_of,
+    statistic_of,
+    window_held,
+)
 from penstock.records import Observation
 from penstock.rules.nodes import Comparison, MetricTrigger
 from penstock.testing import an_observation
@@ -16,7 +24,10 @@ from penstock.testing import an_observation
 
 def window(trigger: MetricTrigger, history: list[Observation], every: float = 1.0) -> Window | None:
     """The trigger over the history of its metric, at the newest look."""
-    return window_held(trigger, readings_of(history, trigger.metric), history[-1].at, every)
+    series = Series(reach(trigger.for_seconds, every))
+    for seen in history:
+        series.add(seen.at, reading_of(seen, trigger.metric))
+    return window_held(trigger, series, history[-1].at, every)
 
 
 def test_it_holds_after_its_whole_time_and_not_a_reading_before() -> None:
