@@ -37,8 +37,8 @@ def with_rules(inner: Policy, given: Any, context: PolicyContext, *, reads_objec
     return RulesAround(inner, book, EVERY_LOOK * context.interval_seconds, reads_objective=reads_objective)
 
 
-def _build(context: PolicyContext, rules: Any = (), every_seconds: str | float | None = None) -> Policy:
-    book = RuleBook(rules_given(rules), context)
+def _build(context: PolicyContext, rules: Any = None, every_seconds: str | float | None = None) -> Policy:
+    book = RuleBook(() if rules is None else rules_given(rules), context)
     if every_seconds is None:
         return RulesPolicy(book, EVERY_LOOK * context.interval_seconds)
     return RulesPolicy(book, positive_seconds("every_seconds", every_seconds))
