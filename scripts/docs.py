@@ -201,6 +201,13 @@ def metrics_page() -> str:
     )
 
 
+def rules_page() -> str:
+    """The language of rules, every form side by side."""
+    from rules_page import rules_page as page
+
+    return f"{HEADER}# Rules\n\n{page()}"
+
+
 PAGES = {
     "settings.md": settings_page,
     "cli.md": cli_page,
@@ -208,6 +215,7 @@ PAGES = {
     "errors.md": errors_page,
     "policies.md": policies_page,
     "metrics.md": metrics_page,
+    "rules.md": rules_page,
 }
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.rules.text import parse_text
+from penstock.rules.yaml_form import parse_yaml
 from penstock.settings import load_settings, parse_settings
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +49,21 @@ def test_settings_in_documents_and_examples_are_valid() -> None:
                 parse_settings(data, str(page))
                 shown += 1
     assert shown >= 1
+
+
+def test_rules_in_documents_are_right() -> None:
+    """Every rule shown as text or YAML is read without a mistake."""
+    shown = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        readings = [parse_text(block) for block in re.findall(r"```rules\n(.*?)```", text, re.DOTALL)]
+        blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+        readings += [parse_yaml(block) for block in blocks if re.match(r"rules:|- (\{)?name:", block)]
+        for reading in readings:
+            assert reading.mistakes == (), page
+            assert reading.rules
+            shown += 1
+    assert shown >= 20
 
 
 def test_every_document_is_about_the_project_alone() -> None:

@@ -17,6 +17,7 @@ from penstock.cli.policies import metrics, policies
 from penstock.cli.produce import produce
 from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
+from penstock.cli.rules import rules
 from penstock.cli.run import run
 from penstock.cli.simulate import simulate
 from penstock.cli.solve import solve
@@ -48,6 +49,7 @@ def main() -> None:
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
       penstock policies        what can decide, what it needs, and its options
+      penstock rules           scaling rules of your own: checked, and said in plain words
       penstock simulate        what a policy would do on a trace, and what it would cost
       penstock reproduce       an experiment of a paper done again, its figures beside ours
     """
@@ -55,6 +57,6 @@ def main() -> None:
 
 for _command in (
     demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, simulate,
-    reproduce, policies, metrics,
+    reproduce, policies, metrics, rules,
 ):  # fmt: skip
     main.add_command(_command)

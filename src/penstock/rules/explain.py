@@ -63,12 +63,12 @@ def _scale(action: Scale, whom: str) -> str:
     amount, direction = action.amount, action.direction
     if direction.is_horizontal:
         if amount.is_relative:
-            does = f"{_multiplies(direction, amount.value)} the executors of {whom}"
+            does = _multiplies(direction, amount.value, f"the executors of {whom}")
         else:
             count = _executors(amount.value)
             does = f"Adds {count} to {whom}" if direction.is_growth else f"Takes {count} from {whom}"
     elif amount.is_relative:
-        does = f"{_multiplies(direction, amount.value)} the CPU share of {whom}"
+        does = _multiplies(direction, amount.value, f"the CPU share of {whom}")
     else:
         does = (
             f"{'Raises' if direction.is_growth else 'Lowers'} the CPU share of {whom} by {percent_text(amount.value)}"
@@ -76,10 +76,10 @@ def _scale(action: Scale, whom: str) -> str:
     return f"{does}{_limit(direction, action.limit)},"
 
 
-def _multiplies(direction: Direction, factor: float) -> str:
+def _multiplies(direction: Direction, factor: float, what: str) -> str:
     if factor == 2.0:
-        return "Doubles" if direction.is_growth else "Halves"
-    return f"{'Multiplies' if direction.is_growth else 'Divides'} by {number_text(factor)}"
+        return f"{'Doubles' if direction.is_growth else 'Halves'} {what}"
+    return f"{'Multiplies' if direction.is_growth else 'Divides'} {what} by {number_text(factor)}"
 
 
 def _limit(direction: Direction, limit: Quantity | None) -> str:
@@ -107,6 +107,7 @@ def _trigger(trigger: MetricTrigger | TimeTrigger) -> str:
     if isinstance(trigger, TimeTrigger):
         return f"the time is {'not ' if trigger.is_outside else ''}{_period(trigger)}"
     unit = METRICS[trigger.metric].unit
+    unit = unit.removesuffix("s") if trigger.value == 1.0 and len(unit) > 1 and "/" not in unit else unit
     value = percent_text(trigger.value) if unit == "fraction" else f"{number_text(trigger.value)} {unit}"
     side = "above" if trigger.comparison is Comparison.ABOVE else "below"
     subject = trigger.metric

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import RuleError
 from penstock.rules.checks import (
@@ -66,11 +66,12 @@ class Unfinished:
         name, place = self._say_place()
         raise placed(RuleError(f'the rule "{name}" is not finished; {self._next}'), place)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _STEPS:
-            with at_the_callers_line():
-                raise RuleError(f".{name}(...) does not fit here; {self._next}")
-        raise AttributeError(name)
+    if not TYPE_CHECKING:  # type checkers report a step that does not fit by themselves
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _STEPS:
+                refuse(f".{name}(...) does not fit here; {self._next}")
+            raise AttributeError(name)
 
     def __bool__(self) -> bool:
         raise refusal("a rule is neither true nor false; put rules into a list: [rule(...), rule(...)]")

@@ -68,7 +68,7 @@ def read_policy(item: Item, findings: Findings) -> list[Rule]:
         for key in item.value:
             if key != "rules":
                 findings.add(f"`{key}` is not known here; a file of rules has `rules:` alone", item.keys[key])
-        if "rules" not in item.value:
+        if not item.value:
             findings.add("`rules:` is missing; write it with a list of rules below it", item.place)
         item = item.value.get("rules", Item([], item.place))
     if item.value == "":

@@ -81,7 +81,7 @@ def _keyword(name: str) -> str:
 def _example(clause: list[Token]) -> str:
     begin = clause[0].type
     second = clause[1].type if len(clause) > 1 else ""
-    return _EXAMPLES[f"{begin} TIME" if second == "TIME" else begin]
+    return _EXAMPLES.get(f"{begin} {second}", _EXAMPLES[begin])
 
 
 def _short(token: Token) -> str:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks rules before they run: every mistake, and what is doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import RuleError
+from penstock.records import Limits
+from penstock.rules.checks import unknown_operator
+from penstock.rules.doubts import doubts
+from penstock.rules.findings import Finding, Reading
+from penstock.rules.nodes import ALL_OPERATORS, Place
+from penstock.rules.reading import is_reference, parse_file, read_rules
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRules:
+    """How many rules were read without a mistake, every mistake, and what is doubtful."""
+
+    rules: int
+    mistakes: tuple[Finding, ...]
+    doubts: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "rules": self.rules,
+            "mistakes": [mistake.to_json() for mistake in self.mistakes],
+            "doubts": [doubt.to_json() for doubt in self.doubts],
+        }
+
+
+def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None) -> CheckedRules:
+    """Check the rules of a file, or of a list in Python (``module:name``).
+
+    Parameters
+    ----------
+    path
+        As `read_rules` takes it.
+    operators
+        The operators of the pipeline with their limits; None: they are not known, and names are not checked.
+
+    Raises
+    ------
+    RuleError
+        The file or the module cannot be read at all.
+    """
+    reading = _from_python(str(path)) if is_reference(path) else parse_file(Path(path))
+    mistakes = list(reading.mistakes)
+    for rule in reading.rules:
+        if operators is not None and rule.operator != ALL_OPERATORS and rule.operator not in operators:
+            message = unknown_operator(rule.operator, list(operators)).message
+            mistakes.append(Finding(rule.place or Place(1, 1), message, (rule.name,)))
+    mistakes.sort(key=lambda finding: (finding.place.line, finding.place.column))
+    return CheckedRules(len(reading.rules), tuple(mistakes), tuple(doubts(reading.rules, operators)))
+
+
+def _from_python(reference: str) -> Reading:
+    """The rules of a list in Python. Python stops at the first mistake, so there is one at most."""
+    try:
+        return Reading(read_rules(reference), ())
+    except RuleError as fault:
+        if fault.line is None:
+            raise
+        return Reading((), (Finding(Place(fault.line, fault.column or 1, fault.source), fault.message),))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`penstock rules`: mistakes, doubts, exit codes, and the forms in which rules are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.rules import read_rules
+
+EXAMPLE = """\
+rule "queue too long":
+  scale-out matcher by 2 never above 8
+  when queue_length above 300 for 30 seconds
+  when cpu_utilisation mean above 60% for 1 minute
+  unless scale-out within 5 minutes
+
+rule "calm":
+  scale-in * by x2 never below 1
+  when queue_length below 1 for 60 seconds
+  unless scale-out within 5 minutes
+"""
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> Path:
+    """The example in a file."""
+    path = tmp_path / "calm.rules"
+    path.write_text(EXAMPLE, encoding="utf-8")
+    return path
+
+
+def test_a_file_without_mistakes(invoke: Callable[..., Any], calm: Path) -> None:
+    """The exit code is 0, and the JSON counts the rules."""
+    found = invoke("rules", "check", str(calm), "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout.splitlines()[-1]) == {"rules": 2, "mistakes": [], "doubts": []}
+    assert "2 rules, 0 mistakes, 0 doubts" in invoke("rules", "check", str(calm)).stdout
+
+
+def test_mistakes_end_with_code_2(invoke: Callable[..., Any], calm: Path) -> None:
+    """Each mistake has line, column, message and rules; the words have them as an editor finds them."""
+    calm.write_text(EXAMPLE.replace("queue_length above", "queue_lenght above").replace("x2", "x0.5"), encoding="utf-8")
+    found = invoke("rules", "check", str(calm), "--json")
+    assert found.exit_code == 2
+    document = json.loads(found.stdout.splitlines()[-1])
+    assert document["rules"] == 0
+    assert [(m["line"], m["column"], m["rules"]) for m in document["mistakes"]] == [
+        (3, 8, ["queue too long"]),
+        (8, 17, ["calm"]),
+    ]
+    assert "did you mean queue_length?" in document["mistakes"][0]["message"]
+    words = invoke("rules", "check", str(calm))
+    assert words.exit_code == 2
+    assert f"{calm}:3:8: mistake: " in words.stdout
+
+
+def test_doubts_are_no_mistakes(invoke: Callable[..., Any], calm: Path) -> None:
+    """Doubtful rules are reported with their names, and the exit code stays 0."""
+    calm.write_text(EXAMPLE.replace("queue_length below 1", "arrival_rate below 1"), encoding="utf-8")
+    found = invoke("rules", "check", str(calm), "--json")
+    assert found.exit_code == 0
+    (doubt,) = json.loads(found.stdout.splitlines()[-1])["doubts"]
+    assert set(doubt["rules"]) == {"queue too long", "calm"}
+    assert "for example with queue_length 301 records" in doubt["message"]
+
+
+def test_the_pipeline_gives_names_and_limits(invoke: Callable[..., Any], calm: Path) -> None:
+    """An operator that the pipeline does not have is a mistake, a limit beyond its own a doubt."""
+    pipeline = calm.with_name("pipeline.yaml")
+    pipeline.write_text("operators:\n- {name: matcher, executors: [1, 4]}\n", encoding="utf-8")
+    own = invoke("rules", "check", str(calm), "--pipeline", str(pipeline))
+    assert own.exit_code == 0, own.output
+    assert "the operator has at most 4 executors" in own.stdout
+    pipeline.write_text("operators:\n- {name: parser}\n", encoding="utf-8")
+    unknown = invoke("rules", "check", str(calm), "--pipeline", str(pipeline))
+    assert unknown.exit_code == 2
+    assert "the pipeline has no operator 'matcher'; it has parser" in unknown.stdout
+
+
+@pytest.mark.parametrize(("form", "suffix"), [("text", ".rules"), ("yaml", ".yaml"), ("python", ".py")])
+def test_what_is_shown_can_be_used_in_place_of_the_file(
+    invoke: Callable[..., Any], calm: Path, monkeypatch: pytest.MonkeyPatch, form: str, suffix: str
+) -> None:
+    """Each form, written to a file, is read as the same rules."""
+    shown = invoke("rules", "show", str(calm), "--as", form)
+    assert shown.exit_code == 0, shown.output
+    other = calm.with_name(f"shown_by_a_test_{form}{suffix}")
+    other.write_text(shown.stdout, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(calm.parent))
+    assert read_rules(f"{other.stem}:policy" if form == "python" else other) == read_rules(calm)
+
+
+def test_words_are_shown_where_no_form_is_named(invoke: Callable[..., Any], calm: Path) -> None:
+    """A policy is explained in plain words, rule by rule."""
+    shown = invoke("rules", "show", str(calm)).stdout
+    assert "Adds 2 executors to matcher, up to 8, when queue_length has been above 300 records for 30 seconds" in shown
+    assert "Halves the executors of every operator" in shown
+
+
+def test_a_wrong_file_is_wrong_input(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    """A file that is not there, and rules with mistakes that are to be shown, end with code 2 and a message."""
+    for command in ("check", "show"):
+        gone = invoke("rules", command, str(tmp_path / "gone.rules"))
+        assert gone.exit_code == 2
+        assert "cannot be read" in gone.output
+    (tmp_path / "wrong.rules").write_text("rule calm:", encoding="utf-8")
+    wrong = invoke("rules", "show", str(tmp_path / "wrong.rules"))
+    assert wrong.exit_code == 2
+    assert "put the name of the rule into quotes" in wrong.output
+
+
+def test_a_list_in_a_module_of_this_folder(
+    invoke: Callable[..., Any], calm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`module:name` is found beside where the command runs, or beside the pipeline; a wrong rule names its line."""
+    python = invoke("rules", "show", str(calm), "--as", "python").stdout
+    (calm.parent / "rules_beside_a_test.py").write_text(python, encoding="utf-8")
+    monkeypatch.chdir(calm.parent)
+    found = invoke("rules", "check", "rules_beside_a_test:policy")
+    assert found.exit_code == 0, found.output
+    assert "2 rules, 0 mistakes" in found.stdout
+    (calm.parent / "rules_beside_a_test.py").write_text(python.replace("queue_length", "queue"), encoding="utf-8")
+    wrong = invoke("rules", "check", "rules_beside_a_test:policy")
+    assert wrong.exit_code == 2
+    assert "rules_beside_a_test.py:6:15: mistake: metric: unknown metric 'queue'" in wrong.stdout
+    missing = invoke("rules", "check", "rules_beside_a_test:other")
+    assert missing.exit_code == 2
+    assert "has no 'other'" in missing.output
