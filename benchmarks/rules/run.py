@@ -54,7 +54,9 @@ def cases(count: int) -> list[Case]:
     far = "\n".join(LONG.format(name=name, time="5 minutes") for name in names)
     means = own.replace("queue_length above", "queue_length p90 above")
     few = "\n".join(
-        f'rule "everywhere {number}": scale-out * by 1 never above 4 when queue_length above {300 + number} for 1 minute'
+        LONG.format(name="*", time="1 minute")
+        .replace("of * is", f"{number} of all is")
+        .replace("300", str(300 + number))
         for number in range(10)
     )
     mixed = few + "\n" + "\n".join(LONG.format(name=name, time="60 seconds") for name in names[10:])
