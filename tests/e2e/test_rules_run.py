@@ -13,8 +13,8 @@ What differs from the simulator, and how far instants are met:
 The decision itself has no slack but a reading: it has to come when the readings of the run, looked at by the test, have
 been beyond the value for the rule's time.
 
-With peaks the paper's operator does just what comes in between: 10/s. A query in micro-batches would never catch up with
-that, so base and peak are 8/s and 25/s here, against some 11 to 15/s. Nor is its queue ever below 1 while records
+With peaks the paper's operator does just what comes in between: 10/s. A query in micro-batches would never catch up
+with that, so base and peak are 8/s and 25/s here, against some 11 to 15/s. Nor is its queue ever below 1 while records
 come, because those of a batch are in it until the batch ends; it is below 80 here.
 """
 
