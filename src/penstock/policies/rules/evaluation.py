@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.policies.rules.guard_times import why_waiting
 from penstock.policies.rules.sizes import Sized, kept, scaled, with_executors
-from penstock.policies.rules.words import does_text, rule_text
+from penstock.policies.rules.words import rule_text
 from penstock.records import Allocation, PlanRequest, Rejected
 from penstock.rules.nodes import Direction, Keep, Rule, Scale, Side
 
@@ -27,9 +27,10 @@ ORIGINAL_EXECUTORS, ORIGINAL_SHARE = "original_executors", "original_cpu_share"
 
 @dataclass(frozen=True, slots=True)
 class HeldRule:
-    """A rule all of whose triggers hold, and by what."""
+    """A rule all of whose triggers hold, and by what; `does` and `triggers` are its words."""
 
     rule: Rule
+    does: str
     triggers: str
     readings: str
     seconds: float
@@ -53,7 +54,7 @@ class Step:
     @property
     def why(self) -> str:
         """The action and the triggers."""
-        return f"{does_text(self.held.rule)} {self.held.triggers}"
+        return f"{self.held.does} {self.held.triggers}"
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from penstock.policies.rules.evaluation import Evidence, HeldRule
 from penstock.policies.rules.past import Past
 from penstock.policies.rules.readings import Series, Window, reach, statistic_of, window_held
 from penstock.policies.rules.time_of_day import holds_at, zone_named
-from penstock.policies.rules.words import rule_text, triggers_text
+from penstock.policies.rules.words import does_text, rule_text, triggers_text
 from penstock.ports import Look, PolicyContext
 from penstock.records import PlanRequest
 from penstock.rules import check_operators
@@ -65,7 +65,7 @@ class RuleBook:
             operator: tuple(self.rules[number] for number in sorted([*numbers, *everywhere]))
             for operator, numbers in named.items()
         }
-        self._texts = {rule.name: triggers_text(rule) for rule in self.rules}
+        self._texts = {rule.name: (does_text(rule), triggers_text(rule)) for rule in self.rules}
         self._pasts: dict[str, Past] = {}
         self._shown: dict[str, tuple[str, ...]] = {}
         self._forecasts: dict[str, Forecasts | None] = {}
@@ -140,7 +140,7 @@ class RuleBook:
             windows.append((trigger.metric, window))
         return HeldRule(
             rule,
-            self._texts[rule.name],
+            *self._texts[rule.name],
             "; ".join(f"{metric}: {window}" for metric, window in windows) or "none needed",
             max((window.seconds for _, window in windows), default=0.0),
         )

@@ -62,7 +62,7 @@ def keeping(name: str, side: Side, executors: int | None, *triggers: MetricTrigg
 
 def held(rule: Rule) -> HeldRule:
     """The rule as one whose triggers hold."""
-    return HeldRule(rule, "a test says so", "none", 0.0)
+    return HeldRule(rule, "does something", "because a test says so", "none", 0.0)
 
 
 def queue_history(values: Sequence[int | None], *, until: float = 1000.0, every: float = 1.0) -> list[Observation]:
