@@ -12,8 +12,8 @@ import penstock
 PUBLIC = [
     "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "LookingBackPolicy",
     "Objective", "Observation", "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext",
-    "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler", "WatchingPolicy", "attach", "keep_up", "latency",
-    "run",
+    "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler",
+    "WatchingPolicy", "attach", "keep_up", "latency", "run",
 ]  # fmt: skip
 
 

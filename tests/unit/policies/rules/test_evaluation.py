@@ -7,7 +7,7 @@ import pytest
 from tests.unit.policies.rules.rule_cases import LIMITS, change, held, keeping, queue_request, scaling
 
 from penstock.policies.rules.evaluation import ORIGINAL_EXECUTORS, ORIGINAL_SHARE, apply, original_size
-from penstock.records import Allocation
+from penstock.records import Allocation, Decision, decode, encode
 from penstock.rules.nodes import Direction, Guard, Quantity, Side
 from penstock.testing import a_decision, a_request
 
@@ -145,6 +145,7 @@ def test_a_relative_limit_is_a_multiple_of_the_first_size() -> None:
 def test_the_first_size_survives_when_its_change_is_forgotten() -> None:
     """Each decision carries the first size, so that the oldest that is remembered still has it."""
     later = change(4, 5, 900.0, evidence={ORIGINAL_EXECUTORS: 2, ORIGINAL_SHARE: 0.4})
+    later = decode(Decision, encode(later))  # as a controller that was restarted finds it in the store
     assert original_size(a_request(current=Allocation(5), limits=LIMITS, recent=(later,))) == Allocation(2, 0.4)
     bare = change(4, 5, 900.0)
     assert original_size(a_request(current=Allocation(5), limits=LIMITS, recent=(bare,))) == Allocation(4)
