@@ -139,5 +139,5 @@ def _forms(text: str) -> str:
 def _clauses() -> str:
     """The grammar without its comments."""
     grammar = files("penstock.rules").joinpath("grammar.lark").read_text(encoding="utf-8")
-    kept = [line for line in grammar.splitlines() if not re.match(r"//|nothing:|UNKNOWN|%ignore", line)]
+    kept = [line for line in grammar.splitlines() if not re.match(r"//|nothing:|UNKNOWN|UNCLOSED|%ignore", line)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept).strip()) + "\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.rules import read_rules
 from penstock.rules.text import parse_text
 from penstock.rules.yaml_form import parse_yaml
 from penstock.settings import load_settings, parse_settings
@@ -52,8 +53,10 @@ def test_settings_in_documents_and_examples_are_valid() -> None:
 
 
 def test_rules_in_documents_are_right() -> None:
-    """Every rule shown as text or YAML is read without a mistake."""
+    """Every rule shown as text or YAML, or shipped, is read without a mistake."""
     shown = 0
+    for path in ROOT.glob("examples/*.rules"):
+        assert read_rules(path)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         readings = [parse_text(block) for block in re.findall(r"```rules\n(.*?)```", text, re.DOTALL)]

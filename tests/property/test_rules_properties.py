@@ -141,3 +141,9 @@ def test_aliases_cannot_blow_a_file_up() -> None:
     assert (mistake.place.line, mistake.place.column) == (3, 4)
     assert "alias" in mistake.message
     assert yaml.safe_load(text) is not None
+
+
+def test_quotes_without_end_are_one_mistake_for_each_line() -> None:
+    """A line of escaped quotes that never close is read once, not once from each of them."""
+    line = '"' + '\\"' * 50_000
+    assert [mistake.place.line for mistake in parse_text(f"{line}\nrule {line}\n").mistakes] == [1, 2]

@@ -114,9 +114,18 @@ def show(file: str, form: str) -> None:
 
 
 def _limits(pipeline: Path) -> dict[str, Limits]:
+    """What each operator may have; where it sets no CPU shares, it has those of the policy."""
+    from dataclasses import replace
+
+    from penstock.evaluation.policy_text import policy_in
     from penstock.settings import load_settings
 
-    return {operator.name: operator.limits() for operator in load_settings(pipeline).operators}
+    settings = load_settings(pipeline)
+    shares = policy_in(settings, settings.path_objectives().values()).cpu_shares
+    return {
+        operator.name: operator.limits() if operator.cpu_shares else replace(operator.limits(), cpu_shares=shares)
+        for operator in settings.operators
+    }
 
 
 def _counted(count: int, word: str) -> str:

@@ -16,11 +16,14 @@
 from __future__ import annotations
 
 from penstock.errors import RuleError
+from penstock.rules.amounts import hours, minutes, percent, seconds, times
 from penstock.rules.checks import check_operators
-from penstock.rules.conditions import hours, metric, minutes, percent, seconds, time, times
-from penstock.rules.fluent import every_operator, rule, rules
+from penstock.rules.collected import rules
+from penstock.rules.conditions import metric
+from penstock.rules.fluent import every_operator, rule
 from penstock.rules.nodes import Rule
 from penstock.rules.reading import read_rules
+from penstock.rules.time_conditions import time
 
 __all__ = [
     "Rule",

@@ -115,7 +115,8 @@ def checked_metric(name: str) -> str:
     try:
         return metric_named(name).name
     except ConfigurationError as fault:
-        raise RuleError(f"{fault} (docs/reference/metrics.md as well)") from None
+        message = str(fault).removeprefix("metric: ")
+        raise RuleError(f"{message}, as does docs/reference/metrics.md") from None
 
 
 def checked_statistic(text: str) -> str:
@@ -230,6 +231,11 @@ def checked_rule(
         if guard.after in [other.after for other in guards[:i]]:
             raise RuleError(f"the guard time after {guard.after} stands twice; keep the longer one")
     return Rule(name, operator, action, tuple(triggers), tuple(guards), place)
+
+
+def same_name(name: str) -> RuleError:
+    """The error for a second rule of one name."""
+    return RuleError(f'a rule before is called "{name}" as well; give each its own name')
 
 
 def unknown_operator(name: str, known: Sequence[str]) -> RuleError:

@@ -1,128 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind `when`: metrics compared with values, and the time of day. Building one runs nothing."""
+"""Metrics compared with values, behind `when`. Building a condition runs nothing."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
-from types import FrameType
+from dataclasses import replace
 from typing import NoReturn
 
 from penstock.errors import RuleError
-from penstock.rules.checks import (
-    WEEKDAYS_ONLY,
-    WEEKENDS,
-    checked_days,
-    checked_metric,
-    checked_statistic,
-    checked_trigger,
-    checked_zone,
-    placed,
-    value_of,
-)
-from penstock.rules.nodes import Comparison, MetricTrigger, Place, TimeTrigger, Trigger
-from penstock.rules.numbers import Kind, Number, number_text, percent_of, read_clock, seconds_in
+from penstock.rules.amounts import Duration, as_number, seconds_of
+from penstock.rules.callers import at_the_callers_line, refusal, refuse
+from penstock.rules.checks import checked_metric, checked_statistic, checked_trigger, value_of
+from penstock.rules.nodes import Comparison, MetricTrigger, TimeTrigger, Trigger
+from penstock.rules.numbers import Number, number_text
 
 _COMBINE = "use .when(...) again, or & in brackets: all triggers have to hold"
-_OURS = ("penstock.rules.", "contextlib")
-"""Modules whose frames lie between the user's line and the place of an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """A length of time, made by `seconds`, `minutes` or `hours`."""
-
-    seconds: float
-
-
-def seconds(count: float) -> Duration:
-    """So many seconds."""
-    return _duration(count, "seconds")
-
-
-def minutes(count: float) -> Duration:
-    """So many minutes."""
-    return _duration(count, "minutes")
-
-
-def hours(count: float) -> Duration:
-    """So many hours."""
-    return _duration(count, "hours")
-
-
-def percent(count: float) -> Number:
-    """So many per cent: a CPU share, or the value of a metric that is a fraction."""
-    with at_the_callers_line():
-        return percent_of(number_text(as_number(count).value))
-
-
-def times(factor: float) -> Number:
-    """So many times: the current size in ``by(times(2))``, the original size in ``but_never_above(times(4))``."""
-    with at_the_callers_line():
-        return Number(as_number(factor).value, Kind.TIMES)
-
-
-def _duration(count: float, unit: str) -> Duration:
-    with at_the_callers_line():
-        return Duration(seconds_in(number_text(as_number(count).value), unit))
-
-
-def as_number(given: object) -> Number:
-    """A number as it was given: plain, `percent` or `times`."""
-    if isinstance(given, Number):
-        return given
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        raise RuleError(f"{given!r} is not a number; write one such as 2, times(2) or percent(20)")
-    try:
-        value = float(given)
-    except OverflowError:
-        value = float("inf")
-    if not 0.0 <= value < float("inf"):
-        raise RuleError(f"{given!r} cannot be used here; write a finite number from 0 on")
-    return Number(value)
-
-
-def seconds_of(given: object) -> float:
-    """The seconds of a duration; a bare number is refused, for it does not say what it counts."""
-    if not isinstance(given, Duration):
-        raise RuleError(f"{given!r} is not a time; write seconds(30) or minutes(5)")
-    return given.seconds
-
-
-def callers_place() -> Place | None:
-    """Where the nearest code outside this package stands."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OURS):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    return Place(line or frame.f_lineno, (column or 0) + 1, frame.f_code.co_filename)
-
-
-@contextmanager
-def at_the_callers_line() -> Iterator[None]:
-    """Give a `RuleError` the place of the user's code."""
-    try:
-        yield
-    except RuleError as fault:
-        place = callers_place() if fault.line is None else None
-        if place is None:
-            raise
-        raise fault.at(place.line, place.column, place.source) from None
-
-
-def refusal(message: str) -> RuleError:
-    """A `RuleError` at the user's line."""
-    return placed(RuleError(message), callers_place())
-
-
-def refuse(message: str) -> NoReturn:
-    """Raise a `RuleError` at the user's line."""
-    raise refusal(message)
 
 
 class Condition:
@@ -142,6 +33,9 @@ class Condition:
         if not isinstance(other, Condition):
             refuse(f"& joins two conditions, and {other!r} is none; put each comparison into brackets")
         return Condition(self.triggers + other.triggers)
+
+    def __rand__(self, other: object) -> NoReturn:
+        refuse(f"& joins two conditions, and {other!r} is none; put each comparison into brackets")
 
     def __or__(self, other: object) -> NoReturn:
         refuse("a rule has no `or`: write one rule for each condition")
@@ -257,6 +151,16 @@ class MetricReading:
 
     __hash__ = object.__hash__
 
+    def _not_joined(self, _: object) -> NoReturn:
+        refuse("& and | bind before > and <; put each comparison into brackets: (metric(...) > 3) & (metric(...) < 5)")
+
+    __and__ = __rand__ = __or__ = __ror__ = _not_joined
+
+    def _not_computed(self, _: object) -> NoReturn:
+        refuse("a rule compares one metric with a number and computes nothing; change the number instead")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _not_computed
+
     def __bool__(self) -> bool:
         raise refusal(f"a metric is no condition; compare it with > or <, and {_COMBINE}")
 
@@ -278,73 +182,3 @@ def metric(name: str) -> MetricReading:
         if not isinstance(name, str):
             raise RuleError(f'{name!r} is no metric; write its name, such as metric("queue_length")')
         return MetricReading(checked_metric(name))
-
-
-class TimeCondition(Condition):
-    """The time lies in a period of the day; add days and a time zone (UTC where none is said)."""
-
-    __slots__ = ()
-
-    def __init__(self, trigger: TimeTrigger) -> None:
-        super().__init__((trigger,))
-
-    @property
-    def trigger(self) -> TimeTrigger:
-        """What it says."""
-        (trigger,) = self.triggers
-        assert isinstance(trigger, TimeTrigger)
-        return trigger
-
-    def on(self, *days: str) -> TimeCondition:
-        """Only periods that begin on these days: ``monday`` to ``sunday``."""
-        with at_the_callers_line():
-            if not days:
-                raise RuleError('say which days, such as .on("monday", "friday")')
-            return TimeCondition(replace(self.trigger, days=checked_days(str(day) for day in days)))
-
-    def on_weekdays(self) -> TimeCondition:
-        """Only periods that begin on Monday to Friday."""
-        return TimeCondition(replace(self.trigger, days=WEEKDAYS_ONLY))
-
-    def on_weekends(self) -> TimeCondition:
-        """Only periods that begin on Saturday or Sunday."""
-        return TimeCondition(replace(self.trigger, days=WEEKENDS))
-
-    def in_zone(self, name: str) -> TimeCondition:
-        """By the clock of an IANA time zone, such as ``Europe/Zurich``."""
-        with at_the_callers_line():
-            return TimeCondition(replace(self.trigger, zone=checked_zone(str(name))))
-
-    def __invert__(self) -> TimeCondition:
-        return TimeCondition(replace(self.trigger, is_outside=not self.trigger.is_outside))
-
-
-class TimeOfDay:
-    """The time of day and the day of the week in a rule: ``time.between("08:00", "18:00").on_weekdays()``."""
-
-    __slots__ = ()
-
-    def between(self, start: str, end: str) -> TimeCondition:
-        """From `start` until before `end`; an `end` that is not after the `start` lies on the next day."""
-        with at_the_callers_line():
-            return TimeCondition(TimeTrigger(read_clock(str(start)), read_clock(str(end))))
-
-    def outside(self, start: str, end: str) -> TimeCondition:
-        """At any time but then."""
-        return ~self.between(start, end)
-
-    def on(self, *days: str) -> TimeCondition:
-        """On these days, the whole day."""
-        return TimeCondition(TimeTrigger()).on(*days)
-
-    def on_weekdays(self) -> TimeCondition:
-        """From Monday to Friday, the whole day."""
-        return TimeCondition(TimeTrigger()).on_weekdays()
-
-    def on_weekends(self) -> TimeCondition:
-        """On Saturday and Sunday, the whole day."""
-        return TimeCondition(TimeTrigger()).on_weekends()
-
-
-time = TimeOfDay()
-"""The time of day and the day of the week."""

@@ -36,6 +36,10 @@ _ALL_TRIES = 1_000_000
 """Shared by all pairs of rules, so that a long file is checked in seconds as well."""
 
 
+MOST_RULES = 300
+"""Each rule is held against each other one, so a file of thousands would take hours."""
+
+
 def doubts(rules: Sequence[Rule], operators: Mapping[str, Limits] | None = None) -> list[Finding]:
     """Everything doubtful, in the order of the rules.
 
@@ -47,7 +51,11 @@ def doubts(rules: Sequence[Rule], operators: Mapping[str, Limits] | None = None)
         The operators of the pipeline with their limits, if they are known.
     """
     found = [*_never(rules)]
-    dead = {rule for finding in found for rule in finding.rules}
+    if len(rules) > MOST_RULES:
+        message = f"these are {len(rules)} rules; only the first {MOST_RULES} are held against each other"
+        found.append(_finding(message, rules[MOST_RULES]))
+        rules = rules[:MOST_RULES]
+    dead = {name for finding in found for name in finding.rules}
     alive = [rule for rule in rules if rule.name not in dead]
     shadowed = list(_shadowed(alive))
     shadows = {finding.rules for finding in shadowed}

@@ -9,11 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import RuleError
+from penstock.rules.amounts import Duration, as_number, seconds_of
+from penstock.rules.callers import at_the_callers_line, callers_place, refusal, refuse
 from penstock.rules.checks import (
     amount_of,
     checked_guard,
@@ -27,20 +28,10 @@ from penstock.rules.checks import (
     missing_limit,
     placed,
 )
-from penstock.rules.conditions import (
-    Condition,
-    Duration,
-    TimeCondition,
-    as_number,
-    at_the_callers_line,
-    callers_place,
-    lasting,
-    refusal,
-    refuse,
-    seconds_of,
-)
+from penstock.rules.conditions import Condition, lasting
 from penstock.rules.nodes import ALL_OPERATORS, Direction, Guard, Keep, MetricTrigger, Place, Rule, Scale, Side, Trigger
 from penstock.rules.numbers import Kind, Number
+from penstock.rules.time_conditions import TimeCondition
 
 every_operator = ALL_OPERATORS
 """All operators of the pipeline, each by its own metrics: ``scale_in(every_operator)``."""
@@ -296,35 +287,3 @@ def rule(name: str) -> Named:
     """
     with at_the_callers_line():
         return Named(checked_name(name), callers_place())
-
-
-def rules(*given: Unfinished | Rule | Iterable[Unfinished | Rule]) -> tuple[Rule, ...]:
-    """All `given` rules, finished and checked; lists of rules are taken apart.
-
-    Raises
-    ------
-    RuleError
-        A chain ends too early, or two rules have one name; it says where the rule was written.
-    """
-    flat: list[Unfinished | Rule] = []
-    for item in given:
-        flat.extend([item] if isinstance(item, (Unfinished, Rule)) else list(_each(item)))
-    found = tuple(item if isinstance(item, Rule) else item.finished() for item in flat)
-    for i, one in enumerate(found):
-        if one.name in [other.name for other in found[:i]]:
-            raise placed(same_name(one.name), one.place)
-    return found
-
-
-def _each(items: object) -> Iterable[Unfinished | Rule]:
-    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
-        refuse(f"{items!r} is no rule; write rule(...).scale_out(...) or a list of these")
-    for item in items:
-        if not isinstance(item, (Unfinished, Rule)):
-            refuse(f"{item!r} is no rule; write rule(...).scale_out(...)")
-        yield item
-
-
-def same_name(name: str) -> RuleError:
-    """The error for a second rule of one name."""
-    return RuleError(f'a rule before is called "{name}" as well; give each its own name')

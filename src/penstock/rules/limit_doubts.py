@@ -120,7 +120,8 @@ def _own_of_scale(action: Scale, limits: Limits) -> str | None:
     is_executors = action.direction.is_horizontal
     low, high = _range(limits, is_executors=is_executors)
     if low == high:
-        return f"can never fire: the operator always has {_amount(low, is_executors)}"
+        setting = "executors" if is_executors else "cpu_shares"
+        return f"can never fire: the operator always has {_amount(low, is_executors)}; give it more `{setting}`"
     limit = action.limit
     if limit is None or limit.is_relative:
         return None

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 from penstock.errors import RuleError
+from penstock.rules.collected import rules
 from penstock.rules.findings import Reading
-from penstock.rules.fluent import rules
 from penstock.rules.nodes import Rule
 
 _MOST_BYTES = 1_000_000

@@ -32,9 +32,11 @@ _BEGIN = ("rule", "scale-out", "scale-in", "scale-up", "scale-down", "keep", "wh
 _FIXES = {
     "and": "all triggers have to hold: begin a new line with `when`",
     "or": "a rule has no `or`: write one rule for each condition",
-    '"': "the quotes are not closed on this line",
     ">": "write `above`",
     "<": "write `below`",
+    ">=": "a trigger is above or below its value; write `above`",
+    "<=": "a trigger is above or below its value; write `below`",
+    "-": "nothing that is measured is below 0; write a number from 0 on",
 }
 
 
@@ -55,6 +57,8 @@ def in_words(fault: UnexpectedToken, clause: list[Token]) -> tuple[tuple[int, in
 
 def _fix(token: Token, expected: set[str], clause: list[Token]) -> str:
     text = str(token)
+    if token.type == "UNCLOSED":
+        return "the quotes are not closed on this line"
     if text in _FIXES:
         return _FIXES[text]
     if clause[0].type == "RULE" and token.type == "WORD" and "STRING" in expected:

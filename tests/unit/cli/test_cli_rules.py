@@ -76,6 +76,13 @@ def test_the_pipeline_gives_names_and_limits(invoke: Callable[..., Any], calm: P
     own = invoke("rules", "check", str(calm), "--pipeline", str(pipeline))
     assert own.exit_code == 0, own.output
     assert "the operator has at most 4 executors" in own.stdout
+    up = calm.with_name("up.rules")
+    up.write_text('rule "up": scale-up matcher by 10% when cpu_used above 1', encoding="utf-8")
+    fixed = invoke("rules", "check", str(up), "--pipeline", str(pipeline))
+    assert "the operator always has 100% CPU; give it more `cpu_shares`" in fixed.stdout
+    mead = "\npolicy: mead\nobjective: {p95: 2s}\n"
+    pipeline.write_text("operators: [{name: matcher, executors: [1, 4]}]" + mead, encoding="utf-8")
+    assert "0 doubts" in invoke("rules", "check", str(up), "--pipeline", str(pipeline)).stdout
     pipeline.write_text("operators:\n- {name: parser}\n", encoding="utf-8")
     unknown = invoke("rules", "check", str(calm), "--pipeline", str(pipeline))
     assert unknown.exit_code == 2
@@ -124,10 +131,10 @@ def test_a_list_in_a_module_of_this_folder(
     found = invoke("rules", "check", "rules_beside_a_test:policy")
     assert found.exit_code == 0, found.output
     assert "2 rules, 0 mistakes" in found.stdout
-    (calm.parent / "rules_beside_a_test.py").write_text(python.replace("queue_length", "queue"), encoding="utf-8")
-    wrong = invoke("rules", "check", "rules_beside_a_test:policy")
-    assert wrong.exit_code == 2
-    assert "rules_beside_a_test.py:6:15: mistake: metric: unknown metric 'queue'" in wrong.stdout
     missing = invoke("rules", "check", "rules_beside_a_test:other")
     assert missing.exit_code == 2
     assert "has no 'other'" in missing.output
+    (calm.parent / "rules_beside_a_test.py").write_text(python.replace("queue_length", "queue"), encoding="utf-8")
+    wrong = invoke("rules", "check", "rules_beside_a_test:policy")
+    assert wrong.exit_code == 2
+    assert "rules_beside_a_test.py:6:15: mistake: unknown metric 'queue'" in wrong.stdout

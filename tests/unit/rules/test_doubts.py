@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.records import Limits
-from penstock.rules.doubts import doubts
+from penstock.rules.doubts import MOST_RULES, doubts
 from penstock.rules.text import parse_text
 
 OUT = 'rule "out": scale-out m by 2 never above 8 when queue_length above 300 for 30 seconds\n'
@@ -179,3 +179,10 @@ def test_limits_that_contradict_the_operators_own(action: str, why: str) -> None
 def test_a_limit_of_one_contradicts_nobody() -> None:
     """`never below 1` is what holds anyway."""
     assert _doubts('rule "a": scale-in m by 1 never below 1 when cpu_used below 1', m=Limits(2, 6)) == []
+
+
+def test_a_very_long_file_says_where_the_checker_stops() -> None:
+    """Beyond so many rules they are no longer held against each other, which is said."""
+    text = "".join(f'rule "{i}": keep m{i} at least 1\n' for i in range(MOST_RULES + 1))
+    (doubt,) = _doubts(text)
+    assert f"only the first {MOST_RULES} are held against each other" in doubt
