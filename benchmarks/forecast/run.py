@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What forecasts cost for many series, and what they are worth on generated and real ones.
 
-    python benchmarks/forecast/run.py [--json] [--series 1000] [--no-grades] [--peer]
+    python benchmarks/forecast/run.py [--json] [--series 1000] [--no-grades] [--only NAME] [--seed 0] [--peer]
 
 `--peer` fits statsmodels' AutoReg to the same readings, if it is installed.
 """
@@ -141,9 +141,8 @@ def peer(readings: FloatArray, steps: int) -> tuple[float, float]:
 
 def show(found: dict[str, float], rows: list[dict[str, Any]]) -> None:
     """Print the tables of the README."""
-    print(f"{found['series']:.0f} series: {found['update_us']:.1f} us per reading, "
-          f"{found['ask_us']:.1f} us per forecast, {found['cores']:.3f} cores, longest pass {1e3 * found['longest_pass_seconds']:.0f} ms, "
-          f"{found['bytes_per_series'] / 1024:.0f} KiB per series\n")  # fmt: skip
+    if found:
+        show_cost(found)
     with_peer = any("peer" in row for row in rows)
     names = ["series", "readings", "ahead", "repeats after", "as now", "answer", "signature", "AR", "Markov",
              *(["statsmodels AR"] if with_peer else []), "as now / signature / AR / Markov answered",
@@ -165,6 +164,15 @@ def show(found: dict[str, float], rows: list[dict[str, Any]]) -> None:
         print(f"\nstatsmodels: {np.mean([row['peer_fit_ms'] for row in rows]):.1f} ms per fit")
 
 
+def show_cost(found: dict[str, float]) -> None:
+    """Print the cost as a sentence."""
+    print(
+        f"{found['series']:.0f} series: {found['update_us']:.1f} us per reading, {found['ask_us']:.1f} us per forecast,"
+        f" {found['cores']:.3f} cores, longest pass {1e3 * found['longest_pass_seconds']:.0f} ms,"
+        f" {found['bytes_per_series'] / 1024:.0f} KiB per series\n"
+    )
+
+
 def _percent(part: float | None) -> str:
     return "-" if part is None else f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
@@ -175,15 +183,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--series", type=int, default=1000, help="how many series share the process")
     parser.add_argument("--no-grades", action="store_true", help="measure the cost alone")
+    parser.add_argument("--only", default="", help="grade only series whose names contain this, and measure no cost")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generated series")
     parser.add_argument("--peer", action="store_true", help="grade statsmodels' AutoReg too")
     arguments = parser.parse_args()
-    found = cost(arguments.series)
+    found = {} if arguments.only else cost(arguments.series)
     rows: list[dict[str, Any]] = []
     if not arguments.no_grades:
         folder = data_folder()
         if folder is None:
             print("no real traces: set PENSTOCK_DATA to their folder", file=sys.stderr)
-        rows = grades([*generated(), *([] if folder is None else real(folder))], arguments.peer)
+        every = [*generated(arguments.seed), *([] if folder is None else real(folder))]
+        rows = grades([series for series in every if arguments.only in series.name], arguments.peer)
     if arguments.json:
         print(json.dumps({"cost": found, "grades": rows}))
     else:

@@ -47,8 +47,8 @@ def forecast(  # noqa: PLR0917 - click passes them by name
     """Play TRACE to a forecaster, reading by reading, and say how far off its forecasts were.
 
     A reading is the arrival rate over --every. After each one the forecaster says what the rate will be --horizon
-    later; that is compared when the time comes, before anything learns from it. A scaling rule that looks ahead
-    (`metric("arrival_rate").in_(minutes(2))`) uses the same forecaster.
+    later; that is compared when the time comes, before anything learns from it. Policies that look ahead can use the
+    same forecaster (penstock.workload.forecast).
 
     \b
     Methods:
@@ -169,8 +169,6 @@ def _notes(result: Backtest) -> list[str]:
             f"Too low: {_percent(plain)} of the forecasts; {_percent(padded)} with padding, which adds "
             f"{_percent(result.mean_padding / result.mean)} of the mean rate."
         )
-    if result.repeats_after_seconds is not None and result.period_share < 0.5:
-        notes.append(f"A period was known for {_percent(result.period_share)} of the readings.")
     if result.last is not None:
         notes.append(f"After the last reading: {result.last.explain()}.")
     return notes

@@ -15,6 +15,7 @@ from penstock.workload.forecast import AS_NOW, METHODS, Forecast, Forecaster
 
 Progress = Callable[[float], object]
 FEWEST_READINGS = 100
+_SAME, _MOST = 0.05, 0.5
 ANSWER = "answer"
 """What the forecaster answered: the method that was best just then, or "as now"."""
 
@@ -54,9 +55,7 @@ class Backtest:
     answered_by
         The place in `METHODS` of the method that answered; -1: there was no answer.
     repeats_after_seconds
-        The last period that was recognised. None: none was.
-    period_share
-        For which share of the readings a period was known.
+        The period that was recognised for most readings of the second half. None: none was.
     last
         The forecast after the last reading. None: there is none.
     """
@@ -70,7 +69,6 @@ class Backtest:
     padded: FloatArray
     answered_by: np.ndarray[tuple[int], np.dtype[np.int8]]
     repeats_after_seconds: float | None
-    period_share: float
     last: Forecast | None
 
     def graded(self, method: str) -> GradedMethod:
@@ -129,11 +127,10 @@ def backtest(
     each = {name: np.full(total, np.nan) for name in (*METHODS, ANSWER)}
     low, high, padded = (np.full(total, np.nan) for _ in range(3))
     answered_by = np.full(total, -1, dtype=np.int8)
-    repeats, with_period, last = None, 0, None
+    periods, last = np.full(total, np.nan), None
     for i, value in enumerate(values):
         forecaster.update(value)
-        if forecaster.repeats_after_seconds is not None:
-            repeats, with_period = forecaster.repeats_after_seconds, with_period + 1
+        periods[i] = _or_nan(forecaster.repeats_after_seconds)
         try:
             last = forecaster.at(horizon)
         except NotReadyError:
@@ -158,8 +155,7 @@ def backtest(
         high=high,
         padded=padded,
         answered_by=answered_by,
-        repeats_after_seconds=repeats,
-        period_share=with_period / max(total, 1),
+        repeats_after_seconds=_usual(periods[total // 2 :]),
         last=last,
     )
 
@@ -193,6 +189,16 @@ def rates_of(arrivals: Trace | CountSeries, every_seconds: float) -> FloatArray:
         )
     rates: FloatArray = counts / every_seconds
     return rates
+
+
+def _usual(periods: FloatArray) -> float | None:
+    """Return the period that most readings agree on. A random load now and then seems to repeat itself."""
+    known = periods[np.isfinite(periods)]
+    if not known.size:
+        return None
+    median = float(np.median(known))
+    agree = np.count_nonzero(np.abs(known - median) <= _SAME * median)
+    return median if agree >= _MOST * periods.size else None
 
 
 def _or_nan(value: float | None) -> float:

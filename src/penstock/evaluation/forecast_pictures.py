@@ -94,7 +94,8 @@ def _draw_errors(axes: Axes, result: Backtest) -> None:
         cycle = result.repeats_after_seconds / result.period_seconds
         window = round(max(1, round(window / cycle)) * cycle)
     together = max(1, len(times) // _MOST_DRAWN)
-    top, level = 0.0, np.maximum(_moving_mean(np.abs(result.readings), window), 1e-9 * abs(result.mean))
+    top, level = 0.0, _moving_mean(np.abs(result.readings), window)
+    level[level <= 0.0] = np.nan  # where nothing comes, no error is a part of it
     for method in (*METHODS, ANSWER):
         # A method is drawn over the readings for which it forecast something.
         part = 100.0 * _moving_mean(np.abs(result.each[method] - result.readings), window) / level
@@ -109,7 +110,10 @@ def _draw_errors(axes: Axes, result: Backtest) -> None:
     axes.set_ylim(0.0, 1.5 * top if top > 0.0 else 1.0)  # a method that is far off is not used: let it leave the panel
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
     axes.set_title(f"Mean error over {window} readings, in parts of their mean (legend: of all)", loc="left")
-    axes.legend(loc="upper left", ncols=5)
+    if axes.lines:
+        axes.legend(loc="upper left", ncols=5)
+    else:
+        axes.text(0.5, 0.5, "nothing came", transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
 def _draw_who(axes: Axes, result: Backtest) -> None:
@@ -129,7 +133,7 @@ def _draw_who(axes: Axes, result: Backtest) -> None:
 
 def _label(result: Backtest, method: str) -> str:
     graded = result.graded(method)
-    error = "" if graded.error is None else f" {100 * graded.error / result.mean:.3g} %"
+    error = "" if graded.error is None or result.mean <= 0.0 else f" {100 * graded.error / result.mean:.3g} %"
     return {AS_NOW: '"as now"', ANSWER: "the forecast"}.get(method, method) + error
 
 

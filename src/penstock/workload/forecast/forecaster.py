@@ -173,17 +173,19 @@ class Forecaster:
         """Return the method that answers, by its place in `METHODS`, and its value."""
         if self._last is None:
             raise AssertionError("asked only after a reading")
-        if grading.chosen:
-            value = self._by(self._methods[grading.chosen - 1], grading.steps)
+        answering = grading.answering
+        if answering:
+            value = self._by(self._methods[answering - 1], grading.steps)
             if value is not None:
-                return grading.chosen, value
+                return answering, value
         return 0, self._last
 
     def _made(self, grading: Grading) -> Made | None:
         if self._last is None or self._missing > _PATIENCE:
             return None
         forecasts = [self._by(method, grading.steps) for method in self._methods]
-        answered = forecasts[grading.chosen - 1] if grading.chosen else self._last
+        answering = grading.answering
+        answered = forecasts[answering - 1] if answering else self._last
         return (self._last, *forecasts, self._last if answered is None else answered)
 
     def _by(self, method: Method, steps: int) -> float | None:

@@ -34,6 +34,8 @@ _SURE = 2.0
 _GONE_WRONG = 1.1
 """A method stops at once if its newest errors are this part of those of "as now"."""
 _GOLDEN = 0.6180339887498949
+_SURPRISE = 3.0
+"""A forecast that is off by so many widths of its band, and by so many usual errors of "as now", met something new."""
 _BAND = 0.1
 _FEWEST_FOR_BAND = 16
 _REVIEWS = 16
@@ -135,6 +137,7 @@ class Grading:
         self.steps = steps
         self.every = -(-steps // _UNDER_WAY)
         self.chosen = 0
+        """The method with the least recent error, by its place in `METHODS`."""
         self.bands: list[tuple[float, float] | None] = [None] * len(METHODS)
         self.shortfall: float | None = None
         self._under_way: deque[tuple[int, Made]] = deque()
@@ -142,6 +145,7 @@ class Grading:
         self._scores = [Score(-(-steps // self.every)) for _ in METHODS]
         self._graded = 0
         self._index = 0
+        self._surprised_until = 0
         self._turns = 0
         self._next = 0
 
@@ -159,10 +163,20 @@ class Grading:
         for score, error in zip(self._scores, errors, strict=False):
             if error is not None:
                 score.add(abs(error), as_now)
+        if self._is_surprise(errors[self.chosen]):
+            self._surprised_until = self._index + self.steps
         self._graded += 1
         if self._graded % _REVIEWS == 0:
             self._review()
         self._choose()
+
+    @property
+    def answering(self) -> int:
+        """The method that answers now, by its place in `METHODS`.
+
+        What a method forecasts after a surprise is graded one horizon later. Until then, the answer is "as now".
+        """
+        return 0 if self._index < self._surprised_until else self.chosen
 
     def is_turn(self) -> bool:
         """Whether forecasts made after this reading are to be graded: then `make` takes them."""
@@ -181,6 +195,13 @@ class Grading:
         if not score.graded:
             return MethodError(METHODS[method], None, None, 0)
         return MethodError(METHODS[method], score.error / score.count, score.as_now / score.count, score.graded)
+
+    def _is_surprise(self, error: float | None) -> bool:
+        """Whether the chosen method was further off than it ever is, and than "as now" usually is."""
+        band, score = self.bands[self.chosen], self._scores[self.chosen]
+        if band is None or error is None:
+            return False
+        return abs(error) > max(_SURPRISE * (band[1] - band[0]), _SURPRISE * score.as_now / score.count)
 
     def _choose(self) -> None:
         """The method with the least error answers, if that is clearly less than that of "as now"."""
