@@ -154,6 +154,9 @@ _PUBLISHED_FORMATS = (
         columns=13, wanted=_is_submit, looks_like=_is_task_event,
     ),
     TraceFormat(
+        "google-task-events", "the same, every row: to be replayed with its text", "arrivals", "us", columns=13,
+    ),
+    TraceFormat(
         "nyc-taxi", "taxi ride events, START and END, stamped to the second", "arrivals", "s",
         columns=11, at=2, is_date=True, looks_like=_is_ride,
     ),

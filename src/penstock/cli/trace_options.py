@@ -22,7 +22,8 @@ KINDS = ("arrivals", "iats", "counts")
 UNITS = ("s", "ms", "us", "ns", "m", "h", "d")
 FORMATS = (
     "auto", "plain",
-    "bc-paug89", "cloudphysics-io", "google-2011", "nyc-taxi", "debs-2015", "worldcup98", "ms-livemaps",
+    "bc-paug89", "cloudphysics-io", "google-2011", "google-task-events", "nyc-taxi", "debs-2015",
+    "worldcup98", "ms-livemaps",
 )  # fmt: skip
 _OPTION_NAMES = (
     (re.compile(r"\bkind=(\w+)"), r"--as \1"),

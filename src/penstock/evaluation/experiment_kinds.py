@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
+from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.settings import read_settings
@@ -55,10 +56,24 @@ def _rules(experiment: RulesExperiment, call: Call) -> Reproduction:
     return reproduce_rules(experiment, call)
 
 
+def _static(experiment: StaticExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_static import reproduce_static
+
+    return reproduce_static(experiment, call)
+
+
+def _dynamic(experiment: DynamicExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_dynamic import reproduce_dynamic
+
+    return reproduce_dynamic(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
     "rules": Kind(RulesExperiment, _rules),
+    "static-scaling": Kind(StaticExperiment, _static),
+    "dynamic-scaling": Kind(DynamicExperiment, _dynamic),
 }
 
 

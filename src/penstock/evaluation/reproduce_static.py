@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static scaling done again: the throughput of a query with n executors, its speed-up and efficiency.
+
+Speed-up is the throughput over that of the smallest size, efficiency the speed-up over how many times larger the size
+is. The bottleneck is where CPU is short: the operator that used the largest part of what it was allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.apps.google_cluster.check import differences, expected_results
+from penstock.apps.google_cluster.results import read_results
+from penstock.errors import ClusterError
+from penstock.evaluation.live_experiment import StaticExperiment
+from penstock.evaluation.live_run import LiveRun, Throughput, mean_utilisation, run_live, throughput, working_folder
+from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFigures:
+    """One operator of a run."""
+
+    throughput: Throughput | None
+    utilisation: float | None
+    batch_seconds: float | None
+    most_waiting: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "throughput": None if self.throughput is None else self.throughput.to_json(),
+            "utilisation_mean": self.utilisation, "batch_seconds_mean": self.batch_seconds,
+            "backlog_most": self.most_waiting,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SizeResult:
+    """One size."""
+
+    executors: int
+    operators: dict[str, OperatorFigures]
+    scaled: Throughput
+    load_average: float
+    wrong_results: tuple[str, ...]
+
+    def bottleneck(self) -> str | None:
+        """The operator that used the largest part of its CPU; None: not measured."""
+        known = {name: of.utilisation for name, of in self.operators.items() if of.utilisation is not None}
+        return max(known, key=lambda name: known[name]) if known else None
+
+
+def reproduce_static(experiment: StaticExperiment, call: Call) -> Reproduction:
+    """Run every size, one after the other."""
+    folder = working_folder(call.name)
+    trace = experiment.trace.path(folder)
+    expected = expected_results(trace)
+    results = []
+    for number, size in enumerate(experiment.executors):
+        settings = experiment.settings(experiment.trace.arrivals(trace), executors=[size, size])
+        run = run_live(settings, folder / f"{size}-executors")
+        results.append(_figures(experiment, size, run, expected))
+        if call.progress is not None:
+            call.progress((number + 1) / len(experiment.executors))
+    return as_reproduction(experiment, call.name, results)
+
+
+def _figures(experiment: StaticExperiment, size: int, run: LiveRun, expected: Sequence[dict[str, Any]]) -> SizeResult:
+    operators = {}
+    for name, seen in run.history.observations.items():
+        batches = [o.batch_seconds for o in seen if o.batch_seconds is not None]
+        waiting = [o.backlog_records for o in seen if o.backlog_records is not None]
+        operators[name] = OperatorFigures(
+            throughput(seen, experiment.warm_up_batches),
+            mean_utilisation(seen),
+            sum(batches) / len(batches) if batches else None,
+            max(waiting, default=None),
+        )
+    scaled = operators[experiment.scaled].throughput if experiment.scaled in operators else None
+    if scaled is None:
+        raise ClusterError(
+            f"with {size} executors there were too few batches to measure; give `trace.rows_per_batch` less",
+            target=experiment.scaled,
+        )
+    wrong = differences(read_results(run.output_of(experiment.results_of)), expected)
+    return SizeResult(size, operators, scaled, run.load_average, tuple(wrong))
+
+
+def as_reproduction(experiment: StaticExperiment, name: str, results: Sequence[SizeResult]) -> Reproduction:
+    """The figures of all sizes, the paper's beside ours."""
+    from penstock.evaluation.scaling_pictures import static_picture
+
+    rows = scaling_rows(experiment, results)
+    document = {
+        "experiment": name, "paper": experiment.paper,
+        "sizes": [
+            {
+                **row, "operators": {o: figures.to_json() for o, figures in result.operators.items()},
+                "bottleneck": result.bottleneck(), "load_average": result.load_average,
+                "wrong_results": list(result.wrong_results),
+            }
+            for row, result in zip(rows, results, strict=True)
+        ],
+    }  # fmt: skip
+    remarks = [
+        f"{result.executors} executors: {len(result.wrong_results)} differences from pandas, "
+        f"the first: {result.wrong_results[0]}"
+        for result in results
+        if result.wrong_results
+    ] or ["the results of every size are those of pandas, to the last digit"]
+    loads = ", ".join(f"{result.load_average:.1f}" for result in results)
+    remarks.append(f"load average of the machine at the end of each run: {loads}")
+    return Reproduction(
+        document,
+        (f"{experiment.paper}: {experiment.title}",),
+        (_sizes_grid(rows), _operators_grid(results)),
+        lambda: static_picture(rows),
+        tuple(remarks),
+    )
+
+
+def scaling_rows(experiment: StaticExperiment, results: Sequence[SizeResult]) -> list[dict[str, Any]]:
+    """Throughput, speed-up and efficiency of every size, ours and the paper's."""
+    first, published = results[0], experiment.published
+    base = published.get(first.executors)
+    rows = []
+    for result in results:
+        factor = result.executors / first.executors
+        speed_up = result.scaled.mean / first.scaled.mean
+        theirs = published.get(result.executors)
+        row: dict[str, Any] = {
+            "executors": result.executors, **result.scaled.to_json(),
+            "speed_up": speed_up, "efficiency": speed_up / factor, "published": None,
+        }  # fmt: skip
+        if theirs is not None and base is not None:
+            gained = base.minutes / theirs.minutes
+            row["published"] = {**theirs.model_dump(), "speed_up": gained, "efficiency": gained / factor}
+        rows.append(row)
+    return rows
+
+
+def _sizes_grid(rows: Sequence[dict[str, Any]]) -> Grid:
+    columns = (
+        "n", "median/s", "p75", "p90", "p95", "speed-up", "efficiency",
+        "paper: median/s", "p75", "p90", "p95", "speed-up", "efficiency",
+    )  # fmt: skip
+    lines = []
+    for row in rows:
+        line = [str(row["executors"])]
+        for of in (row, row["published"]):
+            if of is None:
+                line += ["-"] * 6
+            else:
+                line += [f"{of[name]:,.0f}" for name in ("median", "p75", "p90", "p95")]
+                line += [f"{of[name]:.2f}" for name in ("speed_up", "efficiency")]
+        lines.append(tuple(line))
+    return Grid(tuple(Column(heading) for heading in columns), tuple(lines))
+
+
+def _operators_grid(results: Sequence[SizeResult]) -> Grid:
+    columns = (
+        Column("n"), Column("operator", is_number=False), Column("CPU used"), Column("batch"), Column("most waiting"),
+        Column("", is_number=False),
+    )  # fmt: skip
+    lines: list[tuple[str, ...] | None] = []
+    for result in results:
+        for name, of in result.operators.items():
+            used = "-" if of.utilisation is None else f"{of.utilisation:.0%}".replace("%", " %")
+            batch = "-" if of.batch_seconds is None else f"{of.batch_seconds:.1f} s"
+            waiting = "-" if of.most_waiting is None else f"{of.most_waiting:,}"
+            mark = "bottleneck" if name == result.bottleneck() else ""
+            lines.append((str(result.executors), name, used, batch, waiting, mark))
+    return Grid(columns, tuple(lines))

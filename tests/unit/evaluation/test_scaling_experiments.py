@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static and dynamic scaling as experiments: their files, their figures and their words, without Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.apps.google_cluster.check import expected_results
+from penstock.apps.google_cluster.results import add_results
+from penstock.errors import ClusterError, ConfigurationError
+from penstock.evaluation import reproduce_dynamic, reproduce_static
+from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
+from penstock.evaluation.history import RunHistory
+from penstock.evaluation.live_experiment import StaticExperiment, TaskTrace
+from penstock.evaluation.live_run import LiveRun, run_live, throughput
+from penstock.evaluation.reproduction import Call
+from penstock.records import Observation
+from penstock.testing import an_observation
+
+PNG = b"\x89PNG"
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+
+
+def a_file(kind: str, **changed: Any) -> dict[str, Any]:
+    """An experiment on a small generated trace."""
+    of_kind: dict[str, dict[str, Any]] = {
+        "static-scaling": {
+            "executors": [1, 2],
+            "published": {
+                1: {"minutes": 129.69, "median": 18405, "p75": 1, "p90": 1, "p95": 1},
+                2: {"minutes": 71.06, "median": 33779, "p75": 1, "p90": 1, "p95": 1},
+            },
+        },
+        "dynamic-scaling": {"published": "it follows the load"},
+    }
+    return {
+        "kind": kind, "title": "tiny", "paper": "none",
+        "trace": {"generated": {"machines": 5, "tasks": 60, "seconds": 1000}, "rows_per_batch": 100},
+        "pipeline": {
+            "name": "tiny", "policy": {"name": "rules", "options": {"rules": "out.rules"}},
+            "operators": [{"name": "machines", "app": "a:b"}, {"name": "cluster", "app": "a:c", "input": "machines"}],
+        },
+        **of_kind[kind], **changed,
+    }  # fmt: skip
+
+
+def written(folder: Path, data: dict[str, Any]) -> Path:
+    """The file in its folder."""
+    (folder / "config.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    return folder
+
+
+def batches(operator: str, rows: int, seconds: float, *, utilisation: float, count: int = 5) -> list[Observation]:
+    """Observations each half second of batches of so many rows and seconds."""
+    looks = []
+    for look in range(1, int(2 * seconds * count) + 1):
+        ended = int(look * 0.5 / seconds + 1e-9)
+        seen = an_observation(operator=operator, at=1000.0 + look * 0.5, utilisation=utilisation, backlog_records=9)
+        last = None if ended == 0 else ended - 1
+        looks.append(replace(seen, last_batch_id=last, records_done=None if last is None else ended * rows))
+    return looks
+
+
+class FakeRuns:
+    """Stands in for `run_live`: twice the executors do as much again, less a tenth; the results are right."""
+
+    def __init__(self, *, is_right: bool = True) -> None:
+        self.settings: list[dict[str, Any]] = []
+        self._is_right = is_right
+
+    def __call__(self, settings: dict[str, Any], folder: Path) -> LiveRun:
+        """A run of these settings."""
+        self.settings.append(settings)
+        executors = settings["operators"][0].get("executors", [1, 1])[0]
+        rows = {1: 1000, 2: 1800}[executors]
+        seen = {
+            "machines": batches("machines", rows, 2.0, utilisation=0.9 / executors),
+            "cluster": batches("cluster", 500, 2.0, utilisation=0.6),
+        }
+        history = RunHistory(seen, [], [], [], [], settings, {})
+        run = LiveRun(folder, {}, history, 1.5)
+        expected = expected_results(Path(settings["arrivals"]["trace"]))
+        add_results(run.output_of("cluster"), expected if self._is_right else expected[:-1])
+        return run
+
+
+def test_throughput_leaves_out_the_first_batches() -> None:
+    """Rates come from the ends of batches after the warm-up; too few batches give no figure."""
+    slow, fast = batches("op", 100, 4.0, utilisation=1.0, count=2), batches("op", 300, 1.0, utilisation=1.0, count=4)
+    later = [
+        replace(o, at=o.at + 8.0, last_batch_id=None if o.last_batch_id is None else o.last_batch_id + 2,
+                records_done=None if o.records_done is None else o.records_done + 200)
+        for o in fast
+    ]  # fmt: skip
+    found = throughput([*slow, *later], skip=2)
+    assert found is not None
+    assert (found.batches, found.mean, found.median, found.p95) == (4, 300.0, 300.0, 300.0)
+    assert throughput(slow, skip=2) is None
+    assert throughput([], skip=1) is None
+
+
+def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size is run with its executors; figures stand beside the paper's, and the bottleneck moves."""
+    runs = FakeRuns()
+    monkeypatch.setattr(reproduce_static, "run_live", runs)
+    monkeypatch.chdir(tmp_path)
+    heard: list[float] = []
+    experiment = load_experiment(written(tmp_path, a_file("static-scaling")))
+    result = run_experiment(experiment, Call("tiny", tmp_path, progress=heard.append))
+    assert [s["operators"][0]["executors"] for s in runs.settings] == [[1, 1], [2, 2]]
+    assert heard == [0.5, 1.0]
+    one, two = result.document["sizes"]
+    assert (one["median"], one["speed_up"], one["efficiency"]) == (500.0, 1.0, 1.0)
+    assert (two["median"], two["speed_up"], two["efficiency"]) == (900.0, 1.8, 0.9)
+    assert two["published"]["speed_up"] == pytest.approx(129.69 / 71.06)
+    assert (one["bottleneck"], two["bottleneck"]) == ("machines", "cluster")
+    assert "to the last digit" in result.remarks[0]
+    assert result.grids[0].rows[1] is not None
+    assert result.grids[0].rows[1][:7] == ("2", "900", "900", "900", "900", "1.80", "0.90")
+    assert result.picture().startswith(PNG)
+    json.dumps(result.document)
+
+
+def test_wrong_results_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose statistics are not those of pandas is reported with the first difference."""
+    monkeypatch.setattr(reproduce_static, "run_live", FakeRuns(is_right=False))
+    monkeypatch.chdir(tmp_path)
+    experiment = load_experiment(written(tmp_path, a_file("static-scaling")))
+    result = run_experiment(experiment, Call("tiny", tmp_path))
+    assert "1 results instead of 2" in result.remarks[0]
+
+
+def test_dynamic_scaling_shows_the_run_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules are found beside the experiment's file; the table has a line for each step."""
+    runs = FakeRuns()
+    monkeypatch.setattr(reproduce_dynamic, "run_live", runs)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.rules").write_text("", encoding="utf-8")
+    experiment = load_experiment(written(tmp_path, a_file("dynamic-scaling", step="2s")))
+    result = run_experiment(experiment, Call("tiny", tmp_path))
+    assert runs.settings[0]["policy"]["options"]["rules"] == str(tmp_path / "out.rules")
+    assert [row[0] for row in result.grids[0].rows if row is not None] == ["0", "2", "4", "6", "8"]
+    assert result.picture().startswith(PNG)
+    assert "it follows the load" in result.words[1]
+    json.dumps(result.document)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"executors": [2, 1]}, "each larger than the one before"),
+        ({"scaled": "racks"}, "no operator is called racks"),
+        ({"trace": {"rows_per_batch": 10}}, "give either `file` or `generated`"),
+    ],
+)
+def test_mistakes_are_reported(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    """A wrong file names what is wrong."""
+    with pytest.raises(ConfigurationError, match=message):
+        load_experiment(written(tmp_path, a_file("static-scaling", **changed)))
+
+
+def test_a_missing_trace_says_where_to_get_it(tmp_path: Path) -> None:
+    """A file of public data that is not there names the file, its source and the variable to set."""
+    trace = TaskTrace(file="google/part.csv.gz", get="Ask Google.", rows_per_batch=10)
+    with pytest.raises(ConfigurationError, match=r"(?s)part\.csv\.gz is not there\. Ask Google.*PENSTOCK_DATA"):
+        trace.path(tmp_path, tmp_path)
+
+
+def test_a_run_that_fails_says_what_it_printed(tmp_path: Path) -> None:
+    """The exit code and the last lines of the command stand in the message."""
+    with pytest.raises(ClusterError, match=r"(?s)ended with code 2.*operators"):
+        run_live({"name": "nothing"}, tmp_path)
+
+
+def test_the_published_figures_are_those_of_the_thesis() -> None:
+    """From 129.69 to 26.15 minutes with eight instances is a speed-up of 4.96 and an efficiency of 0.62."""
+    experiment = load_experiment(EXPERIMENTS / "rules-static")
+    assert isinstance(experiment, StaticExperiment)
+    one, eight = experiment.published[1], experiment.published[8]
+    assert one.minutes / eight.minutes == pytest.approx(4.96, abs=0.005)
+    assert one.minutes / eight.minutes / 8 == pytest.approx(0.62, abs=0.005)
