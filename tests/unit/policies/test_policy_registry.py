@@ -118,7 +118,7 @@ def test_the_listed_defaults_are_the_ones_in_use(name: str) -> None:
 def test_what_an_entry_says_is_plain_data() -> None:
     """The listing of a policy has its options with defaults and meanings, and what it needs."""
     listed = policy_entry("threshold").to_json()
-    assert [option["name"] for option in listed["options"]] == ["upper", "lower", "every_seconds"]
+    assert [option["name"] for option in listed["options"]] == ["upper", "lower", "every_seconds", "rules"]
     assert listed["options"][0] == {
         "name": "upper", "default": 0.7, "meaning": "utilisation above which one level is added (U_H)"
     }  # fmt: skip
