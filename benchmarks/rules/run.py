@@ -4,20 +4,23 @@
     python benchmarks/rules/run.py [--json] [--operators 1000] [--seconds 20]
 
 Measured is what rules add to the loop: keeping each look as far back as the rules ask for, building the request, and
-the decision. The looks themselves are made beforehand. Memory is that of the looks that are kept and of the policy.
+the decision. The looks themselves are made beforehand. Memory is what the process has grown by when
+histories are full: the looks that are kept, and the policy.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import sys
 import time
-import tracemalloc
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
+
+import psutil
 
 from penstock.policies import make_policy
 from penstock.ports import LookingBackPolicy, OperatorSite, Policy, PolicyContext
@@ -99,15 +102,14 @@ def measure(case: Case, count: int, seconds: int) -> dict[str, Any]:
     histories: dict[str, deque[Observation]] = {name: deque() for name in names}
     warm_up = int(back) + 5
     taken: list[float] = []
-    tracemalloc.start()
-    memory_before, _ = tracemalloc.get_traced_memory()
-    memory_full = 0
+    gc.collect()
+    process = psutil.Process()
+    memory_before = memory_full = process.memory_info().rss
     for second in range(warm_up + seconds):
         at = 1.7e9 + second
         looks = [look(name, at, queue + second % 7) for name, queue in zip(names, queues, strict=True)]
         if second == warm_up:
-            memory_full, _ = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
+            memory_full = process.memory_info().rss
         started = time.process_time()
         for seen in looks:
             history = histories[seen.operator]
