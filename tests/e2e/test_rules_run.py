@@ -8,7 +8,7 @@ What differs from the simulator, and how far instants are met:
 - Records are done when their batch is. So a queue moves in steps of up to 30 records, and is up to that much longer.
 - Each batch and each task costs time besides that of its records: an instance of 5/s was seen to do 3.5/s on a machine
   with three times as much work as cores. So 10/s in and 5/s done let a queue grow by 5 to 6.5 a second.
-- A new executor takes 5 to 10 s to start, and serves from the next batch on.
+- A new executor takes 5 to 10 s to start, 20 s on a busy machine, and serves from the next batch on.
 
 The decision itself has no slack but a reading: it has to come when the readings of the run, looked at by the test, have
 been beyond the value for the rule's time.
