@@ -208,7 +208,9 @@ def policies_page() -> str:
         "# Policies\n\n",
         "These policies come with Penstock. `penstock policies [NAME] [--json]` lists them in the terminal,\n"
         "together with those that other packages register. [Write a policy](../how-to/write-a-policy.md)\n"
-        "explains how to add one.\n",
+        "explains how to add one.\n\n"
+        "Each of them also takes `rules`: rules around it, which bound or overrule it\n"
+        "([Scale with rules](../how-to/scale-with-rules.md)).\n",
     ]
     for entry in policy_entries().values():
         if not entry.build.__module__.startswith("penstock."):

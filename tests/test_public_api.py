@@ -10,10 +10,10 @@ import pytest
 import penstock
 
 PUBLIC = [
-    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "Objective", "Observation",
-    "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext", "PolicyEntry", "QueueArrivals",
-    "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler", "WatchingPolicy", "attach", "keep_up", "latency",
-    "run",
+    "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "LookingBackPolicy",
+    "Objective", "Observation", "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext",
+    "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler",
+    "WatchingPolicy", "attach", "keep_up", "latency", "run",
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.adaptors.rabbitmq.queue_tap import QueueTap
     from penstock.adaptors.rabbitmq.source import RabbitMQSource
     from penstock.policies.entry import PolicyEntry
-    from penstock.ports import Look, OperatorSite, Policy, PolicyContext, WatchingPolicy
+    from penstock.ports import Look, LookingBackPolicy, OperatorSite, Policy, PolicyContext, WatchingPolicy
     from penstock.running.library import run
 
 __version__ = "0.1.0"
@@ -48,7 +48,9 @@ _LATE = {
     "RabbitMQSource": "penstock.adaptors.rabbitmq.source",
     "QueueTap": "penstock.adaptors.rabbitmq.queue_tap",
     "QueueArrivals": "penstock.adaptors.rabbitmq.queue_arrivals",
-    **dict.fromkeys(("Look", "OperatorSite", "Policy", "PolicyContext", "WatchingPolicy"), "penstock.ports"),
+    **dict.fromkeys(
+        ("Look", "LookingBackPolicy", "OperatorSite", "Policy", "PolicyContext", "WatchingPolicy"), "penstock.ports"
+    ),
 }
 """Public names that are imported when they are first used."""
 
@@ -59,6 +61,7 @@ __all__ = [
     "LatencySummary",
     "Limits",
     "Look",
+    "LookingBackPolicy",
     "Objective",
     "Observation",
     "OperatorSite",

@@ -127,7 +127,9 @@ def attach(
     operator = name or query.name or "query"
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    make_policy(chosen, policy_context_of(operator, limits, settings.objective, facts), policy_options)
+    make_policy(
+        chosen, policy_context_of(operator, limits, settings.objective, facts, interval_seconds), policy_options
+    )
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
@@ -139,7 +141,9 @@ def attach(
             cores_per_executor=hold.cores_per_executor,
         )
         made = make_policy(
-            chosen, policy_context_of(operator, settings.limits, settings.objective, facts), policy_options
+            chosen,
+            policy_context_of(operator, settings.limits, settings.objective, facts, interval_seconds),
+            policy_options,
         )
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)

@@ -59,6 +59,7 @@ class Scaler:
         self._let_go = let_go
         self._store = store
         self._facts = facts
+        self._interval_seconds = interval_seconds
         self._since = since
         self._observation: Observation | None = None
         self._final_decisions: list[Decision] | None = None
@@ -111,7 +112,7 @@ class Scaler:
         """
         check_options(policy_options)
         cycle = self._cycle
-        context = policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts)
+        context = policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds)
         made = make_policy(policy, context, policy_options)
         self._runner.replace_policy(made)
         self._broken = None
@@ -192,11 +193,21 @@ def policy_fact(policy: Policy, options: dict[str, Any] | None) -> dict[str, Any
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they are kept with the run; a list of rules by their text."""
     kinds = (bool, int, float, str)
+    if not isinstance(options.get("rules"), (*kinds, Path, type(None))):
+        from penstock.rules import rules
+        from penstock.rules.to_text import to_text
+
+        options = {**options, "rules": to_text(rules(options["rules"]))}
     return {name: value if value is None or isinstance(value, kinds) else str(value) for name, value in options.items()}
 
 
-def policy_context_of(operator: str, limits: Limits, objective: Objective, facts: QueryFacts) -> PolicyContext:
+def policy_context_of(
+    operator: str, limits: Limits, objective: Objective, facts: QueryFacts, interval_seconds: float
+) -> PolicyContext:
     """The one query as a policy is introduced to it."""
     site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
-    return PolicyContext(Topology.of_one(operator), {operator: site}, {(operator,): objective})
+    return PolicyContext(
+        Topology.of_one(operator), {operator: site}, {(operator,): objective}, interval_seconds=interval_seconds
+    )

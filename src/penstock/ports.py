@@ -227,6 +227,24 @@ class WatchingPolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class LookingBackPolicy(Policy, Protocol):
+    """A policy that needs more of the past than the loop keeps for everybody.
+
+    Promises: both times stay as they are while the policy decides.
+    """
+
+    @property
+    def history_seconds(self) -> float:
+        """How far back `PlanRequest.history` has to reach."""
+        ...
+
+    @property
+    def changes_seconds(self) -> float:
+        """How far back `PlanRequest.recent` has to reach."""
+        ...
+
+
 Worker = Literal["process", "thread", "here"]
 """Where long analyses run: in a process or thread of their own, or at once (under a virtual clock)."""
 
@@ -309,12 +327,15 @@ class PolicyContext:
         What is wanted of each path; an objective without a statistic is to keep up.
     analysis
         Where long analyses run.
+    interval_seconds
+        How often the loop looks at each operator.
     """
 
     topology: Topology
     operators: Mapping[str, OperatorSite]
     objectives: Mapping[Path, Objective]
     analysis: AnalysisPlace = AnalysisPlace()
+    interval_seconds: float = 1.0
 
 
 class Guard(Protocol):

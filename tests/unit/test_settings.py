@@ -414,7 +414,7 @@ def test_what_only_a_run_needs_is_said_by_itself() -> None:
         ({"policy": {"policy": "mead"}}, "policy.policy: is called `name` here: write `policy: mead`"),
         (
             {"policy": {"window": 5}},
-            "policy.window: is not a setting; known here: name, options; what the policy takes",
+            "policy.window: is not a setting; known here: name, options, rules; what the policy takes",
         ),
         ({"policy": 5}, "policy: write names and values, with some of: name, options"),
         ({"policy": {"options": 5}}, "policy.options: write names and values, such as {name: value} (got 5)"),

@@ -53,7 +53,7 @@ def policies(name: str | None, as_json: bool) -> None:
         options.add_column("option", no_wrap=True)
         options.add_column("default", no_wrap=True)
         options.add_column("meaning", overflow="fold")
-        for option in entries[0].options:
+        for option in entries[0].all_options:
             options.add_row(option.name, "null" if option.default is None else str(option.default), option.meaning)
         console.print()
         console.print(options)

@@ -183,7 +183,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
         size = f"{low} to {high} executors of {each}; CPU shares {shares}"
         table.add_row(f"operator {operator.name}", f"{operator.app} on {operator.input}\n{size}")
     table.add_row("objective", objectives_text(settings.path_objectives()))
-    table.add_row("policy", f"{settings.policy.name} {settings.policy.options or ''}".strip())
+    table.add_row("policy", f"{settings.policy.name} {settings.policy.all_options or ''}".strip())
     table.add_row("mode", settings.mode)
     table.add_row("cluster", settings.cluster.master)
     console.print(table)

@@ -18,6 +18,7 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
+from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.settings import read_settings
 
 
@@ -49,6 +50,12 @@ def _curve(experiment: CurveExperiment, call: Call) -> Reproduction:
     return reproduce_curve(experiment, call)
 
 
+def _rules(experiment: RulesExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_rules import reproduce_rules
+
+    return reproduce_rules(experiment, call)
+
+
 def _static(experiment: StaticExperiment, call: Call) -> Reproduction:
     from penstock.evaluation.reproduce_static import reproduce_static
 
@@ -64,6 +71,7 @@ def _dynamic(experiment: DynamicExperiment, call: Call) -> Reproduction:
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
+    "rules": Kind(RulesExperiment, _rules),
     "static-scaling": Kind(StaticExperiment, _static),
     "dynamic-scaling": Kind(DynamicExperiment, _dynamic),
 }

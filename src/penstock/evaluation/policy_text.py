@@ -65,10 +65,10 @@ def policy_in(settings: RunSettings, objectives: Iterable[Objective]) -> PolicyC
         The policy or an option is not known.
     """
     name = settings.policy.name or default_policy(objectives)
-    faults = policy_entry(name).option_faults(settings.policy.options)
+    faults = policy_entry(name).option_faults(settings.policy.all_options)
     if faults:
         raise ConfigurationError.of_all("policy.options", faults)
-    return PolicyChoice(name, settings.policy.options)
+    return PolicyChoice(name, settings.policy.all_options)
 
 
 def parse_policy(text: str) -> PolicyChoice | None:

@@ -21,7 +21,7 @@ from penstock.evaluation.policy_text import STATIC, PolicyChoice
 from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
-from penstock.loop import Cycle
+from penstock.loop import Cycle, CycleReport
 from penstock.monitor import Monitor
 from penstock.policies import make_policy
 from penstock.ports import AnalysisMemo, AnalysisPlace, Guard, OperatorSite, Policy, PolicyContext, WatchingPolicy
@@ -56,6 +56,7 @@ def simulate(
     analysis_seconds: float = ANALYSIS_SECONDS,
     memo: AnalysisMemo | None = None,
     progress: Callable[[float], None] | None = None,
+    on_report: Callable[[CycleReport], None] | None = None,
 ) -> SimulationResult:
     """Run a policy on a trace.
 
@@ -87,6 +88,8 @@ def simulate(
         What analyses found in other runs on the same trace.
     progress
         Called with the part that is done.
+    on_report
+        Called with what every look at an operator saw and did.
 
     Raises
     ------
@@ -109,7 +112,10 @@ def simulate(
     built: Policy | None = None
     if policy is not None:
         context = simulated_context(
-            pipeline, objectives, AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo)
+            pipeline,
+            objectives,
+            AnalysisPlace("here", analysis_seconds, AnalysisMemo() if memo is None else memo),
+            _exact_step(interval_seconds),
         )
         built = policy.build(context) if isinstance(policy, PolicyChoice) else make_policy(policy, context)
     run = _Run(
@@ -119,6 +125,7 @@ def simulate(
         tuple(guards),
         interval_seconds=interval_seconds,
         monitor_seconds=monitor_seconds,
+        on_report=on_report,
     )
     _check_length(float(simulation.times[-1]), window_seconds, run.interval_seconds)
     try:
@@ -130,10 +137,19 @@ def simulate(
 
 
 def simulated_context(
-    pipeline: Pipeline, objectives: Mapping[Path, Objective], analysis: AnalysisPlace
+    pipeline: Pipeline,
+    objectives: Mapping[Path, Objective],
+    analysis: AnalysisPlace,
+    interval_seconds: float = INTERVAL_SECONDS,
 ) -> PolicyContext:
     """A simulated pipeline as a policy is introduced to it, with the demand of every operator declared."""
-    return PolicyContext(pipeline.topology, {o.name: _site(o) for o in pipeline.order}, objectives, analysis=analysis)
+    return PolicyContext(
+        pipeline.topology,
+        {o.name: _site(o) for o in pipeline.order},
+        objectives,
+        analysis=analysis,
+        interval_seconds=interval_seconds,
+    )
 
 
 def _site(operator: Operator) -> OperatorSite:
@@ -160,7 +176,9 @@ class _Run:
         *,
         interval_seconds: float,
         monitor_seconds: float,
+        on_report: Callable[[CycleReport], None] | None,
     ) -> None:
+        self._on_report = on_report
         self._monitor_seconds = monitor_seconds
         self._simulation = simulation
         self._objectives = objectives
@@ -225,6 +243,8 @@ class _Run:
         report = cycle.run_once(now)
         if report.fault is not None:
             raise report.fault  # a run holds and goes on; who tries a policy wants to see where it fails
+        if self._on_report is not None:
+            self._on_report(report)
         if report.decision is not None and report.decision.is_change:
             self._changes.append(report.decision)
         if report.action is not None:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, PolicyError
@@ -17,7 +18,7 @@ from penstock.loop.policy_calls import decision_of, notes_of
 from penstock.monitor import Monitor
 from penstock.monitor.exactness import ExactnessChange, ExactnessWatch
 from penstock.plan.guards import apply_guards
-from penstock.ports import Guard, KnowledgeStore, Look, MetricSource, Policy, WatchingPolicy
+from penstock.ports import Guard, KnowledgeStore, Look, LookingBackPolicy, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
     Action,
     Allocation,
@@ -39,7 +40,9 @@ _LOG = logging.getLogger(__name__)
 
 _RECENT_CHANGES = 50
 _OBSERVATIONS_KEPT = 600
-"""Ten minutes at the usual interval: what a policy may look back at."""
+"""Ten minutes at the usual interval: what a policy may look back at that does not ask for more."""
+_MOST_CHANGES = 1000
+"""How many changes of an earlier controller are looked through for a policy that asks for more."""
 _LATENCY_EVERY_SECONDS = 5.0
 """How often the latency since the start is added up and kept: a run that is cut off has it up to there."""
 
@@ -88,6 +91,7 @@ class Cycle:
         self.monitor = monitor
         self._policy = policy
         self._watching = policy if isinstance(policy, WatchingPolicy) else None
+        self._looking_back = policy if isinstance(policy, LookingBackPolicy) else None
         self._guards = tuple(guards)
         self._reconciler = reconciler
         self._store = store
@@ -96,9 +100,9 @@ class Cycle:
         self._mode = mode
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
-        changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_RECENT_CHANGES)
-        self._recent = [d for d in changes if d.mode is Mode.ACT]
-        self._history: deque[Observation] = deque(maxlen=_OBSERVATIONS_KEPT)
+        changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_MOST_CHANGES)
+        self._recent: deque[Decision] = deque(d for d in changes if d.mode is Mode.ACT)
+        self._history: deque[Observation] = deque()
         self._times_of_last_pass: list[StageTime] = []
         self._exactness = ExactnessWatch()
         self._has_looked = False
@@ -120,6 +124,7 @@ class Cycle:
             look = self.monitor.look(telemetry, now, self._reconciler.state)
         observation = look.observation
         self._history.append(observation)
+        self._forget(now)
         report = CycleReport(
             observation,
             outcomes=outcomes,
@@ -165,6 +170,7 @@ class Cycle:
         """Let another policy decide from now on, and keep that with the decisions; the caller closes the old one."""
         before, self._policy = self._policy, policy
         self._watching = policy if isinstance(policy, WatchingPolicy) else None
+        self._looking_back = policy if isinstance(policy, LookingBackPolicy) else None
         self._next_plan = float("-inf")
         current = self._reconciler.current
         if current is not None:
@@ -204,6 +210,18 @@ class Cycle:
         reason = f"holding: {report.fault}"
         report.decision = Decision(self.operator, now, self._policy.name, current, current, reason, mode=self._mode)
 
+    def _forget(self, now: float) -> None:
+        """Let go of what is beyond the usual number, and older than the policy asks for."""
+        asking = self._looking_back
+        kept: tuple[tuple[deque[Any], int, float], ...] = (
+            (self._history, _OBSERVATIONS_KEPT, 0.0 if asking is None else asking.history_seconds),
+            (self._recent, _RECENT_CHANGES, 0.0 if asking is None else asking.changes_seconds),
+        )
+        for past, number, seconds in kept:
+            # Also what a clock that was set back has left in the future goes.
+            while len(past) > number and abs(now - past[0].at) > seconds:
+                past.popleft()
+
     def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:
         recent, history = tuple(self._recent), tuple(self._history)
         return PlanRequest(
@@ -214,7 +232,7 @@ class Cycle:
         if self._mode is not Mode.ACT:
             return
         if report.decision is not None and report.decision.is_change:
-            self._recent = [*self._recent[1 - _RECENT_CHANGES :], report.decision]
+            self._recent.append(report.decision)
             report.action, ended = self._reconciler.start(report.decision, now)
             report.outcomes += ended
         elif (healed := self._reconciler.heal(now)) is not None:

@@ -38,6 +38,10 @@ class PolicyOption:
     meaning: str
 
 
+RULES = PolicyOption("rules", None, "rules around the policy, which bound or overrule it: a file, their text or a list")
+"""The option that every policy has besides its own; one that has an option of this name keeps its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
     """A policy in the registry.
@@ -93,9 +97,19 @@ class PolicyEntry:
                 field="policy",
             ) from fault
 
+    @property
+    def takes_rules_around(self) -> bool:
+        """Whether the option `rules` puts rules around it; it does not where the policy has one of this name."""
+        return RULES.name not in [option.name for option in self.options]
+
+    @property
+    def all_options(self) -> tuple[PolicyOption, ...]:
+        """Its own options, and that which every policy has."""
+        return (*self.options, RULES) if self.takes_rules_around else self.options
+
     def option_faults(self, options: Mapping[str, Any]) -> list[str]:
         """Every option that the policy does not have."""
-        known = [option.name for option in self.options]
+        known = [option.name for option in self.all_options]
         return [
             f"{option}: {self.name} has no such option; it has {', '.join(known) or 'none'}"
             for option in options
@@ -121,7 +135,7 @@ class PolicyEntry:
             "reads_objective": self.reads_objective,
             "default_for": self.default_for,
             "cpu_shares": None if self.cpu_shares is None else list(self.cpu_shares),
-            "options": [{"name": o.name, "default": o.default, "meaning": o.meaning} for o in self.options],
+            "options": [{"name": o.name, "default": o.default, "meaning": o.meaning} for o in self.all_options],
         }
 
 

@@ -16,9 +16,11 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.policies.entry import Goal, PolicyEntry, options_of
+from penstock.policies.entry import RULES, Goal, PolicyEntry, options_of
 from penstock.policies.fixed import ENTRY as FIXED
 from penstock.policies.mead.entries import ENTRIES as MEAD
+from penstock.policies.rules.entry import ENTRY as RULES_ENTRY
+from penstock.policies.rules.entry import with_rules
 from penstock.policies.schedule import ENTRY as SCHEDULE
 from penstock.policies.threshold import ENTRY as THRESHOLD
 from penstock.ports import Policy, PolicyContext
@@ -54,7 +56,7 @@ class FoundPolicies:
 @cache
 def found_policies() -> FoundPolicies:
     """Look for policies, ours and those of other packages; what is wrong with one keeps nobody from the others."""
-    ours = {entry.name: entry for entry in (*MEAD, THRESHOLD, SCHEDULE, FIXED)}
+    ours = {entry.name: entry for entry in (*MEAD, THRESHOLD, RULES_ENTRY, SCHEDULE, FIXED)}
     found, broken = dict(ours), list[BrokenPolicy]()
     points = list(entry_points(group=GROUP))
     for point in points:
@@ -105,7 +107,9 @@ def default_policy(objectives: Iterable[Objective]) -> str:
 
 
 def make_policy(policy: str | Policy, context: PolicyContext, options: Mapping[str, Any] | None = None) -> Policy:
-    """Build the policy called `policy`; an object that is a policy already is given back as it is.
+    """Build the policy called `policy`, with rules around it where the option `rules` gives some.
+
+    An object that is a policy already is given back as it is.
 
     Raises
     ------
@@ -113,11 +117,13 @@ def make_policy(policy: str | Policy, context: PolicyContext, options: Mapping[s
         The name or an option is not known, a value is wrong, or the object is not a policy.
     """
     if isinstance(policy, str):
-        made = policy_entry(policy).make(context, options or {})
+        entry, own = policy_entry(policy), dict(options or {})
+        around = own.pop(RULES.name, None) if entry.takes_rules_around else None
+        made = entry.make(context, own)
         faults = _faults_of(made)
         if faults:
             raise ConfigurationError.of_all(f"policy {policy}", faults)
-        return made
+        return made if around is None else with_rules(made, around, context, reads_objective=reads_objective(made))
     if isinstance(policy, type):
         raise ConfigurationError(
             f"policy: {policy.__name__} is a class; give an object, such as {policy.__name__}()", field="policy"

@@ -15,7 +15,7 @@ from penstock.errors import ConfigurationError
 from penstock.execute.pause import PauseMeter
 from penstock.policies.capacity_spells import CapacitySpells
 from penstock.policies.restart_weighing import RestartCase, RestartVerdict, RestartWeighing
-from penstock.ports import Look, Policy, WatchingPolicy
+from penstock.ports import Look, LookingBackPolicy, Policy, WatchingPolicy
 from penstock.records import (
     Allocation,
     ClusterState,
@@ -81,6 +81,16 @@ class ResizingPolicy:
     def every_seconds(self) -> float:
         """How often the policy inside wants to be asked."""
         return self._inner.every_seconds
+
+    @property
+    def history_seconds(self) -> float:
+        """How far back the policy inside looks."""
+        return self._inner.history_seconds if isinstance(self._inner, LookingBackPolicy) else 0.0
+
+    @property
+    def changes_seconds(self) -> float:
+        """How far back the policy inside wants to know changes."""
+        return self._inner.changes_seconds if isinstance(self._inner, LookingBackPolicy) else 0.0
 
     @property
     def reads_objective(self) -> bool:

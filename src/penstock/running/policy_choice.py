@@ -64,6 +64,7 @@ def policy_context(
             for o in settings.operators
         },
         settings.path_objectives(),
+        interval_seconds=settings.interval,
     )
 
 
@@ -72,7 +73,7 @@ def policy_of(settings: RunSettings, context: PolicyContext, policy: Policy | No
     if policy is not None:
         chosen = make_policy(policy, context)
     else:
-        chosen = make_policy(str(settings.policy.name), context, settings.policy.options)
+        chosen = make_policy(str(settings.policy.name), context, settings.policy.all_options)
     sized = {
         o.name: SizedOperator(context.operators[o.name].limits, settings.objective_of(o.name))
         for o in settings.operators

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import (
     Field,
@@ -316,6 +316,11 @@ class OperatorSettings(Part):
         return Limits(*self.executors, self.cpu_shares or (1.0,), sizes=self.executor_sizes[1:])
 
 
+def is_rules_file(value: object) -> TypeGuard[str]:
+    """Whether rules are given by the name of a file, not as text or by a list in Python."""
+    return isinstance(value, str) and "\n" not in value and value.endswith((".rules", ".yaml", ".yml"))
+
+
 class PolicySettings(Part):
     """Which policy decides: its name, or its name with options."""
 
@@ -325,6 +330,22 @@ class PolicySettings(Part):
     options: dict[str, Any] = Field(
         default_factory=dict, description="options of the policy; `penstock policies` lists them with their defaults"
     )
+    rules: str | None = Field(
+        default=None,
+        description="rules around the policy, which bound or overrule it: a file beside this one, or their text; "
+        "of the policy `rules`, its rules",
+    )
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """The options, with the rules among them."""
+        return self.options if self.rules is None else {**self.options, "rules": self.rules}
+
+    @model_validator(mode="after")
+    def _rules_once(self) -> PolicySettings:
+        if self.rules is not None and "rules" in self.options:
+            raise ValueError("rules: stands in `options` too; leave one out")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -30,6 +30,7 @@ from penstock.settings.parts import (
     OperatorSettings,
     PolicySettings,
     RestartSettings,
+    is_rules_file,
 )
 from penstock.settings.plain import plain_inputs, plain_operators
 from penstock.settings.real_time import real_time_faults
@@ -174,7 +175,14 @@ def _beside(settings: RunSettings, folder: Path) -> RunSettings:
             return operator
         return operator.model_copy(update={"service": service.model_copy(update={"file": folder / service.file})})
 
-    return settings.model_copy(update={"operators": tuple(placed(operator) for operator in settings.operators)})
+    policy, options = settings.policy, settings.policy.options
+    if is_rules_file(policy.rules):
+        policy = policy.model_copy(update={"rules": str(folder / policy.rules)})
+    if is_rules_file(options.get("rules")):
+        policy = policy.model_copy(update={"options": {**options, "rules": str(folder / options["rules"])}})
+    return settings.model_copy(
+        update={"operators": tuple(placed(operator) for operator in settings.operators), "policy": policy}
+    )
 
 
 def run_faults(data: object) -> list[str]:
