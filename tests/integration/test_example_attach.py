@@ -1,43 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example job runs as it stands, on a cluster, with Penstock acting on it."""
+"""The example jobs run as they stand, on a cluster, with Penstock acting on them."""
 
-import os
-import subprocess
-import sys
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
+from tests.integration.example_job import run_example
 
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "attach_to_your_job.py"
+pytestmark = pytest.mark.spark
 
 
 @pytest.mark.core
-@pytest.mark.spark
 def test_the_example_explains_its_decisions(standalone_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """The job is watched and scaled, explains itself, and its query is still running after detaching."""
-    configuration = {
-        "spark.executor.cores": "1", "spark.cores.max": "2", "spark.executor.memory": "600m",
-        "spark.driver.host": "127.0.0.1", "spark.ui.port": "0", "spark.sql.shuffle.partitions": "2",
-        "spark.ui.showConsoleProgress": "false", "spark.decommission.enabled": "true",
-    }  # fmt: skip
-    arguments = [part for k, v in configuration.items() for part in ("--conf", f"{k}={v}")]
-    job = subprocess.run(
-        [sys.executable, str(EXAMPLE), "--seconds", "45", "--mode", "act"],
-        env={
-            **os.environ,
-            **standalone_cluster.spark_environment(),
-            "PYSPARK_SUBMIT_ARGS": " ".join(["--master", standalone_cluster.master_url, *arguments, "pyspark-shell"]),
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    printed = run_example(
+        "attach_to_your_job.py", "--seconds", "45", "--mode", "act", cluster=standalone_cluster, folder=tmp_path
     )
-    assert job.returncode == 0, job.stderr[-3000:]
-    assert "because " in job.stdout
-    assert "(mead)" in job.stdout
-    assert "p95 latency: " in job.stdout
-    assert "2 executors" in job.stdout
+    assert "because " in printed
+    assert "(mead)" in printed
+    assert "p95 latency: " in printed
+    assert "2 executors" in printed
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("p95", "executors"), [("60s", 1), ("1s", 2)])
+def test_the_same_stateful_job_ends_at_the_size_that_its_objective_needs(
+    standalone_cluster: EmbeddedCluster, tmp_path: Path, p95: str, executors: int
+) -> None:
+    """One executor will do for a minute; for a second two are the nearest there is."""
+    printed = run_example(
+        "stateful_lookups.py", "--p95", p95, "--seconds", "200", cluster=standalone_cluster, folder=tmp_path
+    )
+    assert f"ended with {executors} executor(s) for p95 <= {p95}" in printed, printed
