@@ -56,8 +56,8 @@ def attach(
 ) -> Scaler:
     """Watch a running query, and (mode ``"act"``) keep it inside its objective with the least resources.
 
-    The query is never stopped, and a fault of Penstock never reaches it. Use the result in a ``with`` statement,
-    or call its `detach`: everything is then as it was.
+    The query is never stopped, and an error in Penstock never reaches it. Use the result in a ``with`` statement,
+    or call its `detach`: this puts executors and CPU shares back as they were.
 
     Parameters
     ----------

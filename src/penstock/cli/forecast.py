@@ -45,23 +45,23 @@ _WORDS = {
 def forecast(  # noqa: PLR0917 - click passes them by name
     file: Path, horizon: str, every: str | None, history: int, plot: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """Play TRACE to a forecaster, reading by reading, and say how far off its forecasts were.
+    """Feed TRACE to a forecaster, reading by reading, and report how far off its forecasts were.
 
-    A reading is the arrival rate over --every. After each one the forecaster says what the rate will be --horizon
-    later; that is compared when the time comes, before anything learns from it. Policies that look ahead can use the
-    same forecaster (penstock.workload.forecast).
+    A reading is the arrival rate over --every. After each reading the forecaster predicts the rate --horizon later.
+    The forecast is compared when its time comes, before anything learns from that reading. Rules that look ahead use
+    the same forecaster (penstock.workload.forecast), with one reading per look of the loop.
 
     \b
     Methods:
-      as now          the last reading: what a rule without a forecast goes by
+      as now          the last reading: what a rule without a forecast uses
       signature       if the load repeats itself: its mean at the same point of the last cycles
       autoregression  a weighted sum of earlier readings
-      markov chain    where levels like the last two led to
+      markov chain    the level that usually followed levels like the last two
 
-    The answer is that of the method with the least recent error, and only while this is clearly less than the error of
-    "as now"; otherwise it is "as now". Errors are mean absolute errors in parts of the mean rate. "of as now" compares
-    a method with "as now" over the readings for which the method forecast something: below 100 % it is better. The
-    padding is what a rule can add to be on the safe side; it aims at one forecast of ten too low.
+    The answer is that of the method with the least recent error, as long as this error is clearly less than that of
+    "as now"; otherwise it is "as now". Errors are mean absolute errors, relative to the mean rate. "of as now" compares
+    a method with "as now" over the readings for which the method made a forecast: below 100 % it is better. The
+    padding is what to add to a forecast so that only one in ten is too low; rules compare the plain forecast.
 
     --json prints one object: summary (the sentence), file, readings, every_seconds, horizon_seconds, mean,
     repeats_after_seconds (null: no period is known), methods (each with method, error, error_as_now, answered_share),

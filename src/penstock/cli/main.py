@@ -37,7 +37,7 @@ def main() -> None:
 
     \b
     Start here:
-      penstock doctor          what this machine lacks, and the command that mends it
+      penstock doctor          what this machine lacks, and the command that fixes it
       penstock demo            a real pipeline on a real Spark, scaled before your eyes
       penstock explain         why it did what it did
       penstock report          how it went, with pictures
@@ -49,9 +49,9 @@ def main() -> None:
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
       penstock policies        what can decide, what it needs, and its options
-      penstock rules           scaling rules of your own: checked, and said in plain words
+      penstock rules           scaling rules of your own: check and explain them
       penstock simulate        what a policy would do on a trace, and what it would cost
-      penstock reproduce       an experiment of a paper done again, its figures beside ours
+      penstock reproduce       repeat the experiment of a paper, its figures beside ours
     """
 
 

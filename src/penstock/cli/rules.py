@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.records import Limits
 
 
-@click.group(short_help="Check scaling rules, and say what they mean.")
+@click.group(short_help="Check scaling rules, and explain them.")
 def rules() -> None:
     """Check scaling rules before they run, and say what they mean.
 
@@ -29,7 +29,7 @@ def rules() -> None:
     """
 
 
-@rules.command(short_help="Report every mistake in a file of rules, and what is doubtful.")
+@rules.command(short_help="Report every mistake in a file of rules, and every doubt.")
 @click.argument("file")
 @click.option(
     "--pipeline",
@@ -40,14 +40,14 @@ def rules() -> None:
 @debug_option
 @click.pass_context
 def check(context: click.Context, file: str, pipeline: Path | None, as_json: bool) -> None:
-    """Report every mistake in FILE with line and column, and what is doubtful.
+    """Report every mistake in FILE with line and column, and every doubt.
 
-    Doubtful are rules that can fire together in opposite directions (with an example), rules that can never fire, rules
-    that another always shadows, and limits that contradict each other or the operator's own. A doubt is no mistake: the
-    rules can be run.
+    Doubts are about rules that can fire together in opposite directions (with an example), rules that can never fire,
+    rules that another rule always shadows, and limits that contradict each other or the operator's own. Rules with
+    doubts can be run; rules with mistakes cannot.
 
-    --json prints {"rules": COUNT, "mistakes": [...], "doubts": [...]}: of each its line, column, message and the names
-    of the rules that it is about. The exit code is 0 where there is no mistake, and 2 otherwise.
+    --json prints {"rules": COUNT, "mistakes": [...], "doubts": [...]}, each with its line, column, message and the
+    names of its rules. The exit code is 0 if there is no mistake, and 2 otherwise.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def check(context: click.Context, file: str, pipeline: Path | None, as_json: boo
     context.exit(BAD_INPUT if found.mistakes else 0)
 
 
-@rules.command(short_help="Say what a file of rules means, in plain words or in another form.")
+@rules.command(short_help="Explain rules in plain English, or convert them to another form.")
 @click.argument("file")
 @click.option(
     "--as",
@@ -86,11 +86,11 @@ def check(context: click.Context, file: str, pipeline: Path | None, as_json: boo
     type=click.Choice(["words", "text", "yaml", "python"]),
     default="words",
     show_default=True,
-    help="Plain words, or the same rules in another form.",
+    help="A plain explanation (words), or the same rules in another form.",
 )
 @debug_option
 def show(file: str, form: str) -> None:
-    """Say what the rules in FILE mean, in plain words or in another form.
+    """Explain the rules in FILE in plain English, or convert them to another form.
 
     The other forms mean exactly the same: what is shown can be written to a file and used in place of FILE.
 

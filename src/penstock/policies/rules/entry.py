@@ -46,13 +46,13 @@ def _build(context: PolicyContext, rules: Any = None, every_seconds: str | float
 
 ENTRY = PolicyEntry(
     name="rules",
-    summary="scaling rules decide: out when a queue is long for some time, in when it is empty",
+    summary="scales by rules of yours, such as: out while a queue is long, in when it is empty",
     build=_build,
     options=options_of(
         _build,
         {
-            "rules": "the rules: a file, their text or a list; none: nothing is ever changed",
-            "every_seconds": "how often they are looked at; default: at every look of the loop",
+            "rules": "the rules: a file, their text or a list; without rules nothing ever changes",
+            "every_seconds": "how often they are evaluated; default: at every look of the loop",
         },
     ),
 )

@@ -177,7 +177,7 @@ def statistic_of(values: Sequence[float], name: str) -> float:
         percent = math.nan
     if not 0.0 <= percent <= 100.0:
         raise ConfigurationError(
-            f"statistic: {name!r} is none; write mean, max, min or a percentile such as p90", field="statistic"
+            f"statistic: {name!r} is unknown; write mean, max, min or a percentile such as p90", field="statistic"
         )
     ordered = sorted(values)
     place = percent / 100.0 * (len(ordered) - 1)  # between two readings: on the line from one to the other
