@@ -163,7 +163,9 @@ def test_three_operators_over_topics_are_sized_alone_for_the_bounds_of_their_pat
     assert result["records_due"] == result["records_read"] == result["records_done"]
     told = result["paths"]
     assert told["parser -> counter"]["objective"]["seconds"] == 90.0
-    assert told["parser -> matcher"]["objective"] | {"met": None} == {"statistic": "mean", "seconds": 60.0, "met": None}
+    bound = told["parser -> matcher"]["objective"]
+    assert (bound["statistic"], bound["seconds"]) == ("mean", 60.0)
+    assert {"met", "met_steady"} <= bound.keys()
     for path in told.values():
         assert path["latency"]["records"] >= result["records_due"]
         assert path["latency"]["mean"] > 0
