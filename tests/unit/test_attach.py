@@ -373,6 +373,18 @@ def test_the_kept_settings_name_the_policy_that_decides(tmp_path: Path) -> None:
     assert "policy threshold" in shown.output
 
 
+@pytest.mark.parametrize(
+    "given",
+    [5, [5], {"a": 1}, b"x", object(), [["calm.rules"]], "gone.rules", "no_such_module:calm", "rain", 'rule "a":'],
+)
+def test_rules_that_are_none_are_refused_and_the_query_is_let_go(toy: ToyQuery, given: Any) -> None:
+    """Whatever is given as rules, the error is ours and names the mistake, alone and around a policy."""
+    for policy in ("rules", "threshold"):
+        with pytest.raises(ps.ConfigurationError, match=r"rules|no Python module"):
+            ps.attach(java_query(RATE), name="counts", policy=policy, policy_options={"rules": given})
+    assert toy.closed in (0, 2)
+
+
 @pytest.mark.usefixtures("toy")
 def test_guards_can_be_left_out(tmp_path: Path) -> None:
     """The word of the settings files is understood here too."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +20,13 @@ def words_console(as_json: bool) -> Console:
     """Return the console for messages: stdout, or stderr if stdout is for JSON."""
     from rich.console import Console
 
-    return Console(stderr=as_json, highlight=False)
+    # No emoji: in names such as `my_rules:x:3` the letter is a letter.
+    return Console(stderr=as_json, highlight=False, emoji=False)
+
+
+def prints_to_stderr() -> AbstractContextManager[object]:
+    """Send there what users' modules print while they are read: it is no part of the result."""
+    return redirect_stdout(sys.stderr)
 
 
 def print_json(result: Mapping[str, Any]) -> None:

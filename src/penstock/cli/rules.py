@@ -56,11 +56,11 @@ def check(context: click.Context, file: str, pipeline: Path | None, as_json: boo
       penstock rules check my_rules:calm
       penstock rules check calm.yaml --json | jq '.doubts[].message'
     """
-    from penstock.cli.output import print_json, words_console
+    from penstock.cli.output import print_json, prints_to_stderr, words_console
     from penstock.rules.checker import check_rules
     from penstock.running.modules_beside import modules_beside
 
-    with modules_beside(pipeline or Path(file)):
+    with modules_beside(pipeline or Path(file)), prints_to_stderr():
         found = check_rules(file, None if pipeline is None else _limits(pipeline))
     console = words_console(as_json)
     for kind, findings in (("mistake", found.mistakes), ("doubt", found.doubts)):
@@ -100,6 +100,7 @@ def show(file: str, form: str) -> None:
       penstock rules show calm.rules --as yaml > calm.yaml
       penstock rules show my_rules:calm --as text > calm.rules
     """
+    from penstock.cli.output import prints_to_stderr
     from penstock.rules.explain import explain
     from penstock.rules.reading import read_rules
     from penstock.rules.to_python import to_python
@@ -108,7 +109,7 @@ def show(file: str, form: str) -> None:
     from penstock.running.modules_beside import modules_beside
 
     forms = {"words": explain, "text": to_text, "yaml": to_yaml, "python": to_python}
-    with modules_beside(Path(file)):
+    with modules_beside(Path(file)), prints_to_stderr():
         found = read_rules(file)
     click.echo(forms[form](found), nl=False)
 

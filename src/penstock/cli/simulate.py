@@ -114,17 +114,20 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     calculate_in_one_thread()
     import dataclasses
 
-    from penstock.cli.output import print_json, words_console
+    from penstock.cli.output import print_json, prints_to_stderr, words_console
     from penstock.errors import ConfigurationError
     from penstock.evaluation.path_objectives import path_objectives
     from penstock.evaluation.pipeline_file import load_pipeline
     from penstock.evaluation.policy_text import STATIC, policy_in
     from penstock.evaluation.simulation import simulate as run
     from penstock.ports import AnalysisMemo
+    from penstock.running.modules_beside import modules_beside
     from penstock.units import parse_seconds
 
     check_picture(plot)
-    spec = load_pipeline(_settings_file(given, pipeline), learnt=_learnt(from_run))
+    settings_file = _settings_file(given, pipeline)
+    click.get_current_context().with_resource(modules_beside(settings_file))  # rules may stand in one: my_rules:calm
+    spec = load_pipeline(settings_file, learnt=_learnt(from_run))
     wanted = spec.objectives if objective is None else _objective(objective)
     bounds = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
     chosen = _named(policies) or [policy_in(spec.settings, bounds)]
@@ -138,7 +141,8 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     delay = parse_seconds(analysis, "--analysis")
     simulated = spec.pipeline_with(cpu_shares_for(chosen))
     # What is impossible, and what no policy can be built with, needs no reading.
-    _check_policies(names, chosen, simulated, path_objectives(simulated, wanted))
+    with prints_to_stderr():
+        _check_policies(names, chosen, simulated, path_objectives(simulated, wanted))
     if file is None:
         check_no_reading(options, "--trace")
         name, times = spec.arrival_times(records)

@@ -14,6 +14,8 @@ from penstock.ports import FloatArray
 from penstock.workload.forecast import AS_NOW, METHODS, Forecast, Forecaster
 
 Progress = Callable[[float], object]
+MOST_READINGS = 10_000_000
+"""More take hours, and most often come of a unit that was not meant."""
 FEWEST_READINGS = 100
 _SAME, _MOST = 0.05, 0.5
 ANSWER = "answer"
@@ -166,7 +168,7 @@ def rates_of(arrivals: Trace | CountSeries, every_seconds: float) -> FloatArray:
     Raises
     ------
     ConfigurationError
-        Counts are of periods that do not fit, or there are too few readings to grade anything.
+        Counts are of periods that do not fit, or there are too few readings to grade anything, or too many to wait for.
     """
     if isinstance(arrivals, CountSeries):
         together = round(every_seconds / arrivals.period_seconds)
@@ -179,7 +181,14 @@ def rates_of(arrivals: Trace | CountSeries, every_seconds: float) -> FloatArray:
         whole = len(arrivals.counts) // together
         counts = arrivals.counts[: whole * together].reshape(whole, together).sum(axis=1)
     else:
-        whole = int(arrivals.duration_seconds / every_seconds)
+        readings = arrivals.duration_seconds / every_seconds
+        if readings > MOST_READINGS:
+            raise ConfigurationError(
+                f"--every: {every_seconds:g} s makes {readings:.2g} readings of {arrivals.name}; give a longer --every "
+                f"(at most {MOST_READINGS:,} readings)",
+                field="--every",
+            )
+        whole = int(readings)
         counts = np.diff([arrivals.count_until(i * every_seconds) for i in range(whole + 1)])
     if len(counts) < FEWEST_READINGS:
         raise ConfigurationError(

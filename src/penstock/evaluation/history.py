@@ -94,9 +94,15 @@ class RunHistory:
         return "run"
 
     @cached_property
+    def operator_settings(self) -> list[dict[str, Any]]:
+        """Those that name an operator. A store may be damaged, and its decisions can be read all the same."""
+        found = (self.settings or {}).get("operators")
+        return [one for one in found if isinstance(one, dict) and "name" in one] if isinstance(found, list) else []
+
+    @cached_property
     def operators(self) -> list[str]:
         """The operators' names, in the pipeline's order."""
-        named = [str(o["name"]) for o in (self.settings or {}).get("operators", []) if "name" in o]
+        named = [str(operator["name"]) for operator in self.operator_settings]
         seen = [*self.observations, *(d.operator for d in self.decisions)]
         return list(dict.fromkeys([*(n for n in named if n in seen), *seen]))
 
@@ -104,9 +110,8 @@ class RunHistory:
     def objectives(self) -> dict[OperatorPath, Objective]:
         """What was wanted of every path."""
         settings = self.settings or {}
-        named = [operator for operator in settings.get("operators", []) if "name" in operator]
         inputs: dict[str, Sequence[str]] = {
-            str(o["name"]): [source for source, _ in plain_inputs(o) or ()] for o in named
+            str(o["name"]): [source for source, _ in plain_inputs(o) or ()] for o in self.operator_settings
         } or dict.fromkeys(self.operators, (ARRIVALS,))
         paths = Topology.from_inputs(inputs).paths if inputs else ()
         bounds = [PathBound.model_validate(bound) for bound in settings.get("objectives") or ()]
@@ -266,8 +271,8 @@ class RunHistory:
         return kept.operator if kept.path is None and len(path) == 1 else kept.path
 
     def _top_capacity(self, operator: str) -> float:
-        for settings in (self.settings or {}).get("operators", []):
-            if settings.get("name") == operator:
+        for settings in self.operator_settings:
+            if settings["name"] == operator:
                 executors, shares = settings.get("executors", (1, 1)), settings.get("cpu_shares") or (1.0,)
                 return Limits(executors[0], executors[1], tuple(shares)).top.capacity
         return 0.0

@@ -140,9 +140,7 @@ def _chosen(history: RunHistory, run: str, operator: str | None) -> str:
 
 def _recorded_settings(history: RunHistory, name: str) -> dict[str, Any]:
     """What the run kept about an operator, as far as demand, trigger and cap depend on it."""
-    kept: Mapping[str, Any] = next(
-        (o for o in (history.settings or {}).get("operators", []) if o.get("name") == name), {"name": name}
-    )
+    kept: Mapping[str, Any] = next((one for one in history.operator_settings if one["name"] == name), {"name": name})
     found = {key: kept[key] for key in _KEPT if kept.get(key) is not None or (key == "trigger" and key in kept)}
     most = (kept.get("input_options") or {}).get("maxOffsetsPerTrigger")
     return found if most is None else {**found, "input_options": {"maxOffsetsPerTrigger": str(most)}}
@@ -226,9 +224,7 @@ def _replayed(history: RunHistory, operator: str) -> tuple[FloatArray | None, st
     from penstock.adaptors.replay.options import replay_arrivals
 
     given = (history.settings or {}).get("arrivals")
-    kept: Mapping[str, Any] = next(
-        (o for o in (history.settings or {}).get("operators", []) if o.get("name") == operator), {}
-    )
+    kept: Mapping[str, Any] = next((one for one in history.operator_settings if one["name"] == operator), {})
     inputs = [source for source, _ in plain_inputs(kept) or ()]
     if (
         not isinstance(given, Mapping)

@@ -43,13 +43,9 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
         As `read_rules` takes it.
     operators
         The operators of the pipeline with their limits; None: they are not known, and names are not checked.
-
-    Raises
-    ------
-    RuleError
-        The file or the module cannot be read at all.
+    What cannot be read at all is a mistake like any other, at its beginning.
     """
-    reading = _from_python(str(path)) if is_reference(path) else parse_file(Path(path))
+    reading = _reading(path)
     mistakes = list(reading.mistakes)
     for rule in reading.rules:
         if operators is not None and rule.operator != ALL_OPERATORS and rule.operator not in operators:
@@ -59,11 +55,10 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
     return CheckedRules(len(reading.rules), tuple(mistakes), tuple(doubts(reading.rules, operators)))
 
 
-def _from_python(reference: str) -> Reading:
-    """The rules of a list in Python. Python stops at the first mistake, so there is one at most."""
+def _reading(path: str | Path) -> Reading:
+    """What is there, with every mistake. Python stops at the first mistake, so of a list there is one at most."""
     try:
-        return Reading(read_rules(reference), ())
+        return Reading(read_rules(path), ()) if is_reference(path) else parse_file(Path(path))
     except RuleError as fault:
-        if fault.line is None:
-            raise
-        return Reading((), (Finding(Place(fault.line, fault.column or 1, fault.source), fault.message),))
+        place = Place(fault.line or 1, fault.column or 1, fault.source or str(path))
+        return Reading((), (Finding(place, fault.message.removeprefix(f"{path}: ")),))

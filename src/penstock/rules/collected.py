@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Iterator
 
-from penstock.rules.callers import refuse
+from penstock.errors import RuleError
+from penstock.rules.callers import at_the_callers_line
 from penstock.rules.checks import placed, same_name
 from penstock.rules.fluent import Unfinished
 from penstock.rules.nodes import Rule
@@ -19,20 +21,28 @@ def rules(*given: Unfinished | Rule | Iterable[Unfinished | Rule]) -> tuple[Rule
     RuleError
         A chain ends too early, or two rules have one name; it says where the rule was written.
     """
+    with at_the_callers_line():
+        return collected(*given)
+
+
+def collected(*given: object) -> tuple[Rule, ...]:
+    """The same; an error that is about no single rule has no place."""
     flat: list[Unfinished | Rule] = []
     for item in given:
-        flat.extend([item] if isinstance(item, (Unfinished, Rule)) else list(_each(item)))
+        flat.extend([item] if isinstance(item, (Unfinished, Rule)) else _each(item))
     found = tuple(item if isinstance(item, Rule) else item.finished() for item in flat)
-    for i, one in enumerate(found):
-        if one.name in [other.name for other in found[:i]]:
+    names: set[str] = set()
+    for one in found:
+        if one.name in names:
             raise placed(same_name(one.name), one.place)
+        names.add(one.name)
     return found
 
 
-def _each(items: object) -> Iterable[Unfinished | Rule]:
+def _each(items: object) -> Iterator[Unfinished | Rule]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
-        refuse(f"{items!r} is no rule; write rule(...).scale_out(...) or a list of these")
+        raise RuleError(f"{reprlib.repr(items)} is no rule; write rule(...).scale_out(...) or a list of these")
     for item in items:
         if not isinstance(item, (Unfinished, Rule)):
-            refuse(f"{item!r} is no rule; write rule(...).scale_out(...)")
+            raise RuleError(f"{reprlib.repr(item)} is no rule; write rule(...).scale_out(...)")
         yield item

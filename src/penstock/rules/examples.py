@@ -21,6 +21,8 @@ from penstock.rules.numbers import duration_text, number_text, percent_text
 _PARTS = (0.02, 0.2, 0.5)
 """How much of a stretch may have another value: a peak that percentiles do not see, and more than they can miss."""
 MOST_TRIES = 5_000
+_WORK_PER_TRY = 50
+"""Triggers times stretches: where a try has more of them, there are fewer tries, for people wait for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def example(triggers: Sequence[MetricTrigger], tries: int = MOST_TRIES) -> Histo
     """Readings of one series under which all triggers hold; None where none is found in so many tries."""
     edges = sorted({t.for_seconds for t in triggers if t.for_seconds > 0.0}) or [1.0]
     levels = _levels(triggers)
+    tries = min(tries, max(1, _WORK_PER_TRY * tries // (len(triggers) * len(edges))))
     for part, values in islice(_choices(levels, len(edges)), tries):
         starts = [0.0, *edges[:-1]]
         history = History(

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from traceback import walk_tb
 
 from penstock.errors import RuleError
-from penstock.rules.collected import rules
+from penstock.rules.collected import collected
 from penstock.rules.findings import Reading
 from penstock.rules.nodes import Rule
 
@@ -52,6 +54,8 @@ def parse_file(path: Path) -> Reading:
         raise RuleError(f"{path}: cannot be read: {fault.strerror}") from fault
     except UnicodeDecodeError as fault:
         raise RuleError(f"{path}: is not a text file; write it in UTF-8") from fault
+    except ValueError as fault:
+        raise RuleError(f"{str(path)!r}: is no name of a file; {_KINDS}") from fault
     if len(data) > _MOST_BYTES:
         raise RuleError(f"{path}: is larger than 1 MB; is it a file of rules?")
     if path.suffix == ".rules":
@@ -67,10 +71,33 @@ def _from_python(reference: str) -> tuple[Rule, ...]:
     module_name, _, name = reference.partition(":")
     try:
         module = import_module(module_name)
+        if not hasattr(module, name):
+            raise RuleError(f"{reference}: the module {module_name!r} has no {name!r}; give a list of rules that name")
+        given = getattr(module, name)
+        if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+            given = list(given)  # here, for a generator runs the module's code
+    except RuleError:
+        raise
     except ModuleNotFoundError as fault:
-        if fault.name is None or not (module_name == fault.name or module_name.startswith(f"{fault.name}.")):
-            raise  # it is there, and something that it imports is not
-        raise RuleError(f"{reference}: there is no Python module {module_name!r}; {_KINDS}") from fault
-    if not hasattr(module, name):
-        raise RuleError(f"{reference}: the module {module_name!r} has no {name!r}; give a list of rules that name")
-    return rules(getattr(module, name))
+        if fault.name is not None and (module_name == fault.name or module_name.startswith(f"{fault.name}.")):
+            raise RuleError(f"{reference}: there is no Python module {module_name!r}; {_KINDS}") from fault
+        raise _failed(fault, module_name) from fault  # it is there, and something that it imports is not
+    except (Exception, SystemExit) as fault:
+        raise _failed(fault, module_name) from fault
+    try:
+        return collected(given)
+    except RuleError as fault:
+        raise fault if fault.line is not None else RuleError(f"{reference}: {fault.message}") from fault
+
+
+def _failed(fault: BaseException, module_name: str) -> RuleError:
+    """The error for a module that fails by itself, at the last of its lines that ran."""
+    why = f"{type(fault).__name__}: {fault}"
+    line, source = 1, module_name
+    if isinstance(fault, SyntaxError):
+        why = f"SyntaxError: {fault.msg}"
+        line, source = fault.lineno or 1, fault.filename or module_name
+    for frame, number in walk_tb(fault.__traceback__):
+        if frame.f_globals.get("__name__") == module_name:
+            line, source = number, frame.f_code.co_filename
+    return RuleError(f"the module {module_name!r} fails when it is read: {why}", line=line, column=1, source=source)

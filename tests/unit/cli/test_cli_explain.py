@@ -177,3 +177,16 @@ def test_latency_is_shown_with_the_start_up_apart_and_over_the_last_seconds(
     text = invoke("explain", str(here)).stdout
     assert "latency p95: after the start-up 2.50 s, start-up 41 s, all records 33 s" in text
     assert f"latency p95 of op over the last 15 s, up to {moment(START, START)}: 500 ms" in text
+
+
+@pytest.mark.parametrize("operators", ["5", "[5]", "null", "{}", '[{"executors": 3}]'])
+def test_damaged_settings_leave_the_decisions_readable(
+    invoke: Callable[..., Any], run_here: Path, operators: str
+) -> None:
+    """Operators that are none in the kept settings are passed over; they are known from the decisions too."""
+    store = SqliteStore(run_here / "knowledge.sqlite")
+    store.set_fact("settings", f'{{"operators": {operators}}}')
+    store.close()
+    result = invoke("explain", str(run_here), "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["decisions"]

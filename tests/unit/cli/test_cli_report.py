@@ -61,3 +61,16 @@ def test_a_missing_target_folder_is_named(invoke: Callable[..., Any], run_here: 
     result = invoke("report", "--folder", "nowhere")
     assert result.exit_code == 2
     assert "--folder: nowhere is not a folder" in result.stderr
+
+
+def test_damaged_settings_and_summary_leave_the_run_to_be_reported(invoke: Callable[..., Any], run_here: Path) -> None:
+    """What the kept settings and the summary lack is not known; the page is written all the same."""
+    store = SqliteStore(run_here / "knowledge.sqlite")
+    store.set_fact("settings", '{"operators": [5]}')
+    store.set_fact("summary", "{}")
+    store.close()
+    result = invoke("report", str(run_here), "--json")
+    assert result.exit_code == 0, result.output
+    what_if = invoke("what-if", "--from", str(run_here))
+    assert what_if.exit_code == 2
+    assert "what a record costs at log-analysis is not known" in what_if.output

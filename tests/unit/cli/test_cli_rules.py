@@ -138,3 +138,28 @@ def test_a_list_in_a_module_of_this_folder(
     wrong = invoke("rules", "check", "rules_beside_a_test:policy")
     assert wrong.exit_code == 2
     assert "rules_beside_a_test.py:6:15: mistake: unknown metric 'queue'" in wrong.stdout
+
+
+def test_what_cannot_be_read_is_a_mistake_in_the_json_too(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    """Other programs get their JSON also of a file that is not there or no text, and of a module that fails."""
+    (tmp_path / "wide.rules").write_bytes(EXAMPLE.encode("utf-16"))
+    for file in (tmp_path / "gone.rules", tmp_path / "wide.rules", tmp_path, "no_such_module:x"):
+        found = invoke("rules", "check", str(file), "--json")
+        assert found.exit_code == 2
+        document = json.loads(found.stdout)
+        assert document["rules"] == 0
+        assert [(m["line"], m["column"], m["rules"]) for m in document["mistakes"]] == [(1, 1, [])]
+    assert "no_such_module:x:1:1: mistake: there is no Python module" in found.stderr
+
+
+def test_what_a_module_prints_is_no_part_of_the_result(
+    invoke: Callable[..., Any], calm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """stdout has the JSON, or the rules in another form, and nothing else."""
+    python = invoke("rules", "show", str(calm), "--as", "python").stdout
+    (calm.parent / "rules_that_print_in_a_test.py").write_text(f"print('hello')\n{python}", encoding="utf-8")
+    monkeypatch.chdir(calm.parent)
+    found = invoke("rules", "check", "rules_that_print_in_a_test:policy", "--json")
+    assert json.loads(found.stdout)["rules"] == 2
+    assert "hello" in found.stderr
+    assert invoke("rules", "show", "rules_that_print_in_a_test:policy", "--as", "text").stdout.startswith("rule ")

@@ -302,3 +302,19 @@ def test_an_analysis_takes_as_long_as_it_is_said_to(files: tuple[Path, Path], in
         assert result.exit_code == 0, result.output
         shares.append(json.loads(result.stdout)["cpu_share_mean"])
     assert shares[0] < shares[1] < 1.0
+
+
+def test_rules_in_a_module_beside_the_settings_file(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
+    """`my_rules:calm` is found beside the file, as in a run, and what the module prints does not spoil the JSON."""
+    code = (
+        "from penstock.rules import metric, rule\n"
+        "print('hello')\n"
+        'calm = [rule("low").keep("matcher").at_most(1), rule("in").scale_in("*").by(1).when(metric("cpu_used") < 1)]\n'
+    )
+    (files[1].parent / "rules_to_simulate_in_a_test.py").write_text(code)
+    common = ("simulate", str(files[1]), "--trace", str(files[0]), "--records", "50", "--json")
+    named = invoke(*common, "--policy", "rules:rules=rules_to_simulate_in_a_test:calm")
+    assert named.exit_code == 0, named.output
+    assert json.loads(named.stdout)["decisions"] == 0
+    files[1].write_text(PIPELINE + "policy: {name: rules, rules: 'rules_to_simulate_in_a_test:calm'}\n")
+    assert invoke(*common).exit_code == 0

@@ -68,6 +68,8 @@ def test_arrivals_become_rates() -> None:
         rates_of(counts, 90.0)
     with pytest.raises(ConfigurationError, match=r"20 readings of 5 s are too few; .* shorter --every"):
         rates_of(Trace(np.arange(1, 101)), 5.0)
+    with pytest.raises(ConfigurationError, match=r"--every: 1e-300 s makes 1e\+302 readings .* longer --every"):
+        rates_of(Trace(np.arange(1, 101)), 1e-300)
 
 
 @pytest.mark.parametrize(

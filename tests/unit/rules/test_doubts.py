@@ -7,6 +7,8 @@ import pytest
 
 from penstock.records import Limits
 from penstock.rules.doubts import MOST_RULES, doubts
+from penstock.rules.examples import MOST_TRIES, History
+from penstock.rules.nodes import MetricTrigger
 from penstock.rules.text import parse_text
 
 OUT = 'rule "out": scale-out m by 2 never above 8 when queue_length above 300 for 30 seconds\n'
@@ -186,3 +188,20 @@ def test_a_very_long_file_says_where_the_checker_stops() -> None:
     text = "".join(f'rule "{i}": keep m{i} at least 1\n' for i in range(MOST_RULES + 1))
     (doubt,) = _doubts(text)
     assert f"only the first {MOST_RULES} are held against each other" in doubt
+
+
+def test_rules_with_hundreds_of_triggers_are_checked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more triggers two rules have, the fewer examples are tried: the work has a bound."""
+    looked = 0
+    satisfies = History.satisfies
+
+    def counted(history: History, trigger: MetricTrigger) -> bool:
+        nonlocal looked
+        looked += len(history.stretches)
+        return satisfies(history, trigger)
+
+    monkeypatch.setattr(History, "satisfies", counted)
+    low = "".join(f" when queue_length below {i} for {i} seconds" for i in range(1, 60))
+    high = "".join(f" when queue_length p90 above {i} for {i} seconds" for i in range(60, 120))
+    _doubts(f'rule "a": scale-in m by 1{low}\nrule "b": scale-out m by 1 never above 3{high}')
+    assert 0 < looked <= 50 * MOST_TRIES

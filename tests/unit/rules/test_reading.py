@@ -84,16 +84,48 @@ def test_what_is_no_file_of_rules_is_refused(tmp_path: Path, name: str, content:
         read_rules(tmp_path / name)
 
 
-def test_a_reference_that_leads_nowhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing module or name is said; a module that fails by itself fails as it does."""
-    (tmp_path / "broken_rules_of_a_test.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_reference_that_leads_nowhere_is_refused() -> None:
+    """A missing module or name is said, and a path that no file can have."""
     with pytest.raises(RuleError, match="no Python module 'no_such_module'"):
         read_rules("no_such_module:calm")
     with pytest.raises(RuleError, match="has no 'calm'"):
         read_rules("json:calm")
-    with pytest.raises(ModuleNotFoundError, match="nothing_of_this_name"):
-        read_rules("broken_rules_of_a_test:calm")
+    with pytest.raises(RuleError, match="is no name of a file"):
+        read_rules("calm\0.rules")
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "why"),
+    [
+        ("\nimport nothing_of_this_name\n", 2, "No module named 'nothing_of_this_name'"),
+        ("calm = (\n", 1, "SyntaxError: '\\(' was never closed"),
+        ("import sys\n\nsys.exit(0)\n", 3, "SystemExit: 0"),
+        ('from penstock.rules import rule\ncalm = [rule("a").scale_sideways("m")]\n', 2, "scale_sideways"),
+        ("def each():\n    yield 1 / 0\n\n\ncalm = each()\n", 2, "ZeroDivisionError"),
+    ],
+)
+def test_a_module_that_fails_by_itself_is_a_mistake_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, line: int, why: str
+) -> None:
+    """Whatever a module of rules raises, the error names it and the line of the module, and nothing ends the caller."""
+    name = f"failing_rules_of_a_test_{line}_{len(code)}"
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RuleError, match=why) as failed:
+        read_rules(f"{name}:calm")
+    assert (failed.value.line, failed.value.source) == (line, str(tmp_path / f"{name}.py"))
+
+
+@pytest.mark.parametrize("value", ["5", "None", "'text'", "[[]]", "{'a': 1}"])
+def test_what_is_no_list_of_rules_is_said_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """A wrong value in a module is said of `module:name`, not of a line of Penstock."""
+    name = f"other_things_of_a_test_{abs(hash(value))}"
+    (tmp_path / f"{name}.py").write_text(f"calm = {value}\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(RuleError, match=f"^{name}:calm: .* is no rule"):
+        read_rules(f"{name}:calm")
 
 
 def test_a_policy_in_plain_words() -> None:

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import ConfigurationError
-from penstock.rules import Rule, read_rules, rules
+from penstock.errors import ConfigurationError, RuleError
+from penstock.rules import Rule, read_rules
+from penstock.rules.collected import collected
 from penstock.rules.text import parse_text
 
 _BEGINS_A_RULE = re.compile(r'\s*(#[^\n]*\n\s*)*rule\s*"')
@@ -42,4 +43,7 @@ def rules_given(given: Any) -> tuple[Rule, ...]:
                 field="rules",
             )
         return read_rules(given)
-    return rules(given)
+    try:
+        return collected(given)
+    except RuleError as fault:
+        raise fault if fault.line is not None else RuleError(f"rules: {fault.message}") from fault

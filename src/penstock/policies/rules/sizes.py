@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from penstock.records import Allocation, Limits
 from penstock.rules.nodes import Direction, Keep, Quantity, Scale, Side
 
+_MOST = 2.0**53
+"""Executors beyond this are not counted one by one, and no operator has so many."""
 _SAME = 1e-9
 """Shares and multiples are written by people: what differs by rounding alone is the same."""
 
@@ -50,14 +52,14 @@ def _executors(scale: Scale, base: Allocation, original: int, limits: Limits) ->
     if is_growth:
         wanted = max(wanted, base.executors)
         if scale.limit is not None:
-            most = math.floor(_limit(scale.limit, original) + _SAME)
+            most = math.floor(min(_limit(scale.limit, original), _MOST) + _SAME)
             wanted = _clamped(wanted, max(most, base.executors), f"its limit is {_count(most)}", notes)
         most = max(limits.max_executors, base.executors)
         wanted = _clamped(wanted, most, f"the operator may have {_count(limits.max_executors)}", notes)
     else:
         wanted = min(max(wanted, 1), base.executors)
         if scale.limit is not None:
-            least = math.ceil(_limit(scale.limit, original) - _SAME)
+            least = math.ceil(min(_limit(scale.limit, original), _MOST) - _SAME)
             wanted = -_clamped(-wanted, -min(least, base.executors), f"its limit is {_count(least)}", notes)
         least = min(limits.min_executors, base.executors)
         why = f"the operator has at least {_count(limits.min_executors)}"
@@ -126,7 +128,7 @@ def _moved(size: float, scale: Scale) -> float:
 
 def _rounded(executors: float, *, is_growth: bool) -> int:
     """Up where it grows; where it shrinks to the nearest, so that two thirds of two are one."""
-    return math.ceil(executors - _SAME) if is_growth else math.floor(executors + 0.5)
+    return math.ceil(min(executors, _MOST) - _SAME) if is_growth else math.floor(executors + 0.5)
 
 
 def _limit(limit: Quantity, original: float) -> float:

@@ -62,6 +62,13 @@ def test_what_is_no_rule_is_refused(given: Any) -> None:
         rules_given(given)
 
 
+@pytest.mark.parametrize("given", [5, [5], {"a": 1}, [[fluent()]], 10**400])
+def test_what_is_no_rule_is_said_of_the_option(given: Any) -> None:
+    """The error names the option `rules`, and no line of Penstock."""
+    with pytest.raises(ConfigurationError, match=r"^rules: .* is no rule"):
+        rules_given(given)
+
+
 @pytest.mark.parametrize("policy", ["{name: rules, rules: calm.rules}", "{name: rules, options: {rules: calm.rules}}"])
 def test_a_settings_file_names_a_file_beside_it(policy: str, tmp_path: Path) -> None:
     """A relative name of a file of rules is one beside the settings file, wherever the command is run."""

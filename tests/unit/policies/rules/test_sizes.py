@@ -23,6 +23,9 @@ OUT, IN, UP, DOWN = Direction.OUT, Direction.IN, Direction.UP, Direction.DOWN
         (OUT, 2, True, None, 3, 6, None),
         (OUT, 1.5, True, None, 3, 5, None),  # growth is rounded up
         (OUT, 2, True, Quantity(3, is_relative=True), 4, 6, "its limit is 6 executors"),  # three times the original 2
+        (OUT, 1e308, True, Quantity(1e308, is_relative=True), 3, 10, "may have 10 executors"),
+        (IN, 2, False, Quantity(1e308, is_relative=True), 3, 3, "its limit is"),
+        (IN, 1e308, True, Quantity(1e-308, is_relative=True), 3, 1, None),
         (IN, 2, False, None, 5, 3, None),
         (IN, 2, False, Quantity(4), 5, 4, "its limit is 4 executors"),
         (IN, 2, False, Quantity(4), 3, 3, "its limit is 4 executors"),
