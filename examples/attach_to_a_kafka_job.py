@@ -39,12 +39,14 @@ def main() -> None:
 
     with ps.attach(query, objective=ps.latency(p95=chosen.p95), executors=(1, 2), mode="act") as scaler:
         query.awaitTermination(int(chosen.seconds))
-        last, latency, notes = scaler.decisions[-1], scaler.latency, scaler.notes
+        last, seen, notes = scaler.decisions[-1], scaler.observation, scaler.notes
 
     print(last.explain())
     for note in notes:
         print(f"note: {note}")
-    print(f"latency is {'exact' if latency is not None and latency.is_exact else 'interpolated'}")
+    # What arrived before the tap began is interpolated, so it is the newest latency that counts here.
+    is_exact = seen is not None and seen.latency is not None and seen.latency.is_exact
+    print(f"latency is {'exact' if is_exact else 'interpolated'}")
     print(f"ended with {last.target.executors} executor(s) for p95 <= {chosen.p95}")
     query.stop()
     spark.stop()
