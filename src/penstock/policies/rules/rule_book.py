@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError, RuleError
@@ -12,12 +13,13 @@ from penstock.metrics import metric_named
 from penstock.policies.rules.evaluation import Evidence, HeldRule
 from penstock.policies.rules.past import Past
 from penstock.policies.rules.readings import Series, Window, reach, statistic_of, window_held
-from penstock.policies.rules.time_of_day import holds_at, zone_named
 from penstock.policies.rules.words import does_text, rule_text, triggers_text
 from penstock.ports import Look, PolicyContext
 from penstock.records import PlanRequest
 from penstock.rules import check_operators
+from penstock.rules.checks import checked_zone
 from penstock.rules.nodes import ALL_OPERATORS, MetricTrigger, Rule, TimeTrigger
+from penstock.rules.periods import holds
 
 _METRICS_SHOWN = 8
 
@@ -130,7 +132,7 @@ class RuleBook:
         windows: list[tuple[str, Window]] = []
         for trigger in rule.triggers:
             if isinstance(trigger, TimeTrigger):
-                if not holds_at(trigger, request.at):
+                if not holds(trigger, datetime.fromtimestamp(request.at, UTC)):
                     return None
                 continue
             series = self._series(trigger, request.operator, past)
@@ -183,7 +185,7 @@ def _faults(rule: Rule) -> list[str]:
     for trigger in rule.triggers:
         try:
             if isinstance(trigger, TimeTrigger):
-                zone_named(trigger.zone)
+                checked_zone(trigger.zone)
                 continue
             metric_named(trigger.metric)
             if trigger.statistic is not None:

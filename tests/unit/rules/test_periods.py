@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers by the clock."""
+"""Periods of the day and the week, as rules are checked and evaluated by them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from penstock.errors import ConfigurationError
-from penstock.policies.rules.time_of_day import holds_at, zone_named
+from penstock.errors import RuleError
+from penstock.rules.checks import checked_zone
 from penstock.rules.nodes import WEEKDAYS, TimeTrigger
+from penstock.rules.periods import holds
 
 OFFICE = TimeTrigger(start=8 * 60, end=18 * 60, days=WEEKDAYS[:5], zone="Europe/Rome")
 NIGHT = TimeTrigger(start=22 * 60, end=6 * 60, days=("friday",))
@@ -19,6 +20,11 @@ NIGHT = TimeTrigger(start=22 * 60, end=6 * 60, days=("friday",))
 def instant(text: str, zone: str = "UTC") -> float:
     """Seconds since the epoch of a local time."""
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+def holds_at(trigger: TimeTrigger, at: float) -> bool:
+    """Whether a trigger holds at an instant."""
+    return holds(trigger, datetime.fromtimestamp(at, UTC))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +83,5 @@ def test_outside_is_the_opposite() -> None:
 
 def test_an_unknown_zone_is_refused() -> None:
     """A zone that the machine does not know raises with the fix."""
-    with pytest.raises(ConfigurationError, match="Europe/Rome"):
-        zone_named("Mars/Olympus")
+    with pytest.raises(RuleError, match="write one such as Europe/Zurich"):
+        checked_zone("Mars/Olympus")
