@@ -171,7 +171,7 @@ class RunHistory:
         """The utilisation band (lower, upper) the policy last used for an operator; None where it has none."""
         for decision in reversed(self.decisions):
             if decision.operator == operator:
-                return _number(decision.evidence.get("lower")), _number(decision.evidence.get("upper"))
+                return plain_number(decision.evidence.get("lower")), plain_number(decision.evidence.get("upper"))
         return None, None
 
     def outcome_of(self, decision: Decision) -> Outcome | None:
@@ -282,5 +282,6 @@ def _nearest_rank(values: Sequence[float], level: float) -> float:
     return sorted(values)[max(0, math.ceil(level * len(values)) - 1)]
 
 
-def _number(value: object) -> float | None:
+def plain_number(value: object) -> float | None:
+    """A kept value, if it is a number."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.history import KeptLatency, RunHistory
+from penstock.evaluation.history import KeptLatency, RunHistory, plain_number
 from penstock.knowledge.run_facts import SETTINGS, SUMMARY, run_start
 from penstock.loop.cycle import latency_fact
 from penstock.ports import KnowledgeStore
@@ -27,7 +27,7 @@ def read_history(store: KnowledgeStore) -> RunHistory:
     """
     settings, summary = _json_fact(store, SETTINGS), _json_fact(store, SUMMARY)
     since = run_start(settings)
-    if summary is not None and (_number(summary.get("started_at")) or 0.0) < since:
+    if summary is not None and (plain_number(summary.get("started_at")) or 0.0) < since:
         summary = None  # of a run before
     observations: dict[str, list[Observation]] = {}
     for seen in store.observations(since=since, limit=_RECORDS_READ):
@@ -46,7 +46,7 @@ def read_history(store: KnowledgeStore) -> RunHistory:
 
 def _kept_latency(store: KnowledgeStore, operator: str, since: float) -> KeptLatency | None:
     kept = _json_fact(store, latency_fact(operator))
-    if kept is None or (_number(kept.get("at")) or 0.0) < since:
+    if kept is None or (plain_number(kept.get("at")) or 0.0) < since:
         return None  # of a run before
     of_operator, of_path = (
         None if kept.get(part) is None else decode(RunLatency, json.dumps(kept[part])) for part in ("operator", "path")
@@ -67,7 +67,3 @@ def _json_fact(store: KnowledgeStore, name: str) -> Mapping[str, Any] | None:
     if not isinstance(value, dict):
         raise ConfigurationError(f"the run's {name} is not a JSON object", field=name)
     return value
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -8,13 +8,12 @@ file again.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.apps.whole_file import write_whole
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,17 +45,7 @@ def add_results(folder: str | Path, results: Iterable[Mapping[str, Any]]) -> Non
     by_time = {result["time_seconds"]: dict(result) for result in (known.results if known is not None else ())}
     by_time.update({result["time_seconds"]: dict(result) for result in results})
     target = Path(folder) / FILE_NAME
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"results": [by_time[at] for at in sorted(by_time)]}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(target, json.dumps({"results": [by_time[at] for at in sorted(by_time)]}, indent=1))
 
 
 def read_results(path: str | Path) -> ClusterResults | None:

@@ -8,13 +8,12 @@ same file again, and nothing is counted twice.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.apps.whole_file import write_whole
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,17 +55,8 @@ def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, st
     for kind, key, count in rows:
         by_kind.setdefault(kind, {})[key] = count
     target = Path(folder) / FILE_NAME
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"batch_id": batch_id, "counts": by_kind}, file, ensure_ascii=False, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = {"batch_id": batch_id, "counts": by_kind}
+    write_whole(target, json.dumps(content, ensure_ascii=False, sort_keys=True))
     return target
 
 
