@@ -25,6 +25,8 @@ from penstock.records import (
     SourceProgress,
     StageTime,
     Telemetry,
+    ThroughputPrediction,
+    ThroughputSample,
 )
 from penstock.topology import Path, Topology
 
@@ -382,6 +384,39 @@ class NarrowedPathLatency(PathLatency, Protocol):
 
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
         """Look at all models under these allocations; True where predictions may be higher from now on."""
+        ...
+
+
+class ThroughputModel(Protocol):
+    """Predicts the maximum sustainable throughput of an operator for any allocation.
+
+    Promises: a model is never changed, `fit` and `update` give a new one; the same samples in the same order give the
+    same model; a prediction is finite and not negative, `low <= records_per_second <= high`, and an interval of a
+    larger coverage is never narrower; more executors or a larger share never make a prediction smaller, since a
+    planner would not take what costs more and does less (flat after the peak). `fit` raises NotReadyError
+    where there are fewer samples or sizes than the model needs, and names how many.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name in reports and settings."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """What was fitted, by name; empty before the first fit."""
+        ...
+
+    def fit(self, samples: Sequence[ThroughputSample]) -> ThroughputModel:
+        """A model of this kind, trained on these samples alone."""
+        ...
+
+    def update(self, sample: ThroughputSample) -> ThroughputModel:
+        """The model with one more sample."""
+        ...
+
+    def predict(self, allocation: Allocation, coverage: float = 0.9) -> ThroughputPrediction:
+        """What the allocation sustains, with an interval for a new measurement."""
         ...
 
 

@@ -9,6 +9,7 @@ Every record is plain data: `encode` writes it as JSON, `decode` reads it back.
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -446,6 +447,53 @@ class CandidateLatency:
             return self.is_stable
         predicted = self.statistic(objective.statistic)
         return None if predicted is None else predicted.value <= objective.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSample:
+    """The throughput that an operator sustained under an allocation while it had more to do than it could.
+
+    Attributes
+    ----------
+    allocation
+        What it had.
+    records_per_second
+        What it took in.
+    at
+        When, in seconds since the epoch; None where all samples count as equally old.
+    """
+
+    allocation: Allocation
+    records_per_second: float
+    at: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.records_per_second) and self.records_per_second > 0.0):
+            raise ConfigurationError(
+                f"throughput: {self.records_per_second!r} must be a positive number of records a second; "
+                "leave out samples in which nothing was processed",
+                field="throughput",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputPrediction:
+    """The maximum sustainable throughput that a model expects of an allocation, in records a second.
+
+    Attributes
+    ----------
+    records_per_second
+        The expected throughput.
+    low, high
+        Between these a new measurement falls with probability `coverage`.
+    coverage
+        The probability that was asked for.
+    """
+
+    records_per_second: float
+    low: float
+    high: float
+    coverage: float
 
 
 # --- what is decided and done ----------------------------------------------------------------------------------
