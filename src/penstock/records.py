@@ -561,14 +561,28 @@ class Decision:
 
     @property
     def verb(self) -> str:
-        """``scale up``, ``scale down``, ``move``, ``restart larger``, ``restart smaller`` or ``hold``."""
+        """What is done, in two words at most.
+
+        ``scale out`` and ``scale in`` where executors come or go, ``scale up`` and ``scale down`` where only the CPU
+        share changes, ``restart larger`` and ``restart smaller``, ``move`` (other nodes), or ``hold``.
+        """
         if not self.is_change:
             return "hold"
         if self.is_restart:
-            return "restart larger" if self.target.worth > self.current.worth else "restart smaller"
-        if self.target.capacity == self.current.capacity:
+            return "restart larger" if self.is_growth else "restart smaller"
+        before, after = self.current, self.target
+        if after.capacity == before.capacity:
             return "move"
-        return "scale up" if self.target.capacity > self.current.capacity else "scale down"
+        if self.is_growth:
+            return "scale out" if after.executors > before.executors else "scale up"
+        return "scale in" if after.executors < before.executors else "scale down"
+
+    @property
+    def is_growth(self) -> bool:
+        """Whether the operator gets more than it has; of a restart, whether its executors get larger."""
+        if self.is_restart:
+            return self.target.worth > self.current.worth
+        return self.target.capacity > self.current.capacity
 
     @property
     def change_text(self) -> str:

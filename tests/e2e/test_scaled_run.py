@@ -65,13 +65,13 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
 
         in_the_calm = before[-1].target.capacity
         assert in_the_calm < before[0].current.capacity, "the calm was not used to save"
-        assert during[0].verb == "scale up"
+        assert during[0].is_growth
         at_the_height = max(d.target.capacity for d in during)
         assert at_the_height > in_the_calm
         assert decisions[-1].target.capacity < at_the_height, "it was not scaled down when the load fell"
         assert all(d.reason and d.evidence for d in decisions)
 
-        last_up = max(d.at for d in during if d.verb == "scale up")
+        last_up = max(d.at for d in during if d.is_growth)
         settled = [OBJECTIVE.is_met_by(o.latency) for o in seen if o.at > last_up and o.latency is not None]
         assert settled[-1], "latency did not come back under the objective"
 

@@ -53,7 +53,7 @@ def test_a_decision_explains_itself() -> None:
     """The explanation holds the change, the reason, the guard and the evidence."""
     text = a_decision().explain()
     for part in (
-        "scale up",
+        "scale out",
         "1 executor x 40% CPU -> 2 executors x 40% CPU",
         "busy",
         "at most 2",
@@ -145,7 +145,11 @@ def test_an_allocation_satisfies_what_was_wanted_wherever_nothing_was_said_about
     ("before", "after", "verb", "is_restart"),
     [
         (Allocation(1), Allocation(1), "hold", False),
-        (Allocation(1), Allocation(2), "scale up", False),
+        (Allocation(1), Allocation(2), "scale out", False),
+        (Allocation(3), Allocation(2), "scale in", False),
+        (Allocation(1, 0.5), Allocation(1), "scale up", False),
+        (Allocation(2), Allocation(3, 0.7), "scale out", False),
+        (Allocation(2), Allocation(3, 0.4), "scale down", False),
         (Allocation(1), Allocation(1, 0.5), "scale down", False),
         (Allocation(1), Allocation(1, 1.0, LARGE), "restart larger", True),
         (Allocation(1, 1.0, LARGE), Allocation(1), "restart smaller", True),

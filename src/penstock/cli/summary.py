@@ -51,8 +51,8 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         paid, top = s["capacity_seconds"], s["static_capacity_seconds"]
         rows.append(("saved", Text(f"{saved:.0%} of the top allocation ({paid:,.0f} of {top:,.0f} capacity-seconds)")))
     decisions = s.get("decisions") or []
-    ups = sum(1 for d in decisions if d.get("verb") == "scale up")
-    downs = sum(1 for d in decisions if d.get("verb") == "scale down")
+    ups = sum(1 for d in decisions if d.get("verb") in ("scale out", "scale up"))
+    downs = sum(1 for d in decisions if d.get("verb") in ("scale in", "scale down"))
     restarts = sum(1 for d in decisions if str(d.get("verb")).startswith("restart"))
     others = "" if not restarts else f", {restarts} {'restart' if restarts == 1 else 'restarts'}"
     rows.append(("changes", Text(f"{ups + downs + restarts} ({ups} up, {downs} down{others})")))

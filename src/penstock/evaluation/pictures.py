@@ -245,7 +245,7 @@ class _Column:
                 return None if allocation is None else of(allocation)
 
             axes.step(self._times, self._values(value), where="post", color=colour, linewidth=width, label=part)
-        for marker, colour, label in (("^", RED, "scale up"), ("v", GREEN, "scale down")):
+        for marker, colour, label in (("^", RED, "more"), ("v", GREEN, "less")):
             axes.plot([], [], marker, color=colour, markersize=5.5, label=label)
         self._finish(axes, title)
         axes.yaxis.set_major_formatter(text)
@@ -257,7 +257,7 @@ class _Column:
         changes = [d for d in self._history.changes if d.operator == self._operator]
         for decision in changes:
             time = self._history.since_start(decision.at)
-            is_up = decision.verb in ("scale up", "restart larger")
+            is_up = decision.is_growth
             look: dict[str, Any] = {
                 "marker": "^" if is_up else "v",
                 "color": RED if is_up else GREEN,

@@ -132,7 +132,7 @@ def cards(history: RunHistory) -> list[Card]:
     share = s.get("cpu_share_mean")
     if share is not None:
         result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
-    ups = sum(d.verb == "scale up" for d in history.changes)
+    ups = sum(d.is_growth and not d.is_restart for d in history.changes)
     restarts = sum(d.is_restart for d in history.changes)
     downs = len(history.changes) - ups - restarts
     others = f", {restarts} by restart" if restarts else ""

@@ -113,7 +113,7 @@ def test_a_live_run_can_be_asked(invoke: Callable[..., Any], here: Path) -> None
         store.add_decision(Decision("op", 1.0, "threshold", Allocation(1), Allocation(2), "busy"))
         result = invoke("explain", str(here))
         store.add_decision(Decision("op", 2.0, "threshold", Allocation(2), Allocation(1), "idle"))
-        assert "scale up: 1 executor x 100% CPU -> 2 executors x 100% CPU" in result.stdout
+        assert "scale out: 1 executor x 100% CPU -> 2 executors x 100% CPU" in result.stdout
         assert len(store.decisions()) == 2
     finally:
         store.close()
@@ -133,7 +133,7 @@ def test_restarts_and_lost_exactness_stand_between_the_decisions(invoke: Callabl
         text.index(f"{moment(START + second, START)}  {what}")
         for second, what in (
             (10, "op: latency is not exact from here on: the broker was away"),
-            (15, "op: scale up"),
+            (15, "op: scale out"),
             (20, "op: runs again after it had ended"),
         )
     ]

@@ -57,10 +57,10 @@ def test_log_and_explain_have_the_same_time_for_the_same_decision(invoke: Callab
     found = json.loads(invoke("explain", str(here), "--json").stdout)
     (change,) = found["decisions"]
     log = (here / "controller.log").read_text().splitlines()
-    (line,) = [line for line in log if "scale up" in line]
+    (line,) = [line for line in log if "scale out" in line]
     shown = invoke("explain", str(here)).stdout
     moment = line.split(" ", 1)[1].split(" INFO ")[0]  # "HH:MM:SS (+m:ss)", after the date
-    assert f"\n{moment}  op: scale up" in shown
+    assert f"\n{moment}  op: scale out" in shown
     assert moment.endswith(
         f"(+{int(change['seconds_since_start']) // 60}:{int(change['seconds_since_start']) % 60:02d})"
     )

@@ -224,7 +224,7 @@ def test_micro_batches_run_under_a_policy_too() -> None:
     result = simulate(
         _times(), Pipeline.of_one(operator), ThresholdPolicy(), Objective("p95", 5.0), start={"a": Allocation(1, 1.0)}
     )
-    assert [c.verb for c in result.changes][:1] == ["scale up"]
+    assert [c.verb for c in result.changes][:1] == ["scale out"]
     assert result.capacity_seconds > result.seconds
     assert result.records == len(_times())
 

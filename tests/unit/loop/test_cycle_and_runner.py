@@ -107,7 +107,10 @@ def test_an_idle_operator_is_scaled_down_and_a_busy_one_up() -> None:
     clock = VirtualClock(1000.0)
     operator, store, runner = a_loop(clock)
     runner.run(until=1200.0)
-    assert [d.verb for d in store.decisions(changes_only=True)] == ["scale down"] * 2  # 2 -> 1 x 100% -> 1 x 50%
+    assert [d.verb for d in store.decisions(changes_only=True)] == [
+        "scale in",
+        "scale down",
+    ]  # 2 -> 1 x 100% -> 1 x 50%
     assert operator.asked[-1].target == Allocation(1, 0.5)
     assert operator.allocation == Allocation(2, 1.0)  # released at the end
     operator, store, runner = a_loop(clock)
@@ -663,7 +666,7 @@ def test_the_log_has_a_line_for_each_change_with_the_instant_of_the_store(caplog
     logged = {(getattr(record, "at", None), record.getMessage()) for record in caplog.records}
     (first, *_) = store.decisions(changes_only=True)
     (outcome, *_) = store.outcomes()
-    assert (first.at, f"a: scale down: {first.change_text}: {first.reason}") in logged
+    assert (first.at, f"a: scale in: {first.change_text}: {first.reason}") in logged
     assert (outcome.at, f"a: done after {outcome.after_seconds:.1f} s") in logged
     lost = [(at, text) for at, text in logged if "latency is not exact" in text]
     assert lost == [(1001.0, "a: latency is not exact from here on: the source does not say when its records arrived")]

@@ -297,7 +297,7 @@ def test_the_policy_inside_sees_one_size() -> None:
     idle = replace(seen(0.0, has=has, use=0.1), backlog_records=0)
     policy.watch(look(idle))
     decision = policy.plan(a_request(idle))
-    assert (decision.current, decision.target, decision.verb) == (has, Allocation(1, 1.0, TWO), "scale down")
+    assert (decision.current, decision.target, decision.verb) == (has, Allocation(1, 1.0, TWO), "scale in")
     assert all(rejected.allocation.size == TWO for rejected in decision.rejected)
 
 

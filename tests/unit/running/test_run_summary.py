@@ -21,4 +21,4 @@ def test_the_size_of_a_restart_is_written_out_also_where_it_is_the_operators_own
     )  # fmt: skip
     written = summary.to_json()["decisions"]
     assert [d["size"] for d in written] == ["2 cores, 1g", "1 core, 700m", None]
-    assert [d["verb"] for d in written] == ["restart larger", "restart smaller", "scale up"]
+    assert [d["verb"] for d in written] == ["restart larger", "restart smaller", "scale out"]
