@@ -84,6 +84,12 @@ class CheckedLatency:
         """The source-to-sink paths."""
         return self.windows[0].fitted[0].paths
 
+    def rest(self) -> None:
+        """Let go of the windows' records, which take much memory, until something is asked again."""
+        for window in self.windows:
+            if window.replayed is not None:
+                window.replayed.rest()
+
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Predict every path, each in its worst case over windows."""
         known: list[list[Prediction]] = [[] for _ in self.paths]

@@ -100,18 +100,12 @@ class ReplayedLatency:
         self.pipeline = pipeline
         self._arrivals: FloatArray = arrivals - arrivals[0]
         self._rate = (len(arrivals) - 1) / float(self._arrivals[-1])
+        self._seed = seed
+        self._in_batches = any(isinstance(o.demand, BatchDemand) for o in pipeline.operators)
         self._work: dict[str, FloatArray] = {}
         self._mean_work: dict[str, float] = {}
-        for number, name in enumerate(pipeline.order):
-            demand = pipeline.operator(name).demand
-            if isinstance(demand, RecordDemand):
-                count = math.ceil(len(arrivals) * pipeline.visits[name]) + 1
-                self._work[name] = demand.service.sample(count, np.random.default_rng([seed, number]))
-                self._mean_work[name] = float(self._work[name].mean())
-        replayed = self._twice()
-        self._counted_from = float(replayed[-1] - self._arrivals[-1])
-        nothing = np.empty(0)
-        self._passed = {ARRIVALS: _Passed(0, 0, None, replayed, replayed, nothing, nothing)}
+        self._passed: dict[str, _Passed] = {}
+        self._counted_from = 0.0
         self._replays = 0
 
     @property
@@ -126,9 +120,18 @@ class ReplayedLatency:
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
         """Replay the window under these allocations."""
+        if not self._passed:
+            replayed, nothing = self._twice(), np.empty(0)
+            self._counted_from = float(replayed[-1] - self._arrivals[-1])
+            self._passed[ARRIVALS] = _Passed(0, 0, None, replayed, replayed, nothing, nothing)
         for name in self.operators:
             self._replay(name, allocations[name])
         return tuple(self._path(path, allocations) for path in self.paths)
+
+    def rest(self) -> None:
+        """Let go of all records; the next prediction begins anew. A window has tens of thousands of them."""
+        self._passed.clear()
+        self._work.clear()
 
     def _replay(self, name: str, has: Allocation) -> None:
         """Replay one operator, unless nothing has changed for it since the last time.
@@ -155,11 +158,20 @@ class ReplayedLatency:
             server = demand.at(has)
             settled = server.smooth_batch_seconds(self._rate * self.pipeline.visits[name])
             return batch_ends(came, server, 0.0 if math.isinf(settled) else settled)
-        return record_ends(came, self._work[name][: len(came)] / has.cpu_share, has.executors)
+        return record_ends(came, self._work_of(name, demand)[: len(came)] / has.cpu_share, has.executors)
+
+    def _work_of(self, name: str, demand: RecordDemand) -> FloatArray:
+        """The service times of an operator's records at full share: the same whenever they are asked for."""
+        if name not in self._work:
+            count = math.ceil(len(self._arrivals) * self.pipeline.visits[name]) + 1
+            generator = np.random.default_rng([self._seed, self.pipeline.order.index(name)])
+            self._work[name] = demand.service.sample(count, generator)
+            self._mean_work[name] = float(self._work[name].mean())
+        return self._work[name]
 
     def _twice(self) -> FloatArray:
         """The window's arrivals once to settle and once to look at; single records need no settling."""
-        if self._work:
+        if not self._in_batches:
             return self._arrivals
         return np.concatenate([self._arrivals, self._arrivals + float(self._arrivals[-1]) + 1.0 / self._rate])
 

@@ -12,6 +12,7 @@ from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import single_executors
+from penstock.topology import Stream
 
 
 def one_queue(bound: float, mean: float = 0.01, statistic: str = "mean") -> PipelineModel:
@@ -108,3 +109,21 @@ def test_a_window_without_time_is_refused(arrivals: list[float]) -> None:
     """Fewer than two instants have no rate."""
     with pytest.raises(ConfigurationError, match="arrivals"):
         ReplayedLatency(one_queue(1.0), np.array(arrivals))
+
+
+def test_a_replay_that_has_rested_predicts_the_same() -> None:
+    """Records and work are let go of, and made again alike when something is asked."""
+    operators = [
+        OperatorModel("first", RecordDemand(PH.exponential(mean=0.01))),
+        OperatorModel("second", RecordDemand(PH.erlang(3, mean=0.02)), (Stream("first", "second"),)),
+    ]
+    arrivals = np.cumsum(np.random.default_rng(5).exponential(0.05, 2000))
+    replayed = ReplayedLatency(PipelineModel(operators, Objective("p95", 1.0)), arrivals)
+    has = {"first": Allocation(1, 0.6), "second": Allocation(2, 1.0)}
+    before = replayed.predict(has)
+    replayed.rest()
+    kept = sum(value.nbytes for value in vars(replayed).values() if isinstance(value, np.ndarray))
+    assert kept == arrivals.nbytes
+    assert not replayed._passed
+    assert not replayed._work
+    assert replayed.predict(has) == before

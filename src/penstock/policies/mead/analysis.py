@@ -125,6 +125,7 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
         memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted, solved))
     levels = {name: Levels.within(limits, options.costs) for name, limits in task.limits.items()}
     plan = options.planner.plan_pipeline(task.at, memo.of_pipeline[latency_key], task.current, levels)
+    memo.of_pipeline[latency_key].rest()
     windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
     workload = WorkloadEstimate(
         at=task.at,
@@ -277,6 +278,11 @@ class _RememberedLatency:
         if key not in self._known:
             self._known[key] = self.latency.predict(allocations)
         return self._known[key]
+
+    def rest(self) -> None:
+        """Keep what was predicted, and let go of what takes much memory: a memo holds many analyses."""
+        if isinstance(self.latency, CheckedLatency):
+            self.latency.rest()
 
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
         """Look at all processes here; True: predictions may be higher from now on."""
