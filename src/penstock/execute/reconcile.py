@@ -206,17 +206,22 @@ class Reconciler:
         return Outcome(action.request_id, self._operator, now, status, self._observed, now - action.at, detail)
 
     def _read(self, telemetry: Telemetry, size: ExecutorSize | None) -> Allocation | None:
+        """What is there; None where a part of it could not be read."""
         if telemetry.executors is None:
             return None
         there = [executor for executor in telemetry.executors if executor.is_active and not executor.is_draining]
         count, asked = len(there), self._requested
         cores = self._cores_per_executor * (1.0 if size is None else size.worth)
-        return Allocation(count, self._read_share(telemetry, count, asked, cores), size, self._read_nodes(there))
+        share = self._read_share(telemetry, count, asked, cores)
+        return None if share is None else Allocation(count, share, size, self._read_nodes(there))
 
-    def _read_share(self, telemetry: Telemetry, count: int, asked: Allocation | None, cores: float) -> float:
+    def _read_share(self, telemetry: Telemetry, count: int, asked: Allocation | None, cores: float) -> float | None:
         cpu = telemetry.cpu
-        if cpu is None or cpu.quota_cores is None:
-            others = None if cpu is None else cpu.parents_quota_cores
+        if cpu is None:
+            # Where shares are set, counters that cannot be read leave the cap unknown; elsewhere there is none.
+            return 1.0 if self._limits.cpu_shares == (1.0,) else None
+        if cpu.quota_cores is None:
+            others = cpu.parents_quota_cores
             if others is not None and asked is not None and asked.executors * asked.cpu_share * cores >= others:
                 return asked.cpu_share  # somebody else's cap is tighter: ours is left to it
             return 1.0  # no cap: all of the CPU, whether the limits allow that or not
