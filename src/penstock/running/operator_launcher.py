@@ -52,7 +52,19 @@ class OperatorLauncher:
         return running
 
     def start(self, job: OperatorJob) -> Child | DetachedProcess:
-        """Start it; it goes on from its checkpoint where there is one."""
+        """Start it; it goes on from its checkpoint where there is one.
+
+        Raises
+        ------
+        ClusterError
+            It cannot be started: no room for its files, no more processes.
+        """
+        try:
+            return self._start(job)
+        except OSError as fault:
+            raise ClusterError(f"operator {self._name} cannot be started: {fault}", target=self._name) from fault
+
+    def _start(self, job: OperatorJob) -> Child | DetachedProcess:
         path = self._own / "job.json"
         write_private(path, encode(job))
         (self._own / FAILURE_FILE).unlink(missing_ok=True)

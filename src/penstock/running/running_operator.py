@@ -101,6 +101,7 @@ class RunningOperator:
         self._deadline = float("inf")
         self._start_at = float("inf")
         self._died_of = ""
+        self._no_start = ""
         self._last_death: Death | None = None
         self._next_job: OperatorJob | None = None
         self._job_before: OperatorJob | None = None
@@ -204,10 +205,9 @@ class RunningOperator:
             if self._child.poll() is not None or now >= self._deadline:
                 self._start_resized(now, say)
         elif self.state is State.DOWN and now >= self._start_at:
-            self._launcher.stop(self._child)
-            self.start(now)
-            self.restarts += 1
-            say(f"started again from its checkpoint (restart {self.restarts})")
+            if self._start_or_wait(now, say):
+                self.restarts += 1
+                say(f"started again from its checkpoint (restart {self.restarts})")
         elif self.state is State.STARTING:
             try:
                 if self.is_ready(now):
@@ -253,21 +253,33 @@ class RunningOperator:
         assert self._child is not None
         assert self._next_job is not None
         self._stopped = _STOPPED.get(self._child.poll(), "at a point that is not known")
-        self._launcher.stop(self._child)
         self._job_before, self.job, self._next_job = self.job, self._next_job, None
         self._is_pause_due = True
-        self.start(now)
-        say("started from its checkpoint with another size")
+        if self._start_or_wait(now, say):
+            say("started from its checkpoint with another size")
 
     def _start_as_before(self, now: float, why: str, say: Callable[[str], None]) -> None:
-        assert self._child is not None
         assert self._job_before is not None
-        self._launcher.stop(self._child)
         self.job, self._job_before = self._job_before, None
         self._is_pause_due = False
         self._restart_fault = f"it did not start with this size and has the one before again: {why.splitlines()[0]}"
-        self.start(now)
         say(f"did not start with another size, so it gets the one before: {why.splitlines()[0]}")
+        self._start_or_wait(now, say)
+
+    def _start_or_wait(self, now: float, say: Callable[[str], None]) -> bool:
+        """End what is left of the process and start it anew; where that cannot be done now, it is tried later."""
+        assert self._child is not None
+        try:
+            self._launcher.stop(self._child)
+            self.start(now)
+        except ClusterError as fault:
+            self.state, self._start_at = State.DOWN, self._back_off.after_failed_start(now)
+            if (why := str(fault)) != self._no_start:
+                self._no_start = why
+                say(f"{why}; trying again every {self._start_at - now:.0f} s")
+            return False
+        self._no_start = ""
+        return True
 
     def _raise_if_ended(self, child: Child | DetachedProcess) -> None:
         words = None if child.poll() is None else self._launcher.last_words()
