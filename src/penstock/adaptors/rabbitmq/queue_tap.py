@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
+from penstock.adaptors.rabbitmq.message import instant_us
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.ports import FloatArray
 
@@ -197,8 +198,8 @@ class QueueTap:
 
     def _on_message(self, _channel: BlockingChannel, _method: Any, properties: Any, _body: bytes) -> None:
         headers = properties.headers or {}
-        due_us = headers.get(DUE_HEADER)
-        at = due_us / 1e6 if isinstance(due_us, int) else time.time()
+        due_us = instant_us(headers.get(DUE_HEADER))
+        at = time.time() if due_us is None else due_us / 1e6
         producer, sequence = headers.get(PRODUCER_HEADER), headers.get(SEQUENCE_HEADER)
         with self._guard:
             if isinstance(producer, str) and isinstance(sequence, int):
