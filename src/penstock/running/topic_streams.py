@@ -79,6 +79,7 @@ class TopicStreams:
         self._partitions: dict[str, int] = {}
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
+        self._noted: set[str] = set()
         self.spark: Mapping[str, str] = {}
         self.load: ArrivalLoad
         if settings.arrivals.topic is None:
@@ -165,6 +166,9 @@ class TopicStreams:
         for name, latency in self._latencies.items():
             if latency.fault is not None:
                 faults.append(f"the latency of {name} cannot be measured: {latency.fault}")
+            if latency.note is not None and name not in self._noted:
+                self._noted.add(name)
+                faults.append(latency.note)
         for topic, tap in self._taps.items():
             if tap.fault is not None:
                 faults.append(f"topic {topic} cannot be read, so nothing is decided: {tap.fault}")
