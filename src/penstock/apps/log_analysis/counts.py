@@ -28,7 +28,7 @@ COUNTS_SCHEMA = "kind STRING, key STRING, count BIGINT"
 class Counts:
     """All counts up to and including batch `batch_id`: kind -> key -> count.
 
-    Kinds are ``component``, ``pattern``, ``malformed`` and ``total``; the last two have the one key ``""``.
+    Kinds are ``component``, ``pattern``, ``malformed``, ``cut`` and ``total``; the last three have the one key ``""``.
     """
 
     batch_id: int
@@ -47,6 +47,11 @@ class Counts:
     def malformed(self) -> int | None:
         """Lines discarded. None if none was, or if the query does not see them."""
         return self.of("malformed").get("")
+
+    @property
+    def cut(self) -> int | None:
+        """Lines whose message was too long to be searched as a whole. None if none was."""
+        return self.of("cut").get("")
 
 
 def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, str, int]]) -> Path:
