@@ -20,6 +20,7 @@ from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
 from penstock.running.checks import executor_bytes, executor_cores
+from penstock.running.driver_addresses import DriverAddresses, driver_addresses
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
@@ -86,6 +87,7 @@ class Assembly:
         self._inputs: dict[str, OperatorInput] = {}
         self.streams = self._make_streams()
         self.cluster: EmbeddedCluster | None = None
+        self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
         self.actuators: dict[str, OperatorActuator] = {}
         self.cycles: dict[str, Cycle] = {}
@@ -156,7 +158,8 @@ class Assembly:
 
         wanted = self._settings.cluster
         if wanted.master != "embedded":
-            return wanted.master, SparkInstallation.find().environment()
+            self._addresses = driver_addresses(wanted.master, os.environ, is_local=_is_local(wanted.master))
+            return wanted.master, {**SparkInstallation.find().environment(), **self._addresses.environment}
         self._listener.phase("starting the Spark cluster")
         operators = self._settings.operators
         cores = sum(map(executor_cores, operators))
@@ -202,7 +205,7 @@ class Assembly:
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
         own = self._folder_of[operator.name]
-        is_local = self.cluster is not None or master.startswith(("local", "spark://127.", "spark://localhost"))
+        is_local = self.cluster is not None or _is_local(master)
         reads, writes = self.streams.ends(operator)
         return OperatorJob(
             name=operator.name,
@@ -217,6 +220,7 @@ class Assembly:
             options=operator.options,
             spark={
                 "spark.sql.warehouse.dir": str(own / "warehouse"),
+                **self._addresses.configuration,
                 **spark_configuration(
                     operator, self.streams.spark, is_local=is_local, source_partitions=reads.partitions
                 ),
@@ -273,6 +277,10 @@ class Assembly:
 
 def _limits(operator: RunningOperator) -> Limits:
     return fitting_limits(operator.settings.limits(), operator.remote.can_set_cpu_share)
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith(("local", "spark://127.", "spark://localhost"))
 
 
 def _agents_folder(run_folder: Path) -> Path:
