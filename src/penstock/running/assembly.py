@@ -149,6 +149,7 @@ class Assembly:
             say=self._listener.phase,
             clock=self._clock.now,
             resume=self._resume,
+            stop=self._stop,
         )
 
     def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
@@ -170,6 +171,7 @@ class Assembly:
             workers=wanted.workers,
             cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
             memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
+            stop=self._stop,
         )
         self.cluster.start()
         return self.cluster.master_url, self.cluster.spark_environment()

@@ -21,6 +21,8 @@ from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
 if TYPE_CHECKING:
+    import threading
+
     from penstock.adaptors.kafka.arrival_times import KafkaArrivals
     from penstock.adaptors.kafka.broker import KafkaBroker
     from penstock.adaptors.kafka.record_latency import RecordLatency
@@ -50,6 +52,8 @@ class TopicStreams:
         Gives the present instant.
     resume
         Whether topics are expected to be there.
+    stop
+        Ends the wait for a broker of the run's own.
     """
 
     def __init__(
@@ -62,12 +66,13 @@ class TopicStreams:
         say: Callable[[str], None],
         clock: Callable[[], float],
         resume: bool = False,
+        stop: threading.Event | None = None,
     ) -> None:
         assert settings.broker is not None
         self._settings, self._wanted = settings, settings.broker
         self._folder, self._folder_of, self._warden = folder, folder_of, warden
         self._say = say
-        self._resume = resume
+        self._resume, self._stop = resume, stop
         self._broker: KafkaBroker | None = None
         self._connection: KafkaConnection | None = None
         self._made: tuple[str, ...] = ()
@@ -103,7 +108,7 @@ class TopicStreams:
             from penstock.adaptors.kafka.broker import KafkaBroker
 
             self._say("starting the Kafka broker")
-            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say).start()
+            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say, stop=self._stop).start()
             self._connection = self._broker.connection
         else:
             self._connection = connection_of(self._wanted)
