@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from penstock._wiring import LoopSettings, fitting_limits, ignored_objective, make_cycle, why_no_cpu_shares
 from penstock.clock import Clock
-from penstock.errors import ConfigurationError
+from penstock.errors import AdaptorError, ConfigurationError
+from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle
+from penstock.loop import Cycle, PatientSource
 from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
+_FAILED_PASSES = 5
+"""After so many passes whose records could not be kept, control goes on without."""
 _EXECUTORS_COME_SECONDS = 90.0
 """How long executors may take to come once their query runs."""
 
@@ -72,13 +75,20 @@ class Assembly:
         from penstock.adaptors.process.leftovers import remove_leftovers
 
         self._settings, self._folder = settings, folder
+        self.cycles: dict[str, Cycle] = {}
+        """Empty where the run was stopped before every operator was there."""
         self._listener, self._clock, self._stop = listener, clock, stop
         self._resume, self._policy = resume, policy
         left = remove_leftovers()
         if left.processes or left.folders:
             found = f"{len(left.processes)} processes and {len(left.folders)} folders"
             listener.fault("run", f"removed what a dead run left behind: {found}")
-        self.store = SqliteStore(folder / "knowledge.sqlite")
+        self.store = EnduringStore(
+            SqliteStore(folder / "knowledge.sqlite"),
+            patience=_FAILED_PASSES * len(settings.operators),
+            say=lambda text: listener.fault("run", text),
+            on_lost=self._open_shares,
+        )
         if resume:
             self._check_resumable()
         self.store.set_fact("settings", settings.model_dump_json())
@@ -90,8 +100,6 @@ class Assembly:
         self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
         self.actuators: dict[str, OperatorActuator] = {}
-        self.cycles: dict[str, Cycle] = {}
-        """Empty where the run was stopped before every operator was there."""
 
     def __enter__(self) -> Assembly:
         return self
@@ -121,6 +129,15 @@ class Assembly:
         """Stop the operators, the last of the pipeline first."""
         for operator in reversed(self.operators.values()):
             operator.end()
+
+    def _open_shares(self) -> None:
+        """Lift every CPU cap: what cannot be kept must not leave an operator with the least it ever had."""
+        for name, cycle in self.cycles.items():
+            cycle.let_go()
+            try:
+                self.actuators[name].open_shares()
+            except AdaptorError as fault:  # nobody there: its agent opens them when the lease runs out
+                self._listener.fault(name, f"CPU shares could not be opened: {fault}")
 
     def _check_resumable(self) -> None:
         why = None
@@ -197,10 +214,12 @@ class Assembly:
         )
         self._inputs[settings.name] = self.streams.input_of(settings, job.checkpoint_folder)
         self.operators[settings.name] = operator
-        self.actuators[settings.name] = OperatorActuator(operator, self._settings.resize.patience, self._clock.now)
+        self.actuators[settings.name] = OperatorActuator(
+            operator, self._settings.resize.patience, self._clock.monotonic
+        )
         if self._resume:
             recall(operator.account, self.store, settings.name)
-        operator.start(self._clock.now(), resume=self._resume)
+        operator.start(self._clock.monotonic(), resume=self._resume)
         if self._resume:
             name = settings.name
             self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
@@ -233,7 +252,7 @@ class Assembly:
 
     def _await_ready(self, operator: RunningOperator) -> None:
         self._listener.phase(f"waiting for the query of {operator.name}")
-        while not self._stop.is_set() and not operator.is_ready(self._clock.now()):
+        while not self._stop.is_set() and not operator.is_ready(self._clock.monotonic()):
             self._clock.wait(0.2, self._stop)
         wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
         if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
@@ -268,7 +287,7 @@ class Assembly:
                 ),
             ),
             policy=policy,
-            source=operator.remote,
+            source=PatientSource(operator.remote),
             actuator=self.actuators[operator.name],
             arrival_times=reads.arrivals,
             store=self.store,

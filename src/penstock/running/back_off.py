@@ -9,7 +9,7 @@ from penstock.settings import RestartSettings
 
 
 class BackOff:
-    """Waits that double from restart to restart, and an end to them.
+    """Waits that double from restart to restart, and an end to them. Instants are those of a clock that nobody sets.
 
     Parameters
     ----------

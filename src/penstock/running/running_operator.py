@@ -194,7 +194,7 @@ class RunningOperator:
         Parameters
         ----------
         now
-            The present instant.
+            The present instant, by a clock that nobody sets.
         say
             Takes what the user should know.
         ended
