@@ -400,3 +400,16 @@ def test_without_shares_no_counters_are_needed() -> None:
     reconciler = Reconciler("a", RecordingActuator(), Limits(1, 3))
     reconciler.sync(replace(a_look(0.0, 2), cpu=None), 0.0)
     assert reconciler.current == Allocation(2, 1.0)
+
+
+def test_a_plan_that_was_let_go_is_not_healed() -> None:
+    """Somebody has opened the shares: the cap of the old plan does not come back by itself."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS)
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    reconciler.start(a_decision(Allocation(1, 0.5)), 0.0)
+    reconciler.sync(a_look(1.0, 1, quota=0.5), 1.0)
+    reconciler.let_go()
+    reconciler.sync(a_look(2.0, 1), 2.0)
+    assert reconciler.heal(2.0) is None
+    assert reconciler.current == Allocation(1, 1.0)
