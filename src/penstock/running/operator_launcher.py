@@ -43,7 +43,14 @@ class OperatorLauncher:
 
     def adopt(self, job: OperatorJob) -> DetachedProcess | None:
         """Take over a process that outlived its controller; None: there is none."""
-        running = DetachedProcess.adopt(self._name, log=self._log, identity=self._own / "process.json")
+        identity = self._own / "process.json"
+        if DetachedProcess.is_elsewhere(identity):
+            raise ConfigurationError(
+                f"resume: operator {self._name} was started in another container, where it may still run; resume there, "
+                f"or end it and remove {identity}",
+                field="resume",
+            )
+        running = DetachedProcess.adopt(self._name, log=self._log, identity=identity)
         if running is not None and (self._own / "job.json").read_text(encoding="utf-8") != encode(job):
             raise ConfigurationError(
                 f"resume: operator {self._name} runs with other settings; give those it was started with",

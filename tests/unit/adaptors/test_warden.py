@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,8 @@ import pytest
 from penstock.adaptors.process import leftovers
 from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.children import Warden, describe_exit
-from penstock.adaptors.process.warden import MARK, start_tick
+from penstock.adaptors.process.identity import ProcessIdentity
+from penstock.adaptors.process.warden import MARK
 from penstock.errors import ClusterError
 
 
@@ -152,11 +154,11 @@ def test_the_warden_stands_in_a_session_of_its_own(warden: Warden, tmp_path: Pat
 
 def test_a_mark_names_one_process_for_ever(tmp_path: Path) -> None:
     """A dead warden's mark is dead, as is that of a later process with its pid; folders with it are leftovers."""
-    own = f"{os.getpid()}:{start_tick(os.getpid())}"
-    assert leftovers.is_alive(own)
-    stale = f"{os.getpid()}:1"
-    assert not leftovers.is_alive(stale)
-    assert not leftovers.is_alive("nonsense")
+    this = ProcessIdentity.this_process()
+    own, stale = str(this), str(replace(this, started=1))
+    assert not leftovers.is_dead(own)
+    assert leftovers.is_dead(stale)
+    assert not leftovers.is_dead("nonsense")
     for name, mark in (("penstock-dead", stale), ("penstock-living", own), ("other-dead", stale)):
         (tmp_path / name).mkdir()
         (tmp_path / name / leftovers.OWNER_FILE).write_text(mark)

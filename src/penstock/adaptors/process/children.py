@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.adaptors.process import identity
 from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.leftovers import FOLDER_PREFIX, OWNER_FILE, end_marked
 from penstock.errors import ClusterError
@@ -126,7 +127,7 @@ class Warden:
         # open.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(warden_program.__file__)),
-             "--parent", str(self._owner), "--grace-seconds", str(grace_seconds)],
+             "--parent", str(self._owner), "--grace-seconds", str(grace_seconds), "--place", identity.place()],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True, cwd="/",
         )  # fmt: skip
