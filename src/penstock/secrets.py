@@ -28,7 +28,10 @@ _IN_VALUES = (
         ),
         rf"\1\2{HIDDEN}",
     ),
-    (re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
+    (
+        re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        HIDDEN,
+    ),
 )  # fmt: skip
 
 

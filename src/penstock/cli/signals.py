@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) as a request to stop in order, instead of an exception in the middle of something."""
+"""Handles Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) as a request to stop in order.
+
+Otherwise they would be an exception in the middle of something.
+"""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ _BROKEN = (AdaptorError, OSError)
 class EnduringStore:
     """Passes records on to a store, and keeps them where it fails (a `ports.KnowledgeStore`).
 
-    The first failures of an observation or a decision are raised: what cannot be kept with its reason is not done. After
-    `patience` of them in a row the store counts as lost, records stay in memory, and the loop goes on. What has already
-    been done is never refused: a record of it waits. When the store takes records again it gets those that wait.
+    The first failures of an observation or a decision are raised: what cannot be kept with its reason is not done.
+    After `patience` of them in a row the store counts as lost, records stay in memory, and the loop goes on. What has
+    already been done is never refused: a record of it waits. When the store takes records again it gets all that wait.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the lease on operators alive between two passes, however far apart these are.
 
-An operator's agent lifts the CPU cap when its controller is silent for a few seconds. The passes of a loop may be an hour
-apart, and one that waits for a driver that hangs is late. So each operator has a thread of its own that beats, for as
-long as the operator's passes succeed: a controller that lives but no longer decides must not keep a cap in force.
+An operator's agent lifts the CPU cap when its controller is silent for a few seconds. The passes of a loop may be an
+hour apart, and one that waits for a driver that hangs is late. So each operator has a thread of its own that beats, for
+as long as the operator's passes succeed: a controller that lives but no longer decides must not keep a cap in force.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class OperatorLauncher:
         identity = self._own / "process.json"
         if DetachedProcess.is_elsewhere(identity):
             raise ConfigurationError(
-                f"resume: operator {self._name} was started in another container, where it may still run; resume there, "
-                f"or end it and remove {identity}",
+                f"resume: operator {self._name} was started in another container, where it may still run; resume "
+                f"there, or end it and remove {identity}",
                 field="resume",
             )
         running = DetachedProcess.adopt(self._name, log=self._log, identity=identity)

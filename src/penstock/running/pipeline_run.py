@@ -17,6 +17,7 @@ from penstock.running.policy_choice import with_policy
 from penstock.running.recollection import started_at
 from penstock.running.results import summarise
 from penstock.running.run_listener import RunListener, SafeListener
+from penstock.running.run_lock import run_lock
 from penstock.running.supervision import Supervision
 from penstock.settings import RunSettings
 
@@ -43,7 +44,10 @@ def run_pipeline(
     except OSError as fault:
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
     folder, clock, listener = folder.absolute(), SystemClock(), SafeListener(listener)
-    with Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts:
+    with (
+        run_lock(folder),
+        Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts,
+    ):
         began = started_at(parts.store, clock.now())
         parts.start()
         supervision = Supervision(settings, parts, listener=listener, clock=clock, stop=stop)

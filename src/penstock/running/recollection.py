@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from penstock.account import OperatorAccount
-from penstock.ports import KnowledgeStore
 from penstock.loop import CycleReport
+from penstock.ports import KnowledgeStore
 
 STARTED_AT = "started_at"
 """The fact that says when the first controller of a run began."""

@@ -87,6 +87,8 @@ class RunningOperator:
         self.state = State.STARTING
         self.is_adopted = False
         """Whether its process was started by another controller."""
+        self.is_held = False
+        """Whether this controller started its process, or its agent has accepted this controller."""
         self.starts = 0
         """How often its process was started."""
         self.restarts = 0
@@ -134,6 +136,7 @@ class RunningOperator:
         """Start the process, or take over one that runs."""
         adopted = self._launcher.adopt(self.job) if resume else None
         self.is_adopted = adopted is not None
+        self.is_held = adopted is None
         self._child = adopted or self._launcher.start(self.job)
         self.state, self._deadline = State.STARTING, now + START_SECONDS
         self.starts += 1
@@ -158,7 +161,7 @@ class RunningOperator:
                     target=self.name,
                 ) from None
             return False
-        self.state = State.RUNNING
+        self.state, self.is_held = State.RUNNING, True
         return True
 
     def restart_with(self, size: ExecutorSize | None, now: float, patience_seconds: float) -> None:
@@ -230,8 +233,8 @@ class RunningOperator:
         )
 
     def end(self) -> None:
-        """Ask it to stop, and make sure that it does."""
-        if self._child is None:
+        """Ask it to stop, and make sure that it does. One that this controller never held is left alone."""
+        if self._child is None or not self.is_held:
             return
         if self.state is not State.RUNNING:  # nobody there who could be asked
             self._launcher.stop(self._child)
@@ -244,9 +247,9 @@ class RunningOperator:
             self._launcher.stop(self._child)
 
     def close(self) -> None:
-        """Let go of it; a process that would outlive Penstock is ended."""
+        """Let go of it; a process that would outlive Penstock is ended, unless this controller never held it."""
         self.remote.close()
-        if isinstance(self._child, DetachedProcess):
+        if self.is_held and isinstance(self._child, DetachedProcess):
             self._child.stop()
 
     def _start_resized(self, now: float, say: Callable[[str], None]) -> None:

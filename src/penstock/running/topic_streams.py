@@ -76,6 +76,9 @@ class TopicStreams:
         self._broker: KafkaBroker | None = None
         self._connection: KafkaConnection | None = None
         self._made: tuple[str, ...] = ()
+        """What `close` removes."""
+        self._taken_over: tuple[str, ...] = ()
+        """Topics of a resumed run: its own to remove once its operators are."""
         self._taps: dict[str, TopicTap] = {}
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
@@ -131,7 +134,8 @@ class TopicStreams:
             self._sent = find_sent(self._connection, self._topic(ARRIVALS))
             if self._sent is not None:
                 epoch_of(self._sent, self._replay)
-        self._made = there.made if not self._resume else tuple(names)
+        self._made = there.made
+        self._taken_over = tuple(names) if self._resume else ()
         self._learn_partitions([*there.topics, *found])
         if not self._resume:
             held = {name: count for name, count in records_in(self._connection, names).items() if count}
@@ -144,7 +148,8 @@ class TopicStreams:
                 )
 
     def begin(self) -> None:
-        """Start the producer of a trace or shape; all operators wait for its records."""
+        """Start the producer of a trace or shape; all operators wait for its records, and are this run's now."""
+        self._made = tuple(dict.fromkeys((*self._made, *self._taken_over)))
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))

@@ -74,7 +74,7 @@ def test_a_launch_that_fails_says_which_operator_and_why(tmp_path: Path, monkeyp
 
     monkeypatch.setattr("penstock.running.operator_launcher.write_private", fail)
     launcher = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None)
-    with pytest.raises(ClusterError, match="operator logs cannot be started.*No space left"):
+    with pytest.raises(ClusterError, match=r"operator logs cannot be started.*No space left"):
         launcher.start(a_job(tmp_path))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process is meant: its pid alone says little, for pids are reused, differ between containers, and end with a boot.
+"""Which process is meant: a pid says little, for pids are reused, differ between containers, and end with a boot.
 
 A process is identified by its pid, its start in kernel ticks since boot, its PID namespace and the boot. What another
 namespace or another machine has noted down cannot be judged here: it counts neither as running nor as dead.

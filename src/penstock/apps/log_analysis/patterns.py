@@ -27,8 +27,8 @@ class Pattern(NamedTuple):
     regex: str
 
 
-# No group is repeated without a bound: Java's matcher calls itself for each repetition, and a long line would overflow its
-# stack. Where a repetition begins at every character of a word, it has a bound too: else its time grows with the square.
+# No group is repeated without a bound: Java's matcher calls itself for each repetition, and a long line would overflow
+# its stack. A repetition that may begin anywhere in a word has a bound too: else its time grows with the square.
 DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("ipv4 address", r"\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b"),
     Pattern("uuid", r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"),

@@ -67,11 +67,11 @@ class FakeConnection:
 @pytest.fixture(autouse=True)
 def one_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """No broker is asked."""
+    ends = SimpleNamespace(next=lambda partitions: dict.fromkeys(partitions, 0))
     for module in (record_latency, topic_tap):
         monkeypatch.setattr(
             module, "Topics", lambda _: SimpleNamespace(check=lambda names: [SimpleNamespace(name="out", partitions=1)])
         )
-        ends = SimpleNamespace(next=lambda partitions: dict.fromkeys(partitions, 0))
         monkeypatch.setattr(module, "PartitionEnds", lambda *_, **__: ends)
 
 
