@@ -125,6 +125,11 @@ class Assembly:
             self.cycles = {name: self._make_cycle(operator, policy) for name, operator in self.operators.items()}
             self.streams.begin()
 
+    @property
+    def log_folders(self) -> tuple[Path, ...]:
+        """Where processes of the run write their logs."""
+        return tuple(self._folder / name for name in ("logs", "cluster/logs", "kafka"))
+
     def end_operators(self) -> None:
         """Stop the operators, the last of the pipeline first."""
         for operator in reversed(self.operators.values()):

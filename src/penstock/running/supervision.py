@@ -15,6 +15,7 @@ from penstock.loop import CycleReport, Runner
 from penstock.records import ExecutorSize, Mode, OutcomeStatus, Quality
 from penstock.running.assembly import Assembly
 from penstock.running.lease_beats import LeaseBeats
+from penstock.running.log_rotation import rotate_logs
 from penstock.running.operator_sizes import keep_size
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import RunningOperator, State
@@ -22,6 +23,7 @@ from penstock.settings import RunSettings
 from penstock.topology import ARRIVALS
 
 _HEAL_EVERY_SECONDS = 3.0
+_ROTATE_EVERY_SECONDS = 60.0
 
 
 class Supervision:
@@ -59,6 +61,7 @@ class Supervision:
         self._keeps_state: set[str] = set()
         self._passes_held = 0
         self._next_heal = float("-inf")
+        self._next_rotation = float("-inf")
         self._drain_deadline: float | None = None
         self.failure: ClusterError | None = None
         """Why the run was given up; None: it was not."""
@@ -154,6 +157,10 @@ class Supervision:
             self._next_heal = steady + _HEAL_EVERY_SECONDS
             for worker in self._parts.cluster.replace_lost_workers():
                 self._listener.fault("cluster", f"{worker} was lost; a new one was started")
+        if steady >= self._next_rotation:
+            self._next_rotation = steady + _ROTATE_EVERY_SECONDS
+            for fault in rotate_logs(self._parts.log_folders):
+                self._listener.fault("logs", fault)
         self._progress(now)
 
     def _progress(self, now: float) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PRODUCERS_KEPT = 10_000
+"""Producers whose last number is remembered: a producer that is restarted often has a new name each time."""
 _TURN_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
@@ -207,7 +209,10 @@ class QueueTap:
                 if gap > 0:
                     self._missed += gap
                     self._break()
-                self._sequences[producer] = sequence
+                self._sequences.pop(producer, None)
+                self._sequences[producer] = sequence  # at the end: the first is the one not heard of for longest
+                if len(self._sequences) > _PRODUCERS_KEPT:
+                    del self._sequences[next(iter(self._sequences))]
             self._received += 1
             self._in_second += 1
             self._runs[-1][0].append(at)

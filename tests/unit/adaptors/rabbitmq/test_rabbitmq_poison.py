@@ -58,7 +58,7 @@ def test_unreadable_properties_are_counted_and_named(tmp_path: Path, caplog: pyt
     spool = Spool(tmp_path / "spool")
     consumer = SpoolingConsumer(NOBODY, "q", spool, prefetch=10, max_bytes=10_000)
     for _ in range(50):
-        consumer._on_message(None, DELIVERED, BasicProperties(timestamp=2**50), b"")  # type: ignore[arg-type]
+        consumer._on_message(None, DELIVERED, BasicProperties(timestamp=2**50), b"")
     spool.close()
     assert consumer.unreadable == 50
     lines = [record.getMessage() for record in caplog.records if "timestamp" in record.getMessage()]
@@ -68,6 +68,6 @@ def test_unreadable_properties_are_counted_and_named(tmp_path: Path, caplog: pyt
 def test_the_tap_takes_no_time_from_beyond_the_calendar() -> None:
     """A due instant that cannot be one counts as absent: the message arrived when it was received."""
     tap = QueueTap(NOBODY, "q")
-    tap._on_message(None, None, BasicProperties(headers={DUE_HEADER: 2**62}), b"")  # type: ignore[arg-type]
+    tap._on_message(None, None, BasicProperties(headers={DUE_HEADER: 2**62}), b"")
     (run,) = tap.take()
     assert 1_500_000_000 < run.times[0] < 200_000_000_000
