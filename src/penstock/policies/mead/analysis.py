@@ -28,7 +28,7 @@ from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import PipelinePlan
 from penstock.policies.mead.search import MOST_STEPWISE
-from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency
+from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency, RestingPathLatency
 from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
 from penstock.topology import Path
 from penstock.workload import FittedWorkload, describe_iats, estimate_workload
@@ -223,16 +223,20 @@ def checked_latency(
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
         return _network("every window", pipeline, every, "map", errors, solved)
-    return CheckedLatency(
-        [
-            CheckedWindow(
-                window.label,
-                _fits(window, pipeline, errors, solved, apart=in_batches),
-                ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
-            )
-            for window in windows
-        ],
-        believed,
+    checked = {
+        window.label: CheckedWindow(
+            window.label,
+            _fits(window, pipeline, errors, solved, apart=in_batches),
+            ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
+        )
+        for window in windows
+    }
+    if in_batches or len(pipeline.operators) <= MOST_STEPWISE:
+        return CheckedLatency(list(checked.values()), believed)
+    windows_of = {label: window.label for window in windows for label in window.processes}
+    worst = likely_worst({label: process for window in windows for label, process in window.processes.items()})
+    return NarrowedLatency(
+        {label: CheckedLatency([window], believed) for label, window in checked.items()}, windows_of[worst]
     )
 
 
@@ -281,7 +285,7 @@ class _RememberedLatency:
 
     def rest(self) -> None:
         """Keep what was predicted, and let go of what takes much memory: a memo holds many analyses."""
-        if isinstance(self.latency, CheckedLatency):
+        if isinstance(self.latency, RestingPathLatency):
             self.latency.rest()
 
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
