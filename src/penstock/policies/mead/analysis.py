@@ -186,7 +186,7 @@ def _fits(
     }
     if apart or len(networks) == 1:
         return list(networks.values())
-    return [NarrowedLatency(networks, likely_worst(window.processes))]
+    return [NarrowedLatency(networks, likely_worst(pipeline, window.processes))]
 
 
 def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
@@ -233,10 +233,9 @@ def checked_latency(
     }
     if in_batches or len(pipeline.operators) <= MOST_STEPWISE:
         return CheckedLatency(list(checked.values()), believed)
-    windows_of = {label: window.label for window in windows for label in window.processes}
-    worst = likely_worst({label: process for window in windows for label, process in window.processes.items()})
+    worst = {window.label: window.processes[likely_worst(pipeline, window.processes)] for window in windows}
     return NarrowedLatency(
-        {label: CheckedLatency([window], believed) for label, window in checked.items()}, windows_of[worst]
+        {label: CheckedLatency([window], believed) for label, window in checked.items()}, likely_worst(pipeline, worst)
     )
 
 

@@ -24,10 +24,10 @@ from penstock.plan.levels import AllocationSpace, Vector
 from penstock.ports import FloatArray
 from penstock.records import Prediction
 
-ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 4, 1.2
+ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 2, 1.2
 """Most predictions that the estimate is set from; after how many a path that is still too slow gets a margin, so that
 it ends, as where another operator becomes the bottleneck each time; and the most by which a margin grows at once."""
-ERROR = 3.0
+ERROR = 2.0
 """By which factor an estimated change may be above the predicted one, one level away from the last prediction."""
 
 
@@ -58,8 +58,12 @@ class Goal:
         return all(self.seconds(path) <= limit for path, limit in zip(space.predict(x), self.limits, strict=True))
 
 
-def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> tuple[Vector, MayReach]:
+def estimated(
+    space: AllocationSpace, goal: Goal, steps: list[str], near: Vector | None = None
+) -> tuple[Vector, MayReach]:
     """The cheapest levels found on estimates whose prediction reaches the goal; the highest levels do.
+
+    Levels that come `near` it, if given, are raised as far as is needed: what changes little is soon predicted.
 
     The second answer says of levels whether they are worth a prediction: whether the estimate, exact at the first ones,
     says that the second ones may reach the goal.
@@ -67,8 +71,10 @@ def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> tuple[Vec
     estimate = _Estimate(space, goal)
     best, seen = space.top, {space.top}
     estimate.set_from(space.top)
+    if near is not None:
+        estimate.set_from(near)
     for rounds in range(1, ROUNDS + 1):
-        x = estimate.cheapest()
+        x = estimate.cheapest(near or space.bottom)
         if x in seen or space.cost(x) >= space.cost(best):
             break
         seen.add(x)
@@ -140,9 +146,9 @@ class _Estimate:
         endless = [level for level, (seconds, used) in known.items() if level not in finite]
         return np.where(levels <= max(endless, default=-1), math.inf, curve)
 
-    def cheapest(self) -> Vector:
-        """From the lowest levels up, the most time for the money first; then back down, the costliest step first."""
-        x = np.where(self.left_out, self.space.top, 0)
+    def cheapest(self, low: Vector) -> Vector:
+        """From low levels up, the most time for the money first; then back down, the costliest step first."""
+        x = np.where(self.left_out, self.space.top, low)
         while (step := self._step_up(x)) is not None:
             x[step] += 1
         for i in self._by_saving(x):

@@ -47,11 +47,11 @@ def figure_5(space: AllocationSpace, delta: float) -> Found:
     return Found(x, space.is_met(x), tuple(steps), "published")
 
 
-def refined(space: AllocationSpace, delta: float) -> Found:
+def refined(space: AllocationSpace, delta: float, near: Vector | None = None) -> Found:
     """Search as in Fig. 5, go on where it gave up though it could be met, and give back what is not needed.
 
     More than `MOST_STEPWISE` operators begin with an estimate instead of Fig. 5, which predicts at every step
-    (`estimated`). Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
+    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
     that can be had on those paths, at the lowest cost that single steps down lead to.
     """
     is_large = len(space.operators) > MOST_STEPWISE
@@ -75,7 +75,7 @@ def refined(space: AllocationSpace, delta: float) -> Found:
                 x = space.top
     may_reach: MayReach = lambda *_: True  # noqa: E731 - few operators: every step is worth a prediction
     if is_large:
-        x, may_reach = estimated(space, goal, steps)
+        x, may_reach = estimated(space, goal, steps, near)
     x = _given_back(space, x, goal, may_reach, steps)
     return Found(x, space.is_met(x), tuple(steps))
 
