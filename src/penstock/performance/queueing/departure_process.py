@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve, schur
+from scipy.linalg import schur
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, fit_three_moments
@@ -128,14 +128,15 @@ def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
     moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
     idle = _stationary(D0 + D1 @ Gamma)
-    alone = np.linalg.solve(-K.T, _kron(idle @ D1, service.alpha)).reshape(n, m).sum(axis=0) * t
+    alone = np.linalg.solve(-K.T, np.outer(idle @ D1, service.alpha).ravel()).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
     return _Runs(np.maximum(moments, 0.0), D1, Gamma, last)
 
 
 def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
-    return np.asarray(np.kron(A, B), dtype=np.float64)  # numpy's own loses the type of the entries
+    rows, columns = len(A) * len(B), A.shape[1] * B.shape[1]
+    return np.asarray((A[:, None, :, None] * B[None, :, None, :]).reshape(rows, columns))  # numpy's own is slow
 
 
 def _stationary(Q: FloatArray) -> FloatArray:
@@ -148,13 +149,13 @@ def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray) -> Callable[[Flo
     if np.diagonal(basis[0], -1).any():  # pairs of complex eigenvalues stand in blocks of two
         basis = schur(Gamma, output="complex")
     S, U = basis
-    factors = [lu_factor(K + S[j, j] * A) for j in range(len(S))]
+    inverses = np.linalg.inv(K + np.diagonal(S)[:, None, None] * A)
 
     def solve(right: FloatArray) -> FloatArray:
         C = right @ U
         Y = np.zeros_like(C)
-        for j, factor in enumerate(factors):
-            Y[:, j] = lu_solve(factor, C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
+        for j, inverse in enumerate(inverses):
+            Y[:, j] = inverse @ (C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
         return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
 
     return solve
