@@ -387,7 +387,6 @@ class NarrowedPathLatency(PathLatency, Protocol):
         ...
 
 
-@runtime_checkable
 class RestingPathLatency(PathLatency, Protocol):
     """A `PathLatency` that keeps much in memory, and can do without."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import ConfigurationError
-from penstock.ports import NarrowedPathLatency, PathLatency, RestingPathLatency
+from penstock.ports import NarrowedPathLatency, RestingPathLatency
 from penstock.records import Allocation, Prediction
 from penstock.topology import Path
 
@@ -49,7 +49,7 @@ class NarrowedLatency:
     'busy'
     """
 
-    def __init__(self, each: Mapping[str, PathLatency], first: str) -> None:
+    def __init__(self, each: Mapping[str, RestingPathLatency], first: str) -> None:
         if first not in each:
             raise ConfigurationError(f"first: {first!r} is none of the models {', '.join(each)}", field="first")
         self._each = dict(each)
@@ -92,11 +92,10 @@ class NarrowedLatency:
     def rest(self) -> None:
         """Let go of what takes much memory until something is asked again."""
         for one in self._each.values():
-            if isinstance(one, RestingPathLatency):
-                one.rest()
+            one.rest()
 
     @property
-    def _first(self) -> PathLatency:
+    def _first(self) -> RestingPathLatency:
         return next(iter(self._each.values()))
 
 

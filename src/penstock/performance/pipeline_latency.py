@@ -238,6 +238,11 @@ class PipelineLatency:
             self._predicted[questions] = self._predict_path(path, questions)
         return tuple(self._predicted[questions] for questions in asked.values())
 
+    def rest(self) -> None:
+        """Let go of what takes much memory; queues stay solved, and their distributions are made again on demand."""
+        for answer in self._answers.values():
+            answer.rest()
+
     def _predict_path(self, path: Path, questions: Sequence[_Question]) -> Prediction:
         answers = {question[0]: self._answers[question] for question in questions}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)

@@ -42,6 +42,10 @@ class TimeChains:
         """Their doubled steps."""
         return Tails(*self.rates)
 
+    def rest(self) -> None:
+        """Let go of the doubled steps, which take megabytes; they are made again when they are asked for."""
+        self.__dict__.pop("tails", None)
+
     def one(self, row: int) -> tuple[FloatArray, FloatArray]:
         """A and a of one queue."""
         A, a = self.rates
@@ -88,6 +92,11 @@ class TimeStack:
             absorbed = self.chains.tails.absorbed_on_grid(self.starts, step, count)
             self._grids[step, count] = self.zeros[:, None] + (1.0 - self.zeros[:, None]) * absorbed
         return self._grids[step, count]
+
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        self._grids.clear()
+        self.chains.rest()
 
 
 class TimeDistribution:
@@ -153,6 +162,10 @@ class TimeDistribution:
     def cdf_on_grid(self, step: float, count: int) -> FloatArray:
         """Give the share of the records that stay within each of `count` equidistant times from 0 on."""
         return np.asarray(self._times.cdf_on_grid(step, count)[self._row])
+
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        self._times.rest()
 
     def as_phase_type(self) -> PH:
         """Give the distribution, under the condition that the time is not 0, as a `PH`."""
