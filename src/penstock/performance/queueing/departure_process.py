@@ -206,7 +206,8 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
 def _simplest(process: MAP) -> MAP:
     """Give the Poisson process if this is one in more phases, so that later queues stay small."""
     n = process.order
-    if abs(process.scv - 1.0) > _POISSON:
+    # The dispersion is known by now, and tells nearly always; the variability is not.
+    if abs(process.asymptotic_idc - 1.0) > _CONSERVED or abs(process.scv - 1.0) > _POISSON:
         return process
     shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
     exponential = np.cumprod(np.arange(1.0, 2 * n))
@@ -234,10 +235,10 @@ def _assembled(eta: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
         end = 1.0 / (1.0 + mean)
         kept = 1.0 if spread * end <= 1.0 - end else (1.0 - end) / (spread * end)  # no chance above one
         ends = end * (1.0 + kept * (runs.last - 1.0))
-        D0[:n, own] = np.outer(entry, service.alpha)
+        D0[:n, own] = entry[:, None] * service.alpha
         D0[own, own] = service.T
-        D1[own, own] = np.outer(service.exits * (1.0 - ends), service.alpha)
-        D1[own, :n] = np.outer(service.exits * ends, after)
+        D1[own, own] = (service.exits * (1.0 - ends))[:, None] * service.alpha
+        D1[own, :n] = (service.exits * ends)[:, None] * after
     return MAP(D0, D1)
 
 
