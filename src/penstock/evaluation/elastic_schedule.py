@@ -125,6 +125,11 @@ def least_machines(throughput: FloatArray, rates: npt.ArrayLike) -> IntArray:
     return enough
 
 
+def worthwhile_machines(predicted: FloatArray, gain: float = 0.01) -> int:
+    """Return the machines after which more are no use: all together they promise less than `gain` more."""
+    return int(least_machines(predicted, (1.0 - gain) * predicted.max()))
+
+
 def over_provisioned(machines: IntArray, percent: int, most: int) -> IntArray:
     """Return so many percent more machines, rounded up (Sec. 6.1), and at most `most`."""
     more: IntArray = np.minimum(-(-machines * (100 + percent) // 100), most)
@@ -279,9 +284,10 @@ def schedule_all(
     if least is not None:
         more = over_provisioned(needed, least, most)
         found.append(ScheduledPolicy(LEAST_OVER, more, account(workload, truth, more), least))
-    safe = least_machines(low, rates)
+    useful = worthwhile_machines(predicted)
+    safe = np.minimum(least_machines(low, rates), np.maximum(useful, needed))
     found.append(ScheduledPolicy(BY_INTERVAL, safe, account(workload, truth, safe)))
-    ahead = least_machines(low, rates * usual_rises(rates))
+    ahead = np.minimum(least_machines(low, rates * usual_rises(rates)), np.maximum(useful, needed))
     found.append(ScheduledPolicy(AHEAD, safe, account(workload, truth, safe, ahead=ahead)))
     return tuple(found)
 

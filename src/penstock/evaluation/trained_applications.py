@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phase 2 for one application: measure, train, measure where the models part, and choose (Imai et al., Sec. 4.5).
 
-Measurements are drawn around a stated truth. Two planners are trained on the same draws: the paper's, which takes model
-1 or 2 by its validation error, and ours, which takes any of our models and trains it on the validation samples too.
+Measurements are drawn around a stated truth. There are two planners. The paper's takes model 1 or 2 by its validation
+error. Ours is the ensemble of all models, trained on the validation samples too, which are measured where its members
+part.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.evaluation.throughput_experiment import Application, ApplicationsFile, draw_samples
-from penstock.performance.throughput import InverseTimeModel, PolynomialModel, Selection, select
+from penstock.performance.throughput import MODELS, EnsembleModel, InverseTimeModel, PolynomialModel, Selection, select
 from penstock.ports import FloatArray, ThroughputModel
 from penstock.records import Allocation, ThroughputSample
 
@@ -88,6 +89,20 @@ def train(
     )
     one, two = (model.fit(samples) for model in paper_models())
     return TrainedApplication(application, real, tuple(samples), tuple(validation), (one, two), final)
+
+
+def train_ours(
+    file: ApplicationsFile, application: Application, generator: np.random.Generator
+) -> tuple[ThroughputModel, tuple[int, ...]]:
+    """Our planner's model, and the sizes that it measured in addition."""
+    truth = application.truth(file.most)
+    members = [model for name, model in MODELS.items() if name != EnsembleModel.name]
+    samples = draw_samples(truth, file.sizes, file.repeats, application.noise, generator)
+    first = select(
+        members, samples, max_executors=file.most, threshold=file.discrepancy, without_validation="training"
+    )
+    further = draw_samples(truth, first.validation_sizes, file.repeats, application.noise, generator)
+    return EnsembleModel().fit([*samples, *further]), first.validation_sizes
 
 
 def mape(samples: Sequence[ThroughputSample], predicted: Sequence[float]) -> float:
