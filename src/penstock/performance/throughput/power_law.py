@@ -68,7 +68,8 @@ class PowerLawModel(CurveModel):
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """Eq. 1, and nothing instead of a negative throughput."""
         alpha, beta, gamma, exponent = values
-        return np.maximum(alpha * speed**exponent * executors**beta - gamma * delay, 0.0)
+        rates: FloatArray = np.maximum(alpha * speed**exponent * executors**beta - gamma * delay, 0.0)
+        return rates
 
     def log_gradient(
         self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray

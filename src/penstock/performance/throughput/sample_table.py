@@ -92,6 +92,12 @@ class SampleTable:
         """How many different capacities were sampled; capacities closer than a millionth count as one."""
         return len(np.unique(np.round(np.log(self.capacity), 6))) if len(self) else 0
 
+    def without_largest(self) -> SampleTable:
+        """The samples of all capacities but the largest."""
+        below = self.capacity < self.capacity.max() * (1.0 - 1e-6)
+        columns = (self.executors, self.speed, self.rate, self.weight, self.delay)
+        return SampleTable(*(column[below] for column in columns))
+
     @property
     def effective_count(self) -> float:
         """How many equally weighted samples these are worth (Kish 1965)."""
