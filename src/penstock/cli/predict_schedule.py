@@ -12,7 +12,7 @@ import click
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.progress import busy, progress_bar
-from penstock.cli.trace_options import in_command_words, reading_of, trace_options
+from penstock.cli.trace_options import check_no_reading, in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--application", help="Which application, where the file has several.")
 @click.option("--max", "most", type=int, help="Most executors.  [default: 5 x the largest sampled]")
 @click.option("--coverage", type=float, default=0.9, show_default=True, help="Of the interval that gives the margin.")
+@click.option("--rate-column", help="TRACE is CSV with the rate of each period in this column.")
 @click.option("--every", default="1h", show_default=True, help="How often executors may be changed.")
 @click.option("--delay", default="1m", show_default=True, help="From a decision until it is in force.")
 @click.option("--peak", type=float, help="Scale the load so that this is its highest rate.  [default: as it is]")
@@ -43,6 +44,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     application: str | None,
     most: int | None,
     coverage: float,
+    rate_column: str | None,
     every: str,
     delay: str,
     peak: float | None,
@@ -57,6 +59,9 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     Policies: static for the peak and for the average; elastic with the truth known and no delay; elastic by the expected
     throughput with 0, 5, 10 and 20 % more, and with the least that keeps violations within 1 %; elastic by the lower end
     of the interval; and the same, asking ahead for as much as the load usually rises.
+
+    TRACE has arrivals or counts, read as by `penstock fit`, or the rates themselves (--rate-column), one for each
+    period of --every.
 
     A violation is time in which the rate is above what the executors sustain. The second account carries over what was
     not processed: how much of the time something waits, and for how long at most.
@@ -80,7 +85,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import fit_capacity
     from penstock.evaluation.elastic_schedule import Workload, schedule_all
-    from penstock.evaluation.forecast_backtest import rates_of
+    from penstock.evaluation.period_rates import period_rates, read_rates
     from penstock.evaluation.throughput_samples import load_samples, of_one_application
     from penstock.units import parse_seconds, positive_seconds
 
@@ -96,8 +101,14 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     assert period is not None
     assert wait is not None
     assert samples is not None
-    with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
-        rates = rates_of(load_trace(trace, **asdict(reading_of(options)), progress=progress), period)
+    if rate_column is not None:
+        check_no_reading(options, "a trace without --rate-column")
+        rates = read_rates(trace, rate_column)
+    else:
+        with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
+            rates = period_rates(load_trace(trace, **asdict(reading_of(options)), progress=progress), period)
+    if not rates.max() > 0.0:
+        raise ConfigurationError(f"TRACE: {trace} has no load at all; give one with arrivals", field="TRACE")
     if peak is not None:
         rates = rates * (peak / rates.max())
     workload = Workload(rates, period, wait, cost_per_hour)
@@ -112,6 +123,9 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     console.print(f"{trace.name}: {summary}", markup=False, soft_wrap=True)
     console.print(_table(policies))
     notes = list(found.notes)
+    if found.selection.validation_sizes and truth is None:
+        sizes = " or ".join(map(str, found.selection.validation_sizes))
+        notes.append(f"the models differ for larger sizes: a measurement with {sizes} executors would decide")
     if rates.max() > judged.max():
         notes.append(f"the highest rate, {rates.max():.4g}, is above what {found.most} executors sustain")
     for note in notes:

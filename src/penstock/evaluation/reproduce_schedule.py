@@ -212,6 +212,7 @@ def bars_of(experiment: ScheduleExperiment, result: ScheduleResult) -> list[dict
                 "is_excepted": row.application in experiment.excepted,
                 "violation_percent_worst": row.worst("violation_percent"),
                 "is_below_violations": row.worst("violation_percent") < BAR_VIOLATION,
+                "over_provisioning_violation_percent_worst": compared.worst("violation_percent"),
                 "cost_of_over_provisioning": compared.mean("cost_per_hour"),
                 "is_no_dearer": cost <= compared.mean("cost_per_hour"),
                 "is_no_dearer_than_published": compared.published is not None and cost <= compared.published[0],

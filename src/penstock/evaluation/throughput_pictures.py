@@ -130,8 +130,8 @@ def weights_picture(found: Sequence[WeightsFound]) -> bytes:
             for one in (one for one in found if one.application == name):
                 colour = BLUE if one.model == 1 else ORANGE
                 for weights in one.found:
-                    axes.plot(np.arange(1, most + 1), published_throughput(weights, most), color=colour, lw=0.5,
-                              alpha=0.3)  # fmt: skip
+                    axes.plot(np.arange(1, most + 1), published_throughput(weights, most), color=colour, lw=0.6,
+                              alpha=0.5)  # fmt: skip
                 axes.plot(np.arange(1, most + 1), published_throughput(one.published, most), color=colour, lw=1.8,
                           ls="-" if one.model == 1 else "--", label=f"model {one.model}, published")  # fmt: skip
             axes.axvspan(3, 24, color=MUTED, alpha=0.08, lw=0)
