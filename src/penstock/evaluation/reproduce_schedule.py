@@ -267,7 +267,7 @@ def _verdicts(bars: Sequence[dict[str, Any]]) -> list[str]:
             )
         ]
         lines.append(f"{window}, {policy}: {'; '.join(parts)}.")
-    return lines
+    return [*lines, "Where static for the peak is one machine (VHT), nothing can be saved."]
 
 
 def _grids(result: ScheduleResult) -> tuple[Grid, ...]:
