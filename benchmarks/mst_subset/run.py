@@ -12,21 +12,27 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
 from scipy.optimize import nnls
 
 from penstock.performance.sample_sizes import BenchmarkSamples, search_all
-from penstock.performance.sample_sizes.subset_scores import RIDGE, scales_of, score_subsets, throughput_terms, time_terms
+from penstock.performance.sample_sizes.subset_scores import (
+    RIDGE,
+    scales_of,
+    score_subsets,
+    throughput_terms,
+    time_terms,
+)
 from penstock.ports import FloatArray
 from penstock.records import Allocation, ThroughputSample
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 80, 96, 128)
 """Of Eq. 9; sets are chosen from those up to 32."""
 LARGEST, NUMBERS, REPEATS, NOISE = 32, (3, 4, 5), 6, 0.05
-CURVES = {
+CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "saturates": lambda m: 1.0 / (0.010 + 1.2 / m),
     "linear": lambda m: m / (1.0 + 0.004 * m),
     "peaks": lambda m: 0.3 + 0.5 * m - 0.0012 * m**2,
@@ -89,7 +95,9 @@ def plain_error(samples: dict[str, FloatArray], chosen: Sequence[int]) -> float:
 def main() -> None:
     """Run both and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=0, help="time the plain loop on so many sets, and extrapolate; 0: on all")
+    parser.add_argument(
+        "--sets", type=int, default=0, help="time the plain loop on so many sets, and extrapolate; 0: on all"
+    )
     parser.add_argument("--repeats", type=int, default=7, help="runs of the search; the median counts")
     arguments = parser.parse_args()
     samples = made_samples()

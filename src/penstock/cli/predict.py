@@ -118,9 +118,7 @@ def fit(plot: Path | None, as_json: bool, **options: Any) -> None:
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw samples, curves and the answer into this PNG file.")
 @json_option
 @debug_option
-def size(  # noqa: PLR0917 - click passes them by name
-    rate: float, by: str, cost_per_hour: float | None, plot: Path | None, as_json: bool, **options: Any
-) -> None:
+def size(rate: float, by: str, cost_per_hour: float | None, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Find the fewest executors that sustain a rate.
 
     The lower end of the model's interval has to reach the rate, so that a new measurement would fall below it one time
@@ -146,7 +144,11 @@ def size(  # noqa: PLR0917 - click passes them by name
     mistakes = Mistakes()
     for option, value, is_right in (
         ("--rate", rate, math.isfinite(rate) and rate > 0.0),
-        ("--cost-per-hour", cost_per_hour, cost_per_hour is None or (math.isfinite(cost_per_hour) and cost_per_hour >= 0)),
+        (
+            "--cost-per-hour",
+            cost_per_hour,
+            cost_per_hour is None or (math.isfinite(cost_per_hour) and cost_per_hour >= 0),
+        ),
     ):
         if not is_right:
             least = "above 0" if option == "--rate" else "of at least 0"
@@ -233,8 +235,7 @@ def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
     reached = told.low if answer.is_by_interval else told.records_per_second
     if not answer.is_enough:
         return (
-            f"{chosen} puts {by} for {found.most} executors, the most allowed, at {reached:.4g}, below "
-            f"{answer.rate:g}"
+            f"{chosen} puts {by} for {found.most} executors, the most allowed, at {reached:.4g}, below {answer.rate:g}"
         )
     text = f"{chosen} expects {told.records_per_second:.4g} ({told.low:.4g} to {told.high:.4g})"
     short = answer.smaller_falls_short_by

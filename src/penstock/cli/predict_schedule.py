@@ -17,6 +17,7 @@ from penstock.cli.trace_options import check_no_reading, in_command_words, readi
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from penstock.evaluation.capacity_plan import CapacityFit
     from penstock.evaluation.elastic_schedule import ScheduledPolicy
     from penstock.ports import FloatArray
 
@@ -56,9 +57,9 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     """Simulate elastic scheduling on TRACE, by the model that the samples choose.
 
     At the start of each period (--every) a scheduler knows its rate and asks for executors, which come after --delay.
-    Policies: static for the peak and for the average; elastic with the truth known and no delay; elastic by the expected
-    throughput with 0, 5, 10 and 20 % more, and with the least that keeps violations within 1 %; elastic by the lower end
-    of the interval; and the same, asking ahead for as much as the load usually rises.
+    Policies: static for the peak and for the average; elastic with the truth known and no delay; elastic by the
+    expected throughput with 0, 5, 10 and 20 % more, and with the least that keeps violations within 1 %; elastic by the
+    lower end of the interval; and the same, asking ahead for as much as the load usually rises.
 
     TRACE has arrivals or counts, read as by `penstock fit`, or the rates themselves (--rate-column), one for each
     period of --every.
@@ -80,12 +81,10 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     """
     import math
 
-    from penstock.arrivals import load_trace
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import fit_capacity
     from penstock.evaluation.elastic_schedule import Workload, schedule_all
-    from penstock.evaluation.period_rates import period_rates, read_rates
     from penstock.evaluation.throughput_samples import load_samples, of_one_application
     from penstock.units import parse_seconds, positive_seconds
 
@@ -101,14 +100,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     assert period is not None
     assert wait is not None
     assert samples is not None
-    if rate_column is not None:
-        check_no_reading(options, "a trace without --rate-column")
-        rates = read_rates(trace, rate_column)
-    else:
-        with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
-            rates = period_rates(load_trace(trace, **asdict(reading_of(options)), progress=progress), period)
-    if not rates.max() > 0.0:
-        raise ConfigurationError(f"TRACE: {trace} has no load at all; give one with arrivals", field="TRACE")
+    rates = _rates(trace, rate_column, period, options)
     if peak is not None:
         rates = rates * (peak / rates.max())
     workload = Workload(rates, period, wait, cost_per_hour)
@@ -122,12 +114,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     console = words_console(as_json)
     console.print(f"{trace.name}: {summary}", markup=False, soft_wrap=True)
     console.print(_table(policies))
-    notes = list(found.notes)
-    if found.selection.validation_sizes and truth is None:
-        sizes = " or ".join(map(str, found.selection.validation_sizes))
-        notes.append(f"the models differ for larger sizes: a measurement with {sizes} executors would decide")
-    if rates.max() > judged.max():
-        notes.append(f"the highest rate, {rates.max():.4g}, is above what {found.most} executors sustain")
+    notes = _notes(found, rates, judged, is_judged_by_model=truth is None)
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     if plot is not None:
@@ -153,6 +140,34 @@ def schedule(  # noqa: PLR0917 - click passes them by name
         )  # fmt: skip
 
 
+def _rates(trace: Path, rate_column: str | None, period: float, options: dict[str, Any]) -> FloatArray:
+    """The rate of each period."""
+    from penstock.arrivals import load_trace
+    from penstock.errors import ConfigurationError
+    from penstock.evaluation.period_rates import period_rates, read_rates
+
+    if rate_column is not None:
+        check_no_reading(options, "a trace without --rate-column")
+        rates = read_rates(trace, rate_column)
+    else:
+        with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
+            rates = period_rates(load_trace(trace, **asdict(reading_of(options)), progress=progress), period)
+    if not rates.max() > 0.0:
+        raise ConfigurationError(f"TRACE: {trace} has no load at all; give one with arrivals", field="TRACE")
+    return rates
+
+
+def _notes(found: CapacityFit, rates: FloatArray, judged: FloatArray, *, is_judged_by_model: bool) -> list[str]:
+    """What a reader of the table should know."""
+    notes = list(found.notes)
+    if found.selection.validation_sizes and is_judged_by_model:
+        sizes = " or ".join(map(str, found.selection.validation_sizes))
+        notes.append(f"the models differ for larger sizes: a measurement with {sizes} executors would decide")
+    if rates.max() > judged.max():
+        notes.append(f"the highest rate, {rates.max():.4g}, is above what {found.most} executors sustain")
+    return notes
+
+
 def _measured(samples: list[Any], most: int) -> FloatArray:
     """The mean of the samples of each size, on straight lines between."""
     import numpy as np
@@ -174,8 +189,8 @@ def _sentence(policies: tuple[ScheduledPolicy, ...], by: str) -> str:
     less = 100.0 * (1.0 - ours.cost_per_hour / peak.cost_per_hour) if peak.cost_per_hour else 0.0
     compared = f"{less:.0f} % less" if less >= 0.0 else f"{-less:.0f} % more"
     return (
-        f"Scheduled by the interval and ahead of rises it costs {ours.cost_per_hour:.4g} per hour, {compared} than static "
-        f"for the peak, with {ours.violation_percent:.3f} % violations (judged by {by})."
+        f"Scheduled by the interval and ahead of rises it costs {ours.cost_per_hour:.4g} per hour, {compared} than "
+        f"static for the peak, with {ours.violation_percent:.3f} % violations (judged by {by})."
     )
 
 

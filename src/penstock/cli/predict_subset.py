@@ -56,7 +56,13 @@ def subset(  # noqa: PLR0917 - click passes them by name
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError
     from penstock.evaluation.throughput_samples import load_samples
-    from penstock.performance.sample_sizes import BenchmarkSamples, d_optimal_sizes, search_all, search_at_random
+    from penstock.performance.sample_sizes import (
+        BenchmarkSamples,
+        d_optimal_sizes,
+        search_all,
+        search_at_random,
+        search_sizes,
+    )
 
     numbers = _numbers(sizes)
     if max_train is not None and max_train < 2:
@@ -80,12 +86,18 @@ def subset(  # noqa: PLR0917 - click passes them by name
     if samples is None:
         raise ConfigurationError("--samples: give a CSV file; d-optimal alone needs none", field="--samples")
     with progress_bar("trying sets of sizes") as progress:
-        search = _search(samples, numbers, max_train, method, draws, seed, progress, search_all, search_at_random)
+        if method == "exhaustive":
+            search = search_all(samples, numbers, max_train, progress)
+        elif method == "random":
+            search = search_at_random(samples, numbers, max_train, draws=draws, seed=seed, progress=progress)
+        else:
+            search = search_sizes(samples, numbers, max_train, draws=draws, seed=seed, progress=progress)
     best = search.best[0]
     tried = "all" if search.is_exhaustive else f"{search.tried:,} of"
     summary = (
-        f"Measure with {_words(best.sizes)} executors: of {tried} {search.possible:,} sets they predict the other sizes "
-        f"of {len(samples.applications)} applications best, with an error of {best.error:.4f} of the largest throughput."
+        f"Measure with {_words(best.sizes)} executors: of {tried} {search.possible:,} sets they predict the other "
+        f"sizes of {len(samples.applications)} applications best, with an error of {best.error:.4f} of the largest "
+        "throughput."
     )
     console.print(summary, markup=False, soft_wrap=True)
     rows = _by_max(search)
@@ -96,23 +108,6 @@ def subset(  # noqa: PLR0917 - click passes them by name
              "best": {"sizes": list(best.sizes), "error": best.error}, "by_max": rows,
              "sets_tried": search.tried, "sets_possible": search.possible, "applications": list(samples.applications)}
         )  # fmt: skip
-
-
-def _search(
-    samples: Any, numbers: Any, largest: Any, method: str, draws: int, seed: int, progress: Any, every: Any, some: Any
-) -> SubsetSearch:
-    from math import comb
-
-    from penstock.performance.sample_sizes.subset_search import MOST_SETS
-
-    many = sum(size <= (largest or size) for size in samples.sizes.tolist())
-    is_small = sum(comb(many, number) for number in numbers) <= MOST_SETS
-    found: SubsetSearch
-    if method == "exhaustive" or (method == "auto" and is_small):
-        found = every(samples, numbers, largest, progress)
-    else:
-        found = some(samples, numbers, largest, draws, seed, progress)
-    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:

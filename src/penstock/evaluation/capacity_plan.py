@@ -38,9 +38,7 @@ class ThroughputTable:
     high: FloatArray
 
     @classmethod
-    def of(
-        cls, model: ThroughputModel, most: int, coverage: float = 0.9, cpu_share: float = 1.0
-    ) -> ThroughputTable:
+    def of(cls, model: ThroughputModel, most: int, coverage: float = 0.9, cpu_share: float = 1.0) -> ThroughputTable:
         """Ask a model for all sizes up to `most`.
 
         Up to 512 executors each is asked for. Beyond, sizes are asked for in steps of 1 %, with straight lines between.
@@ -163,18 +161,14 @@ def fit_capacity(
     if cpu_share is None and len(shares) > 1:
         notes.append(f"samples have several CPU shares; executors are planned with the largest, {shares[-1]:g}")
     if until > 2 * BEYOND * largest:
-        notes.append(
-            f"sizes up to {until} are far beyond the largest sample ({largest}); intervals there are a guess"
-        )
+        notes.append(f"sizes up to {until} are far beyond the largest sample ({largest}); intervals there are a guess")
     return CapacityFit(
         selection, model, tuple(samples), tuple(validation), until, coverage,
         shares[-1] if cpu_share is None else cpu_share, tuple(notes),
     )  # fmt: skip
 
 
-def _faults(
-    samples: Sequence[ThroughputSample], models: Sequence[str], most: int | None, coverage: float
-) -> list[str]:
+def _faults(samples: Sequence[ThroughputSample], models: Sequence[str], most: int | None, coverage: float) -> list[str]:
     sizes = {sample.allocation for sample in samples}
     faults = []
     if len(samples) < FEWEST_SAMPLES:

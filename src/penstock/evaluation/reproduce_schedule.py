@@ -137,8 +137,8 @@ def _cut(series: CountSeries, first: np.datetime64, window: RateWindow) -> Float
     stop = skipped + together * window.periods
     if skipped < 0 or stop > len(series.counts) or skipped != int(skipped) or together != int(together):
         raise ConfigurationError(
-            f"windows.{window.name}: {window.periods} periods of {window.period:g} s from {window.start} do not fit the "
-            "trace; begin inside it, at one of its own periods",
+            f"windows.{window.name}: {window.periods} periods of {window.period:g} s from {window.start} do not fit "
+            "the trace; begin inside it, at one of its own periods",
             field="windows",
         )
     counts = series.counts[int(skipped) : int(stop)].reshape(window.periods, int(together)).sum(axis=1)
@@ -235,7 +235,7 @@ def reproduce_schedule(experiment: ScheduleExperiment, call: Call) -> Reproducti
             {
                 "name": window.name, "says": window.says, "start": window.start, "period_seconds": window.period,
                 "periods": window.periods, "mean_over_peak": float(result.rates[window.name].mean()),
-                "above_mean_percent": float(100.0 * (result.rates[window.name] > result.rates[window.name].mean()).mean()),
+                "above_mean_percent": _above_mean(result.rates[window.name]),
             }
             for window in experiment.windows
         ],
@@ -250,14 +250,14 @@ def reproduce_schedule(experiment: ScheduleExperiment, call: Call) -> Reproducti
     return Reproduction(document, words, _grids(result), lambda: schedule_picture(experiment, result), remarks)
 
 
+def _above_mean(rates: FloatArray) -> float:
+    return float(100.0 * np.mean(rates > rates.mean()))
+
+
 def _verdicts(bars: Sequence[dict[str, Any]]) -> list[str]:
     lines = []
     for window, policy in dict.fromkeys((bar["trace"], bar["policy"]) for bar in bars):
-        asked = [
-            bar
-            for bar in bars
-            if (bar["trace"], bar["policy"]) == (window, policy) and not bar["is_excepted"]
-        ]
+        asked = [bar for bar in bars if (bar["trace"], bar["policy"]) == (window, policy) and not bar["is_excepted"]]
         parts = [
             f"{sum(bar[key] for bar in asked)} of {len(asked)} {text}"
             for key, text in (

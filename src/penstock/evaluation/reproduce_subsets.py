@@ -84,9 +84,7 @@ def _drawn(experiment: SubsetsExperiment, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     most = max(experiment.sizes)
     return {
-        one.name: draw_samples(
-            one.throughput(most), experiment.sizes, experiment.repeats, experiment.noise, generator
-        )
+        one.name: draw_samples(one.throughput(most), experiment.sizes, experiment.repeats, experiment.noise, generator)
         for one in experiment.applications
     }
 

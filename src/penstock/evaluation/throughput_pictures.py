@@ -65,7 +65,8 @@ def capacity_picture(fit: CapacityFit, title: str, answer: SizeAnswer | None = N
             axes.axhline(answer.rate, color=INK, ls="--", lw=0.9)
             axes.axvline(answer.executors, color=INK, ls="--", lw=0.9)
             enough = "enough" if answer.is_enough else "not enough"
-            axes.annotate(f"{answer.executors} executors for {answer.rate:g}: {enough}", (answer.executors, answer.rate),
+            text = f"{answer.executors} executors for {answer.rate:g}: {enough}"
+            axes.annotate(text, (answer.executors, answer.rate),
                           xytext=(6, -14), textcoords="offset points", fontsize=8.5, color=INK)  # fmt: skip
             highest = max(highest, 1.1 * answer.rate)
         axes.set_ylim(0.0, 1.05 * highest)
@@ -162,7 +163,9 @@ def curves_picture(found: Sequence[TrainedApplication], most: int) -> bytes:
             _dots(axes, one.samples, INK, "samples")
             _dots(axes, one.validation, RED, "validation samples")
             axes.set_ylim(0.0, 1.6 * one.truth.max())
-            axes.set_title(f"{one.application.name}: model {one.selected} (paper: {one.application.selected})", loc="left")
+            axes.set_title(
+                f"{one.application.name}: model {one.selected} (paper: {one.application.selected})", loc="left"
+            )
         for axes in panels[3:]:
             axes.set_xlabel("machines")
         handles: dict[str, Any] = {}

@@ -98,9 +98,7 @@ def train_ours(
     truth = application.truth(file.most)
     members = [model for name, model in MODELS.items() if name != EnsembleModel.name]
     samples = draw_samples(truth, file.sizes, file.repeats, application.noise, generator)
-    first = select(
-        members, samples, max_executors=file.most, threshold=file.discrepancy, without_validation="training"
-    )
+    first = select(members, samples, max_executors=file.most, threshold=file.discrepancy, without_validation="training")
     further = draw_samples(truth, first.validation_sizes, file.repeats, application.noise, generator)
     return EnsembleModel().fit([*samples, *further]), first.validation_sizes
 
@@ -114,9 +112,7 @@ def mape(samples: Sequence[ThroughputSample], predicted: Sequence[float]) -> flo
 def mean_mape(samples: Sequence[ThroughputSample]) -> float:
     """The same where each size is predicted by the mean of its own samples: what no model can do much better than."""
     sizes = {sample.allocation for sample in samples}
-    means = {
-        size: float(np.mean([s.records_per_second for s in samples if s.allocation == size])) for size in sizes
-    }
+    means = {size: float(np.mean([s.records_per_second for s in samples if s.allocation == size])) for size in sizes}
     return mape(samples, [means[sample.allocation] for sample in samples])
 
 

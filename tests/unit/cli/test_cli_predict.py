@@ -98,7 +98,9 @@ def test_validation_samples_decide(samples: str, tmp_path: Path, invoke: Invoke)
 
 def test_size_prints_its_contract(samples: str, invoke: Invoke) -> None:
     """One object with the named fields: the fewest executors, what they cost, and what the next smaller lacks."""
-    result = invoke("predict", "size", "--samples", samples, *MODELS, "--rate", "12", "--cost-per-hour", "0.1", "--json")
+    result = invoke(
+        "predict", "size", "--samples", samples, *MODELS, "--rate", "12", "--cost-per-hour", "0.1", "--json"
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert set(document) == {
@@ -243,7 +245,19 @@ def test_schedule_reads_counts(samples: str, tmp_path: Path, invoke: Invoke) -> 
     """Counts per minute become hourly rates, scaled to a peak."""
     path = tmp_path / "counts.csv"
     path.write_text("count\n" + "".join(f"{count}\n" for count in [600] * 60 + [1200] * 60))
-    call = ("predict", "schedule", str(path), "--as", "counts", "--column", "count", "--unit", "m", "--samples", samples)
+    call = (
+        "predict",
+        "schedule",
+        str(path),
+        "--as",
+        "counts",
+        "--column",
+        "count",
+        "--unit",
+        "m",
+        "--samples",
+        samples,
+    )
     document = json.loads(invoke(*call, "--peak", "8", "--json").stdout)
     assert (document["rate_mean"], document["rate_max"]) == (6.0, 8.0)
     assert invoke(*call, "--peak", "-1").exit_code == 2

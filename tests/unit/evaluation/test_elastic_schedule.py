@@ -100,7 +100,7 @@ def test_the_least_over_provisioning_is_the_least() -> None:
 
 
 def test_all_policies_are_there_and_ordered_by_what_they_know() -> None:
-    """The ground truth is never violated and never dearer than static for the peak; more machines never violate more."""
+    """The ground truth is never violated, and cheaper than static for the peak; more machines never violate more."""
     generator = np.random.default_rng(0)
     rates = 40.0 * (1.2 + np.sin(np.arange(500) / 4.0)) * generator.uniform(0.9, 1.1, 500)
     truth = 1.0 / (0.005 + 0.6 / np.arange(1.0, 129.0))

@@ -42,9 +42,7 @@ def test_published_curves_stay_at_their_peak() -> None:
 
 def test_truths_agree_with_what_the_paper_says_of_measurements(applications: ApplicationsFile) -> None:
     """The size of static (peak) in Table 3 is the least that reaches the peak, for all six applications."""
-    least = [
-        int(np.flatnonzero(one.truth(applications.most) >= one.peak)[0]) + 1 for one in applications.applications
-    ]
+    least = [int(np.flatnonzero(one.truth(applications.most) >= one.peak)[0]) + 1 for one in applications.applications]
     assert least == [53, 119, 114, 115, 16, 1]
     grep, rolling_count = (one.truth(128) for one in applications.applications[:2])
     assert max(grep[79], grep[95]) < grep[63]  # "lower for m=80 and m=96 than for m=64"
@@ -99,7 +97,9 @@ def test_wrong_files_and_windows_are_named(tmp_path: Path, monkeypatch: pytest.M
 def test_table_3_on_the_world_cup() -> None:
     """Planned by the interval and ahead of rises, fewer than 0.1 % of the time is violated; rows have the contract."""
     if not (data_folder() / TRACE).is_file():
-        pytest.skip(f"no real trace: {data_folder() / TRACE} is not there (set PENSTOCK_DATA to the folder of the traces)")
+        pytest.skip(
+            f"no real trace: {data_folder() / TRACE} is not there (set PENSTOCK_DATA to the folder of the traces)"
+        )
     experiment = load_experiment(EXPERIMENTS / "mst-table-3").narrowed(["half-hours"], seeds=1)
     assert isinstance(experiment, ScheduleExperiment)
     result = run_schedules(experiment, Call("mst-table-3", EXPERIMENTS / "mst-table-3"))

@@ -54,7 +54,9 @@ def d_optimal_sizes(sizes: Sequence[int], number: int, scale_to: int | None = No
     return tuple(known[i] for i in chosen)
 
 
-def _information(features: Sequence[FloatArray], subsets: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> FloatArray:
+def _information(
+    features: Sequence[FloatArray], subsets: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+) -> FloatArray:
     """The sum of the logarithms of both determinants, for each set."""
     total = np.zeros(len(subsets))
     for terms in features:

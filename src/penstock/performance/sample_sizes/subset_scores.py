@@ -88,7 +88,8 @@ def _model1(weights: FloatArray, sizes: FloatArray) -> FloatArray:
     peak = _fastest_size(weights)
     at = np.minimum(sizes, peak[:, None])
     time = weights[0][:, None] + weights[1][:, None] / at + weights[2][:, None] * at + weights[3][:, None] * at**2
-    return 1.0 / np.maximum(time, np.finfo(float).tiny)
+    throughput: FloatArray = 1.0 / np.maximum(time, np.finfo(float).tiny)
+    return throughput
 
 
 def _model2(weights: FloatArray, sizes: FloatArray) -> FloatArray:
@@ -96,7 +97,8 @@ def _model2(weights: FloatArray, sizes: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         peak = np.where(w2 > 0.0, w1 / (2.0 * w2), np.inf)
     at = np.minimum(sizes, np.maximum(peak, sizes[0])[:, None])
-    return w0[:, None] + w1[:, None] * at - w2[:, None] * at**2
+    throughput: FloatArray = w0[:, None] + w1[:, None] * at - w2[:, None] * at**2
+    return throughput
 
 
 def _fastest_size(weights: FloatArray) -> FloatArray:

@@ -103,11 +103,12 @@ def search_at_random(
     samples: BenchmarkSamples,
     numbers: Sequence[int] = (3, 4, 5),
     largest: int | None = None,
+    *,
     draws: int = 20_000,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SubsetSearch:
-    """Try `draws` sets drawn at random of each number of sizes, then exchange sizes of the best until none is better."""
+    """Try `draws` random sets of each number of sizes, then exchange sizes of the best until none is better."""
     if draws < 1:
         raise ConfigurationError(f"draws: {draws} must be at least 1", field="draws")
     candidates = _candidates(samples, numbers, largest)
@@ -130,6 +131,22 @@ def search_at_random(
         if progress is not None:
             progress(done / len(numbers))
     return found.result(possible)
+
+
+def search_sizes(
+    samples: BenchmarkSamples,
+    numbers: Sequence[int] = (3, 4, 5),
+    largest: int | None = None,
+    *,
+    draws: int = 20_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SubsetSearch:
+    """Try every set where that is a matter of seconds, and sets at random otherwise."""
+    many = np.count_nonzero(samples.sizes <= (samples.sizes[-1] if largest is None else largest))
+    if sum(comb(int(many), number) for number in numbers) <= MOST_SETS:
+        return search_all(samples, numbers, largest, progress)
+    return search_at_random(samples, numbers, largest, draws=draws, seed=seed, progress=progress)
 
 
 def _improve(found: _Best, start: tuple[int, ...], candidates: IntArray) -> None:
@@ -158,8 +175,8 @@ def _candidates(samples: BenchmarkSamples, numbers: Sequence[int], largest: int 
         )
     if len(samples.sizes) <= max(numbers):
         raise ConfigurationError(
-            f"samples: all {len(samples.sizes)} sizes may be chosen, and none is left to judge a prediction by; measure "
-            "more sizes, or choose fewer",
+            f"samples: all {len(samples.sizes)} sizes may be chosen, and none is left to judge a prediction by; "
+            "measure more sizes, or choose fewer",
             field="samples",
         )
     return candidates
