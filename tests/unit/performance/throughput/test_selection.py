@@ -151,7 +151,7 @@ def test_the_ensemble_prefers_what_predicts_unseen_sizes() -> None:
 
 
 def test_the_ensemble_lies_among_its_members() -> None:
-    """Its prediction is the weighted mean of theirs, and where they disagree its interval is wider than the mean one."""
+    """Its prediction is the weighted mean of theirs."""
     samples = amdahl(1, 2, 4)
     model = EnsembleModel((PowerLawModel(), ScalabilityLawModel())).fit(samples)
     at = Allocation(64)
