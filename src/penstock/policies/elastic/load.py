@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator has to do: how much arrives, how that changes, what waits, and how long a throughput is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import NotReadyError
+from penstock.ports import FloatArray
+from penstock.records import Observation, PlanRequest, Quality
+
+TREND_SECONDS = 45.0
+"""What a rise or fall of the arrival rate is taken over: three of the monitor's windows."""
+_LEAST_TREND = 0.05
+"""A change over the trend's span that is a smaller part of the rate is taken for chance."""
+_TREND_HOLDS_SECONDS = 60.0
+"""How long a trend is taken to go on; the rate stays where it is then."""
+_MOST_CHANGE = 2.0
+"""By how much a trend may multiply or divide the rate in all."""
+LONGEST_SECONDS = 600.0
+"""How far ahead is looked."""
+_STEP_SECONDS = 2.5
+_AHEAD: FloatArray = np.arange(0.0, LONGEST_SECONDS + _STEP_SECONDS, _STEP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an operator has to do.
+
+    Attributes
+    ----------
+    rate
+        Records that arrive a second, a mean over the monitor's window.
+    slope
+        By how much that rises every second (negative: falls); 0 where no trend is clear.
+    lag_seconds
+        How old the rate is: half the monitor's window.
+    backlog
+        Records that wait or are in work.
+    waiting
+        Those of them that a query which keeps up would not have: more than two batches' worth.
+    """
+
+    rate: float
+    slope: float
+    lag_seconds: float
+    backlog: float
+    waiting: float
+
+    def rate_in(self, seconds: float) -> float:
+        """The rate so many seconds from now, if the trend goes on for a while."""
+        return float(self._rates(np.array([seconds]))[0])
+
+    def lasts(self, throughput: float, allowed_seconds: float) -> tuple[float, float]:
+        """How long a throughput is enough, and the records that wait then.
+
+        It is enough while what waits is worked off within `allowed_seconds`; at most `LONGEST_SECONDS` are looked at.
+
+        Examples
+        --------
+        >>> Load(rate=110.0, slope=0.0, lag_seconds=0.0, backlog=0.0, waiting=0.0).lasts(100.0, 30.0)
+        (300.0, 3000.0)
+        >>> Load(rate=90.0, slope=0.0, lag_seconds=0.0, backlog=0.0, waiting=500.0).lasts(100.0, 30.0)
+        (600.0, 0.0)
+        """
+        if throughput <= 0.0:
+            return 0.0, self.waiting
+        gained = np.concatenate([[0.0], np.cumsum((self._rates(_AHEAD[:-1]) - throughput) * _STEP_SECONDS)])
+        # A queue is what came in less what could go out, reflected at zero (Lindley 1952).
+        waiting = self.waiting + gained
+        waiting = waiting - np.minimum(np.minimum.accumulate(waiting), 0.0)
+        too_much = waiting > allowed_seconds * throughput * (1.0 + 1e-9)
+        if not too_much.any():
+            return LONGEST_SECONDS, float(waiting[-1])
+        last = max(int(np.argmax(too_much)) - 1, 0)
+        return float(_AHEAD[last]), float(waiting[last])
+
+    def _rates(self, ahead: FloatArray) -> FloatArray:
+        moved = self.rate + self.slope * (np.minimum(ahead, _TREND_HOLDS_SECONDS) + self.lag_seconds)
+        return np.clip(moved, self.rate / _MOST_CHANGE, self.rate * _MOST_CHANGE)
+
+
+def load_of(
+    request: PlanRequest, *, calm_batch_seconds: float, rows_of_last_batch: int | None, follow_trend: bool = True
+) -> Load:
+    """What the operator of a request has to do.
+
+    Parameters
+    ----------
+    request
+        What is known.
+    calm_batch_seconds
+        How long a batch takes, or is waited for, while the query keeps up.
+    rows_of_last_batch
+        For a source that does not say when records arrive: a batch takes all that wait, so they show in its rows.
+    follow_trend
+        False: the rate is taken to stay as it is.
+
+    Raises
+    ------
+    NotReadyError
+        The arrival rate or the backlog is not known; the message says why.
+    """
+    seen = request.observation
+    rate = _arrival_rate(request)
+    if seen.backlog_records is not None:
+        backlog = float(seen.backlog_records)
+    elif rows_of_last_batch is not None and seen.batch_seconds is not None:
+        backlog = rows_of_last_batch + rate * seen.batch_seconds
+    else:
+        raise NotReadyError(f"the backlog is not known{_missing(seen)}")
+    if not (math.isfinite(rate) and rate >= 0.0 and math.isfinite(backlog) and backlog >= 0.0):
+        raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
+    # A query that keeps up has what arrived during the running batch and the one before.
+    calm = 2.0 * calm_batch_seconds * rate
+    slope = _slope([*request.history, seen], rate, request.at) if follow_trend else 0.0
+    return Load(rate, slope, 0.5 * seen.window_seconds if slope else 0.0, backlog, max(0.0, backlog - calm))
+
+
+def _arrival_rate(request: PlanRequest) -> float:
+    """What is consumed plus the change of the backlog; the monitor has it where arrivals can be counted."""
+    seen = request.observation
+    if seen.arrival_rate_rows_per_second is not None:
+        return seen.arrival_rate_rows_per_second
+    before = next(
+        (o for o in reversed(request.history)
+         if o.at <= seen.at - seen.window_seconds and o.backlog_records is not None), None,
+    )  # fmt: skip
+    if seen.processed_rows_per_second is None or seen.backlog_records is None or before is None:
+        raise NotReadyError(f"the arrival rate is not known{_missing(seen)}")
+    assert before.backlog_records is not None
+    change = (seen.backlog_records - before.backlog_records) / (seen.at - before.at)
+    return max(0.0, seen.processed_rows_per_second + change)
+
+
+def _slope(looks: Sequence[Observation], rate: float, now: float) -> float:
+    """The trend of the arrival rate by least squares; 0 where it may be chance."""
+    points = [
+        (look.at - now, look.arrival_rate_rows_per_second)
+        for look in looks
+        if look.arrival_rate_rows_per_second is not None
+        and look.quality is Quality.GOOD
+        and 0.0 <= now - look.at <= TREND_SECONDS
+    ]
+    if len(points) < 3:
+        return 0.0
+    at, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    span = float(at[-1] - at[0])
+    at -= at.mean()
+    if span < 0.5 * TREND_SECONDS or not np.isfinite(rates).all():
+        return 0.0
+    slope = float(at @ rates / (at @ at))
+    return slope if abs(slope) * span > _LEAST_TREND * rate else 0.0
+
+
+def _missing(seen: Observation) -> str:
+    return f" ({'; '.join(seen.missing)})" if seen.missing else ""
