@@ -26,8 +26,10 @@ from penstock.records import Allocation, ThroughputPrediction, ThroughputSample
 
 _MEASURED = 2
 """Samples of an allocation from which on they are taken instead of a model."""
-_LEAST_SPREAD = 0.05
+_LEAST_SPREAD = 0.04
 """A relative standard deviation of samples is never taken to be smaller: few of them agree by chance."""
+_AHEAD = 4
+"""What is counted on is not one batch but the mean over the next half minute: about as long as four samples."""
 _FIRST_SPREAD = 0.1
 """That of samples of which there are too few to see it."""
 _PER_DOUBLING = 0.05
@@ -164,9 +166,9 @@ class Capacity:
             return None
         mean, count = float(np.mean(rates)), len(rates)
         spread, freedom = self._spread()
-        # For a new measurement beside the mean of those there are: Student's t.
-        quantile = float(stdtrit(max(freedom, 1), 0.5 + self._confidence / 2.0)) if freedom else self._normal
-        return self._around(mean, spread * math.sqrt(1.0 + 1.0 / count), quantile)
+        # For the mean of the next few beside the mean of those there are: Student's t.
+        quantile = float(stdtrit(freedom, 0.5 + self._confidence / 2.0)) if freedom else self._normal
+        return self._around(mean, spread * math.sqrt(1.0 / _AHEAD + 1.0 / count), quantile)
 
     def _spread(self) -> tuple[float, int]:
         """Relative standard deviation of samples about the mean of their allocation, and its degrees of freedom."""
@@ -189,7 +191,7 @@ class Capacity:
         doublings = abs(math.log2(allocation.capacity / near.capacity))
         spread, _ = self._spread()
         mean = float(np.mean(rates)) * allocation.capacity / near.capacity
-        return near, self._around(mean * (1.0 - _PER_DOUBLING) ** doublings, spread * math.sqrt(1.0 + 1.0 / len(rates)))
+        return near, self._around(mean * (1.0 - _PER_DOUBLING) ** doublings, spread * math.sqrt(1.0 / _AHEAD + 1.0 / len(rates)))
 
     def _kept_concave(self, told: ThroughputPrediction, allocation: Allocation) -> ThroughputPrediction:
         """A model's prediction within what holds whatever it says."""
@@ -217,7 +219,8 @@ class Capacity:
             )
         seconds, error = known
         rate = allocation.capacity / seconds
-        return Sustained(self._around(rate, math.hypot(error, _CPU_SPREAD)), "the CPU that records use", is_proven=False)
+        spread = math.hypot(error, _CPU_SPREAD)
+        return Sustained(self._around(rate, spread), "the CPU that records use", is_proven=False)
 
     @property
     def _normal(self) -> float:

@@ -3,8 +3,8 @@
 
 An allocation is *enough* for a while if what waits stays so little that its lower end works it off within a part of the
 catch-up time (the patience). It *catches up* if its lower end covers the arrivals and works off what waits within the
-catch-up time. What is enough is kept: records that wait a little cost nothing, and make use of capacity that would stand
-idle. What is not enough is left for the cheapest that catches up, in one step.
+catch-up time. What is enough is kept: records that wait a little cost nothing, and use capacity that would stand idle.
+What is not enough is left for the cheapest that catches up, in one step.
 
 Less is taken where that saves more than it costs: what waits at its end has to be worked off later, and the changes
 there and back are paid for.
@@ -21,6 +21,10 @@ from penstock.policies.elastic.load import LONGEST_SECONDS, Load
 from penstock.records import Allocation, Limits, Rejected
 from penstock.units import format_count, format_seconds
 
+_LEAST_ALLOWED_SECONDS = 2.0
+"""Records that waited no longer than this waited for their batch."""
+_UNPROVEN = 0.5
+"""The least part of the capacity that is gone to in one step, where nothing so small was measured."""
 _FLAT = 0.98
 """Allocations that sustain this part of the most there is do as well; the cheapest of them is taken."""
 
@@ -159,23 +163,24 @@ class Chooser:
         lasts, waiting = self._load.lasts(sustained.low, aim.allowed_seconds)
         if aim.patience == 0.0:
             lasts, waiting = (LONGEST_SECONDS, 0.0) if sustained.low >= self.needed else (0.0, 0.0)
+        late = self._load.would_have_waited(sustained.low)
+        if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
+            return None, f"with its {sustained} records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
         if lasts < aim.ahead_seconds:
             return None, f"its {sustained} are too little: {self._needs}"
-        if not sustained.is_proven:
+        if not sustained.is_proven and not is_next:
             if sustained.low < self.needed:
                 return None, f"its {sustained} were not measured, and may be too little: {self._needs}"
-            if not is_next:
-                return None, "nothing so small was measured: one step at a time"
+            if rung.capacity < _UNPROVEN * self._here.capacity:
+                return None, f"nothing so small was measured: at most {1.0 - _UNPROVEN:.0%} less at a time"
         dwell = lasts if aim.dwell_seconds is None else min(lasts, max(aim.dwell_seconds, aim.ahead_seconds))
-        if lasts < LONGEST_SECONDS and waiting > 0.0:
-            dwell = min(dwell, lasts)
         # What waits in the end has to be worked off by somebody: at best at the price of this allocation.
         debt = 0.0 if sustained.low <= 0.0 else waiting * rung.capacity / sustained.low
         changes = self._change_cost(self._here, rung) + self._change_cost(rung, self._here)
         saved = (self._here.capacity - rung.capacity) - (debt + changes) / dwell
         lasting = "for now" if lasts >= LONGEST_SECONDS else f"for about {format_seconds(lasts)}"
-        text = f"{lasting} it saves {self._here.capacity - rung.capacity:.3g} executors, and costs {debt + changes:.3g} executor seconds of work left over and of changes"
-        return saved, text
+        less = f"it saves {self._here.capacity - rung.capacity:.3g} executors"
+        return saved, f"{lasting} {less}, and {debt + changes:.3g} executor seconds go into changes and what is left over"
 
     # --- in words ----------------------------------------------------------------------------------------------
 

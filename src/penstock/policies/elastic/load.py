@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,10 +18,14 @@ TREND_SECONDS = 45.0
 """What a rise or fall of the arrival rate is taken over: three of the monitor's windows."""
 _LEAST_TREND = 0.05
 """A change over the trend's span that is a smaller part of the rate is taken for chance."""
+_EXPLAINED = 0.8
+"""Part of the rate's variance that a straight line has to explain; bursts and steps are no trend."""
 _TREND_HOLDS_SECONDS = 60.0
 """How long a trend is taken to go on; the rate stays where it is then."""
 _MOST_CHANGE = 2.0
 """By how much a trend may multiply or divide the rate in all."""
+_SUDDEN_SECONDS, _SUDDEN = 4.0, 1.3
+"""A rate over so many seconds that is so many times that of the window is a jump, and taken at once."""
 LONGEST_SECONDS = 600.0
 """How far ahead is looked."""
 _STEP_SECONDS = 2.5
@@ -43,6 +48,8 @@ class Load:
         Records that wait or are in work.
     waiting
         Those of them that a query which keeps up would not have: more than two batches' worth.
+    arrivals
+        Arrivals of late: pairs of seconds and the records that came in them, oldest first.
     """
 
     rate: float
@@ -50,6 +57,7 @@ class Load:
     lag_seconds: float
     backlog: float
     waiting: float
+    arrivals: tuple[tuple[float, float], ...] = ()
 
     def rate_in(self, seconds: float) -> float:
         """The rate so many seconds from now, if the trend goes on for a while."""
@@ -79,13 +87,34 @@ class Load:
         last = max(int(np.argmax(too_much)) - 1, 0)
         return float(_AHEAD[last]), float(waiting[last])
 
+    def would_have_waited(self, throughput: float) -> float:
+        """Seconds that records would have had to wait, at most, for a throughput that began without a backlog.
+
+        Examples
+        --------
+        >>> Load(100.0, 0.0, 0.0, 0.0, 0.0, ((10.0, 3000.0), (20.0, 1000.0))).would_have_waited(200.0)
+        5.0
+        """
+        if throughput <= 0.0:
+            return math.inf
+        waiting = most = 0.0
+        for seconds, records in self.arrivals:
+            waiting = max(0.0, waiting + records - throughput * seconds)
+            most = max(most, waiting)
+        return most / throughput
+
     def _rates(self, ahead: FloatArray) -> FloatArray:
         moved = self.rate + self.slope * (np.minimum(ahead, _TREND_HOLDS_SECONDS) + self.lag_seconds)
         return np.clip(moved, self.rate / _MOST_CHANGE, self.rate * _MOST_CHANGE)
 
 
 def load_of(
-    request: PlanRequest, *, calm_batch_seconds: float, rows_of_last_batch: int | None, follow_trend: bool = True
+    request: PlanRequest,
+    *,
+    calm_batch_seconds: float,
+    rows_of_last_batch: int | None,
+    remembered_seconds: float,
+    follow_trend: bool = True,
 ) -> Load:
     """What the operator of a request has to do.
 
@@ -97,6 +126,8 @@ def load_of(
         How long a batch takes, or is waited for, while the query keeps up.
     rows_of_last_batch
         For a source that does not say when records arrive: a batch takes all that wait, so they show in its rows.
+    remembered_seconds
+        How far back arrivals are remembered.
     follow_trend
         False: the rate is taken to stay as it is.
 
@@ -117,8 +148,37 @@ def load_of(
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
     # A query that keeps up has what arrived during the running batch and the one before.
     calm = 2.0 * calm_batch_seconds * rate
-    slope = _slope([*request.history, seen], rate, request.at) if follow_trend else 0.0
-    return Load(rate, slope, 0.5 * seen.window_seconds if slope else 0.0, backlog, max(0.0, backlog - calm))
+    looks = [o for o in request.history if o.at < seen.at] + [seen]
+    slope = _slope(looks, rate, request.at) if follow_trend else 0.0
+    arrivals = _arrivals([o for o in looks if seen.at - o.at <= remembered_seconds])
+    sudden = _sudden_rate(arrivals, rate)
+    if sudden is not None:
+        return Load(sudden, 0.0, 0.0, backlog, max(0.0, backlog - calm), arrivals)
+    return Load(rate, slope, 0.5 * seen.window_seconds if slope else 0.0, backlog, max(0.0, backlog - calm), arrivals)
+
+
+def _arrivals(looks: Sequence[Observation]) -> tuple[tuple[float, float], ...]:
+    """Seconds between looks, and what came in them; where records are not counted, by the rate."""
+    found: list[tuple[float, float]] = []
+    for before, after in pairwise(looks):
+        seconds, rate = after.at - before.at, after.arrival_rate_rows_per_second
+        if before.records_arrived is not None and after.records_arrived is not None:
+            found.append((seconds, float(max(0, after.records_arrived - before.records_arrived))))
+        elif rate is not None and math.isfinite(rate):
+            found.append((seconds, rate * seconds))
+    return tuple(found)
+
+
+def _sudden_rate(arrivals: Sequence[tuple[float, float]], rate: float) -> float | None:
+    """The rate of the last few seconds, where it has jumped far above that of the window; None: it has not."""
+    seconds = records = 0.0
+    for each, came in reversed(arrivals):
+        seconds, records = seconds + each, records + came
+        if seconds >= _SUDDEN_SECONDS:
+            # Three standard deviations of a Poisson count, so that few records do not look like a jump.
+            usual = rate * seconds
+            return records / seconds if records > _SUDDEN * usual + 3.0 * math.sqrt(usual) else None
+    return None
 
 
 def _arrival_rate(request: PlanRequest) -> float:
@@ -154,7 +214,10 @@ def _slope(looks: Sequence[Observation], rate: float, now: float) -> float:
     if span < 0.5 * TREND_SECONDS or not np.isfinite(rates).all():
         return 0.0
     slope = float(at @ rates / (at @ at))
-    return slope if abs(slope) * span > _LEAST_TREND * rate else 0.0
+    off = rates - rates.mean()
+    explained = slope * float(at @ rates)  # of the sum of squares about the mean
+    is_clear = abs(slope) * span > _LEAST_TREND * rate and explained >= _EXPLAINED * float(off @ off)
+    return slope if is_clear else 0.0
 
 
 def _missing(seen: Observation) -> str:

@@ -16,8 +16,8 @@ MEANINGS = {
     "catch_up": "within what time a backlog has to be gone; no record should wait longer",
     "patience": "part of `catch_up` that records may wait before capacity is added; 0: capacity always covers the "
     "arrivals, for more executors",
-    "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: ten times the "
-    "trigger interval, at least 10s",
+    "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: the trigger "
+    "interval, at least 10s",
     "model": f"what predicts sizes that were not measured: {', '.join(f'`{name}`' for name in MODELS)}",
     "samples": "a CSV file with measured throughputs to start with, as `penstock measure` writes it; null: none",
     "confidence": "coverage of a prediction's interval, whose lower end is counted on",
@@ -46,7 +46,7 @@ class ElasticOptions:
         """How long a batch of an operator may be."""
         if self.batch_seconds is not None:
             return self.batch_seconds
-        return max(10.0, 10.0 * (trigger_seconds or 0.0))
+        return max(10.0, trigger_seconds or 0.0)
 
 
 def elastic_options(

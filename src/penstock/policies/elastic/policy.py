@@ -3,9 +3,9 @@
 
 References
 ----------
-Imai, Patterson and Varela, "Maximum Sustainable Throughput Prediction for Large-Scale Data Streaming Systems": the least
-size whose predicted MST covers the input rate (Eq. 11). Added here: intervals instead of a rate of over-provisioning,
-online samples, the backlog, the trend of the arrivals, and what changes cost.
+Imai, Patterson and Varela, "Maximum Sustainable Throughput Prediction for Large-Scale Data Streaming Systems": the
+least size whose predicted MST covers the input rate (Eq. 11). Added here: intervals instead of a rate of
+over-provisioning, online samples, the backlog, the trend of the arrivals, and what changes cost.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class ElasticPolicy:
                 request,
                 calm_batch_seconds=known.calm_batch_seconds(request),
                 rows_of_last_batch=known.rows_of_last_batch,
+                remembered_seconds=self.options.catch_up_seconds,
                 follow_trend=self.options.follow_trend,
             )
             chooser = Chooser(

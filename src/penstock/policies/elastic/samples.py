@@ -23,7 +23,7 @@ from collections import deque
 
 from penstock.errors import NotReadyError
 from penstock.monitor.steady import SteadyBatches
-from penstock.performance.cpu_demand_learning import CpuDemandLearner, LearntCpuDemand
+from penstock.performance.cpu_demand_learning import CpuDemandLearner
 from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner, Verdict
 from penstock.ports import Look, OperatorSite
@@ -40,6 +40,10 @@ _FIXED_ERROR = 0.15
 _KEPT = 12
 """Samples that are kept of each allocation."""
 _HALF_LIFE_WINDOWS = 8.0
+_FALLS_BEHIND = 0.95
+"""Utilisation from which arrivals may be more than what is served."""
+_ONE_WINDOW = 0.1
+"""Relative error of CPU per record that is assumed while windows are too few to see it."""
 
 
 class FreeSamples:
@@ -68,7 +72,7 @@ class FreeSamples:
         self._seen_batches = 0
         self._kept: dict[Allocation, deque[ThroughputSample]] = {}
         self._cpu = CpuDemandLearner(half_life_windows=_HALF_LIFE_WINDOWS)
-        self._cpu_learnt: LearntCpuDemand | None = None
+        self._per_record: tuple[float, float] | None = None
         self._cpu_since = -math.inf
         self._cpu_had: Allocation | None = None
         self.taken = 0
@@ -93,8 +97,7 @@ class FreeSamples:
     @property
     def seconds_per_record(self) -> tuple[float, float] | None:
         """A record's time on one executor at full share by the CPU used, and its relative error; None: not known."""
-        learnt = self._cpu_learnt
-        return None if learnt is None else (learnt.demand.service.mean, learnt.demand.spread)
+        return self._per_record
 
     def expected_seconds(self, rows: int, allocation: Allocation) -> float | None:
         """How long a batch should take; None: not known."""
@@ -114,7 +117,8 @@ class FreeSamples:
         steady = self._steady.take(look.telemetry.at, observed, look.telemetry.batches)
         if observed != before:
             self._pool = _Pool()
-            self._seen_batches = 0 if before is None or observed is None or before.executors != observed.executors else 1
+            has_new_executors = before is None or observed is None or before.executors != observed.executors
+            self._seen_batches = 0 if has_new_executors else _NEW_EXECUTORS
         for batch, had in steady:
             self._seen_batches += 1
             verdict = self._learner.observe(batch.rows, batch.duration_seconds, had)
@@ -162,15 +166,15 @@ class FreeSamples:
         if not (0.0 <= seen.utilisation < math.inf and 0.0 <= rate < math.inf):
             return
         self._cpu_since = seen.at
-        self._cpu.observe(min(seen.utilisation, 1.0) * self._cpu_had.capacity, rate)
+        busy = min(seen.utilisation, 1.0) * self._cpu_had.capacity
+        self._cpu.observe(busy, rate)
         try:
-            self._cpu_learnt = self._cpu.learnt()
+            learnt = self._cpu.learnt().demand
+            self._per_record = learnt.service.mean, learnt.spread
         except NotReadyError:
-            return
-
-
-_FALLS_BEHIND = 0.95
-"""Utilisation from which arrivals may be more than what is served."""
+            # One window is a guess already: better than to keep everything until there are three.
+            if busy > 0.0 and rate > 0.0:
+                self._per_record = busy / rate, _ONE_WINDOW
 
 
 class _Pool:
