@@ -61,8 +61,6 @@ class Calibration:
         The capacity at which the curve ends; None: it has no such end.
     is_reduced
         Whether there were fewer sizes than the form has parameters.
-    training_error
-        Root mean square of what the curve misses its samples by, in records a second.
     """
 
     values: FloatArray
@@ -73,7 +71,6 @@ class Calibration:
     largest: float
     limit: float | None = None
     is_reduced: bool = False
-    training_error: float = 0.0
 
     def half_width(self, gradient: FloatArray, capacity: float, coverage: float) -> float:
         """Half the width of the interval for a new measurement, on a logarithmic scale."""
@@ -90,11 +87,11 @@ def covariance_of(gradients: FloatArray, weights: FloatArray) -> FloatArray:
     scale = np.where(scale > 0.0, scale, 1.0)
     scaled = gradients / scale
     inverse = np.linalg.pinv(scaled.T @ (weights[:, None] * scaled), rcond=1e-10, hermitian=True)
-    found: FloatArray = inverse @ (scaled.T @ ((weights**2)[:, None] * scaled)) @ inverse
-    return found / np.outer(scale, scale)
+    found: FloatArray = inverse @ (scaled.T @ ((weights**2)[:, None] * scaled)) @ inverse / np.outer(scale, scale)
+    return found
 
 
-def noise_of(residuals: FloatArray, weights: FloatArray, used: int, count: float) -> tuple[float, float]:
+def noise_of(residuals: FloatArray, weights: FloatArray, used: float, count: float) -> tuple[float, float]:
     """Relative standard deviation of a measurement, and its degrees of freedom.
 
     Parameters

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.optimize import nnls
 
-from penstock.performance.throughput.curve_model import CurveModel
+from penstock.performance.throughput.curve_model import CurveModel, Flags
 from penstock.performance.throughput.sample_table import SampleTable
 from penstock.ports import FloatArray
 
@@ -55,7 +55,7 @@ class PolynomialModel(CurveModel):
         """No base, no communication."""
         return np.array([0.0, rate_per_executor, 0.0])
 
-    def calibrated(self, table: SampleTable) -> FloatArray:
+    def calibrated(self, table: SampleTable) -> tuple[FloatArray, Flags]:
         """Base and gain from two sizes, all weights from three or more."""
         used = 2 if table.sizes == 2 else 3
         unit = float(np.max(table.rate))
@@ -66,7 +66,7 @@ class PolynomialModel(CurveModel):
         found, _ = nnls(terms / scale * row[:, None], rate * row)
         values = np.zeros(3)
         values[:used] = found / scale * unit
-        return values
+        return values, values > 0.0
 
 
 def _terms(executors: FloatArray, speed: FloatArray) -> FloatArray:

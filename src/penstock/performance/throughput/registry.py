@@ -7,13 +7,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.errors import ConfigurationError
+from penstock.performance.throughput.ensemble import EnsembleModel
 from penstock.performance.throughput.inverse_time import InverseTimeModel
+from penstock.performance.throughput.monotone import MonotoneModel
 from penstock.performance.throughput.polynomial import PolynomialModel
+from penstock.performance.throughput.power_law import PowerLawModel
+from penstock.performance.throughput.scalability_law import ScalabilityLawModel
 from penstock.ports import ThroughputModel
 
-MODELS: Mapping[str, ThroughputModel] = MappingProxyType(
-    {model.name: model for model in (InverseTimeModel(), PolynomialModel())}
+_ALL: tuple[ThroughputModel, ...] = (
+    InverseTimeModel(),
+    PolynomialModel(),
+    PowerLawModel(),
+    ScalabilityLawModel(),
+    MonotoneModel(),
+    EnsembleModel(),
 )
+MODELS: Mapping[str, ThroughputModel] = MappingProxyType({model.name: model for model in _ALL})
 """Every model with its defaults, not fitted, by name."""
 
 

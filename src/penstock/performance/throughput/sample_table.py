@@ -90,7 +90,7 @@ class SampleTable:
     @property
     def sizes(self) -> int:
         """How many different capacities were sampled; capacities closer than a millionth count as one."""
-        return len(np.unique(np.round(np.log(self.capacity), 6)))
+        return len(np.unique(np.round(np.log(self.capacity), 6))) if len(self) else 0
 
     @property
     def effective_count(self) -> float:
