@@ -23,10 +23,12 @@ from penstock.units import format_count, format_seconds
 
 _LEAST_ALLOWED_SECONDS = 2.0
 """Records that waited no longer than this waited for their batch."""
+_LEAST_GAIN = 0.3
+"""Part of what a smaller allocation saves that has to be left when its price is paid."""
 _UNPROVEN = 0.5
 """The least part of the capacity that is gone to in one step, where nothing so small was measured."""
 _FLAT = 0.98
-"""Allocations that sustain this part of the most there is do as well; the cheapest of them is taken."""
+"""Allocations expected to sustain this part of the most there is do as well; the cheapest of them is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,11 @@ class Chooser:
             return Choice(self._here, f"{self._says(self._here)}, too little for {self._work}, but it is all there is")
         target = next((rung for rung in above if self._sustained[rung].low >= self.needed), None)
         if target is None:
-            most = max(self._sustained[rung].low for rung in above)
-            target = next(rung for rung in above if self._sustained[rung].low >= _FLAT * most)
-            if self._sustained[target].low <= here.low:
+            # None is sure to be enough. What is expected of sizes beyond those measured is then the better guide.
+            expected = {rung: self._sustained[rung].prediction.records_per_second for rung in above}
+            wanted = min(self.needed, _FLAT * max(expected.values()))
+            target = next(rung for rung in above if expected[rung] >= wanted)
+            if expected[target] <= here.prediction.records_per_second:
                 why = f"{self._says(self._here)}, too little for {self._work}, and nothing larger is known to do more"
                 return Choice(self._here, why)
             reason = f"{self._says(target)}; none is sure to be enough for {self._work}"
@@ -177,9 +181,11 @@ class Chooser:
         # What waits in the end has to be worked off by somebody: at best at the price of this allocation.
         debt = 0.0 if sustained.low <= 0.0 else waiting * rung.capacity / sustained.low
         changes = self._change_cost(self._here, rung) + self._change_cost(rung, self._here)
-        saved = (self._here.capacity - rung.capacity) - (debt + changes) / dwell
+        gained = self._here.capacity - rung.capacity
+        # What is nearly used up by its price is not worth the records that wait for it.
+        saved = (1.0 - _LEAST_GAIN) * gained - (debt + changes) / dwell
         lasting = "for now" if lasts >= LONGEST_SECONDS else f"for about {format_seconds(lasts)}"
-        less = f"it saves {self._here.capacity - rung.capacity:.3g} executors"
+        less = f"it saves {gained:.3g} executors"
         return saved, f"{lasting} {less}, and {debt + changes:.3g} executor seconds go into changes and what is left over"
 
     # --- in words ----------------------------------------------------------------------------------------------

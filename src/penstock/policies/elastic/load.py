@@ -18,7 +18,7 @@ TREND_SECONDS = 45.0
 """What a rise or fall of the arrival rate is taken over: three of the monitor's windows."""
 _LEAST_TREND = 0.05
 """A change over the trend's span that is a smaller part of the rate is taken for chance."""
-_EXPLAINED = 0.8
+_EXPLAINED = 0.5
 """Part of the rate's variance that a straight line has to explain; bursts and steps are no trend."""
 _TREND_HOLDS_SECONDS = 60.0
 """How long a trend is taken to go on; the rate stays where it is then."""
@@ -206,18 +206,26 @@ def _slope(looks: Sequence[Observation], rate: float, now: float) -> float:
         and look.quality is Quality.GOOD
         and 0.0 <= now - look.at <= TREND_SECONDS
     ]
-    if len(points) < 3:
+    if len(points) < 6:
         return 0.0
     at, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    span = float(at[-1] - at[0])
-    at -= at.mean()
-    if span < 0.5 * TREND_SECONDS or not np.isfinite(rates).all():
+    if at[-1] - at[0] < 0.5 * TREND_SECONDS or not np.isfinite(rates).all():
         return 0.0
+    half = len(at) // 2
+    whole, early, late = (_line(at[part], rates[part]) for part in (slice(None), slice(half), slice(half, None)))
+    # A step looks like a rise while it is in the windows; a rise goes on in both halves.
+    if whole is None or early is None or late is None or not early * whole > 0.0 < late * whole:
+        return 0.0
+    is_clear = abs(whole) * float(at[-1] - at[0]) > _LEAST_TREND * rate
+    return min(whole, early, late, key=abs) if is_clear else 0.0
+
+
+def _line(at: FloatArray, rates: FloatArray) -> float | None:
+    """The slope of a straight line; None where that explains too little of how the rates vary."""
+    at, rates = at - at.mean(), rates - rates.mean()
     slope = float(at @ rates / (at @ at))
-    off = rates - rates.mean()
-    explained = slope * float(at @ rates)  # of the sum of squares about the mean
-    is_clear = abs(slope) * span > _LEAST_TREND * rate and explained >= _EXPLAINED * float(off @ off)
-    return slope if is_clear else 0.0
+    is_straight = slope * float(at @ rates) >= _EXPLAINED * float(rates @ rates)
+    return slope if is_straight else None
 
 
 def _missing(seen: Observation) -> str:

@@ -54,7 +54,7 @@ def elastic_options(
     catch_up: str | float = 60.0,
     patience: float = 0.5,
     batch: str | float | None = None,
-    model: str = "inverse-time",
+    model: str = "ensemble",
     samples: str | None = None,
     confidence: float = 0.9,
     follow_trend: bool = True,
