@@ -191,7 +191,9 @@ class Capacity:
         doublings = abs(math.log2(allocation.capacity / near.capacity))
         spread, _ = self._spread()
         mean = float(np.mean(rates)) * allocation.capacity / near.capacity
-        return near, self._around(mean * (1.0 - _PER_DOUBLING) ** doublings, spread * math.sqrt(1.0 / _AHEAD + 1.0 / len(rates)))
+        return near, self._around(
+            mean * (1.0 - _PER_DOUBLING) ** doublings, spread * math.sqrt(1.0 / _AHEAD + 1.0 / len(rates))
+        )
 
     def _kept_concave(self, told: ThroughputPrediction, allocation: Allocation) -> ThroughputPrediction:
         """A model's prediction within what holds whatever it says."""
@@ -214,8 +216,7 @@ class Capacity:
         known = self.free.seconds_per_record
         if known is None:
             raise NotReadyError(
-                "no throughput was measured yet, and how much CPU a record uses is not known: "
-                f"{self.free.why_not}"
+                f"no throughput was measured yet, and how much CPU a record uses is not known: {self.free.why_not}"
             )
         seconds, error = known
         rate = allocation.capacity / seconds

@@ -169,7 +169,10 @@ class Chooser:
             lasts, waiting = (LONGEST_SECONDS, 0.0) if sustained.low >= self.needed else (0.0, 0.0)
         late = self._load.would_have_waited(sustained.low)
         if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
-            return None, f"with its {sustained} records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
+            return (
+                None,
+                f"with its {sustained} records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}",
+            )
         if lasts < aim.ahead_seconds:
             return None, f"its {sustained} are too little: {self._needs}"
         if not sustained.is_proven and not is_next:
@@ -186,7 +189,10 @@ class Chooser:
         saved = (1.0 - _LEAST_GAIN) * gained - (debt + changes) / dwell
         lasting = "for now" if lasts >= LONGEST_SECONDS else f"for about {format_seconds(lasts)}"
         less = f"it saves {gained:.3g} executors"
-        return saved, f"{lasting} {less}, and {debt + changes:.3g} executor seconds go into changes and what is left over"
+        return (
+            saved,
+            f"{lasting} {less}, and {debt + changes:.3g} executor seconds go into changes and what is left over",
+        )
 
     # --- in words ----------------------------------------------------------------------------------------------
 

@@ -86,9 +86,7 @@ class ElasticPolicy:
             {"quality": request.observation.quality.value},
         )  # fmt: skip
 
-    def _decision(
-        self, request: PlanRequest, known: _Known, load: Load, needed: float, choice: Choice
-    ) -> Decision:
+    def _decision(self, request: PlanRequest, known: _Known, load: Load, needed: float, choice: Choice) -> Decision:
         ahead = max(load.rate, needed - load.waiting / self.options.catch_up_seconds)
         return Decision(
             request.operator, request.at, self.name, request.current, choice.target, choice.reason,
