@@ -112,23 +112,10 @@ def cheapest_schedule(
             f"{max(throughput.values()):,.0f} records a second; give more executors or more time",
             field="throughput",
         )
-    return _followed_back(sizes, taken, before, cost[0], step_seconds, last)
-
-
-def _followed_back(
-    sizes: list[Allocation],
-    taken: npt.NDArray[np.int16],
-    before: npt.NDArray[np.int32],
-    cost: float,
-    step_seconds: float,
-    last: int,
-) -> HindsightSchedule:
     place, found = 0, list[Allocation]()
-    has_waited = False
-    for step in reversed(range(len(taken))):
+    for step in reversed(range(steps)):
         origin = int(before[step, place])
-        has_waited = has_waited or step <= last or origin > 0 or place > 0
-        if has_waited:
+        if found or step <= last or origin > 0 or place > 0:  # after the last record is done nothing runs
             found.append(sizes[int(taken[step, place])])
         place = origin
-    return HindsightSchedule(tuple(reversed(found)), step_seconds, float(cost))
+    return HindsightSchedule(tuple(reversed(found)), step_seconds, float(cost[0]))

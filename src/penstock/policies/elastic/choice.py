@@ -88,6 +88,7 @@ class Chooser:
         current: Allocation,
         load: Load,
         aim: Aim,
+        *,
         sustained: Callable[[Allocation], Sustained],
         change_cost: Callable[[Allocation, Allocation], float],
     ) -> None:
@@ -169,10 +170,8 @@ class Chooser:
             lasts, waiting = (LONGEST_SECONDS, 0.0) if sustained.low >= self.needed else (0.0, 0.0)
         late = self._load.would_have_waited(sustained.low)
         if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
-            return (
-                None,
-                f"with its {sustained} records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}",
-            )
+            lately = f"records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
+            return None, f"with its {sustained} {lately}"
         if lasts < aim.ahead_seconds:
             return None, f"its {sustained} are too little: {self._needs}"
         if not sustained.is_proven and not is_next:

@@ -112,7 +112,7 @@ def load_of(
     request: PlanRequest,
     *,
     calm_batch_seconds: float,
-    rows_of_last_batch: int | None,
+    backlog: float | None,
     remembered_seconds: float,
     follow_trend: bool = True,
 ) -> Load:
@@ -124,8 +124,8 @@ def load_of(
         What is known.
     calm_batch_seconds
         How long a batch takes, or is waited for, while the query keeps up.
-    rows_of_last_batch
-        For a source that does not say when records arrive: a batch takes all that wait, so they show in its rows.
+    backlog
+        Records that wait or are in work, as far as that is known.
     remembered_seconds
         How far back arrivals are remembered.
     follow_trend
@@ -138,11 +138,7 @@ def load_of(
     """
     seen = request.observation
     rate = _arrival_rate(request)
-    if seen.backlog_records is not None:
-        backlog = float(seen.backlog_records)
-    elif rows_of_last_batch is not None and seen.batch_seconds is not None:
-        backlog = rows_of_last_batch + rate * seen.batch_seconds
-    else:
+    if backlog is None:
         raise NotReadyError(f"the backlog is not known{_missing(seen)}")
     if not (math.isfinite(rate) and rate >= 0.0 and math.isfinite(backlog) and backlog >= 0.0):
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")

@@ -20,6 +20,9 @@ from penstock.policies.elastic.options import ElasticOptions
 from penstock.ports import Look, OperatorSite, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, WorkloadEstimate
 
+_USED_UP = 0.95
+"""Utilisation from which all CPU is taken to be used."""
+
 Evidence = dict[str, float | int | str | None]
 
 
@@ -60,7 +63,7 @@ class ElasticPolicy:
             load = load_of(
                 request,
                 calm_batch_seconds=known.calm_batch_seconds(request),
-                rows_of_last_batch=known.rows_of_last_batch,
+                backlog=known.backlog(request),
                 remembered_seconds=self.options.catch_up_seconds,
                 follow_trend=self.options.follow_trend,
             )
@@ -69,8 +72,8 @@ class ElasticPolicy:
                 request.current,
                 load,
                 known.aim(request),
-                known.capacity.sustained,
-                known.changes.of if self.options.weigh_changes else _nothing,
+                sustained=known.capacity.sustained,
+                change_cost=known.changes.of if self.options.weigh_changes else _nothing,
             )
         except NotReadyError as fault:
             return self._hold(request, str(fault))
@@ -116,15 +119,30 @@ class _Known:
             given=options.samples,
         )
         self.changes = ChangeCost()
-        self.rows_of_last_batch: int | None = None
-        """None: not known, or the query has a cap, so that more may wait than a batch has."""
+        self._rows_of_last_batch: int | None = None
 
     def watch(self, look: Look) -> None:
         self.capacity.watch(look)
         batches = look.telemetry.batches
         self.changes.watch(look.observation.at, look.observation.cluster, batches, self.capacity.free.expected_seconds)
-        if batches and self._site.cap is None and not self._site.is_real_time:
-            self.rows_of_last_batch = batches[-1].rows
+        if batches:
+            self._rows_of_last_batch = batches[-1].rows
+
+    def backlog(self, request: PlanRequest) -> float | None:
+        """What waits or is in work; None: not known.
+
+        Where a source does not say when records arrive, a batch without a cap shows it: it takes all that wait. A
+        real-time query has no batches that do; while its CPU is not used up nothing waits, and when it is, more is
+        taken to wait than it does in a quarter of the catch-up time.
+        """
+        seen, rate = request.observation, request.observation.arrival_rate_rows_per_second
+        if seen.backlog_records is not None:
+            return float(seen.backlog_records)
+        if self._site.is_real_time and rate is not None and seen.utilisation is not None:
+            return 0.0 if seen.utilisation < _USED_UP else 0.25 * self._options.catch_up_seconds * rate
+        if self._site.cap is None and self._rows_of_last_batch is not None and seen.batch_seconds is not None:
+            return self._rows_of_last_batch + (rate or 0.0) * seen.batch_seconds
+        return None
 
     def calm_batch_seconds(self, request: PlanRequest) -> float:
         """How long a batch takes, or is waited for, while the query keeps up: the shortest mean of late."""
