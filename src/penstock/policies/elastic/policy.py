@@ -23,6 +23,9 @@ from penstock.records import Allocation, Decision, PlanRequest, Quality, Workloa
 _USED_UP = 0.95
 """Utilisation from which all CPU is taken to be used."""
 
+_BEYOND_PATIENCE = 0.25
+"""Part of the catch-up time by which records are taken to wait too long where all CPU is used."""
+
 Evidence = dict[str, float | int | str | None]
 
 
@@ -133,13 +136,14 @@ class _Known:
 
         Where a source does not say when records arrive, a batch without a cap shows it: it takes all that wait. A
         real-time query has no batches that do; while its CPU is not used up nothing waits, and when it is, more is
-        taken to wait than it does in a quarter of the catch-up time.
+        taken to wait than patience allows.
         """
         seen, rate = request.observation, request.observation.arrival_rate_rows_per_second
         if seen.backlog_records is not None:
             return float(seen.backlog_records)
         if self._site.is_real_time and rate is not None and seen.utilisation is not None:
-            return 0.0 if seen.utilisation < _USED_UP else 0.25 * self._options.catch_up_seconds * rate
+            beyond = (self._options.patience + _BEYOND_PATIENCE) * self._options.catch_up_seconds * rate
+            return 0.0 if seen.utilisation < _USED_UP else beyond
         if self._site.cap is None and self._rows_of_last_batch is not None and seen.batch_seconds is not None:
             return self._rows_of_last_batch + (rate or 0.0) * seen.batch_seconds
         return None
