@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a change of the allocation costs, learnt from the changes of the run.
 
-Two things cost: until what was asked for is there, what comes or goes is paid for and does not work; and batches that
-run across a change take longer than they would have.
+Two things cost: executors that go are paid for until they are gone, and do not work; and batches that run across a
+change take longer than they would have. Those that come are not there yet: that costs time, which plans look ahead.
 """
 
 from __future__ import annotations
@@ -86,13 +86,12 @@ class ChangeCost:
         Examples
         --------
         >>> ChangeCost().of(Allocation(2), Allocation(4)), ChangeCost().of(Allocation(2, 0.5), Allocation(2, 1.0))
-        (28.0, 0.0)
+        (8.0, 0.0)
         """
         if before.executors == after.executors:
             return 0.0
-        settle = self.settle_out_seconds if after.executors > before.executors else self.settle_in_seconds
-        larger = max(before.capacity, after.capacity)
-        return self.pause_seconds * larger + settle * abs(after.capacity - before.capacity)
+        going = max(0.0, before.capacity - after.capacity) if after.executors < before.executors else 0.0
+        return self.pause_seconds * max(before.capacity, after.capacity) + self.settle_in_seconds * going
 
 
 def usual_dwell_seconds(recent: Sequence[Decision], now: float) -> float | None:

@@ -25,6 +25,8 @@ _LEAST_ALLOWED_SECONDS = 2.0
 """Records that waited no longer than this waited for their batch."""
 _LEAST_GAIN = 0.3
 """Part of what a smaller allocation saves that has to be left when its price is paid."""
+_MORE_STILL = 1.3
+"""By how much more must be needed than when more was asked for, to ask again before that can have helped."""
 _UNPROVEN = 0.5
 """The least part of the capacity that is gone to in one step, where nothing so small was measured."""
 _FLAT = 0.98
@@ -45,12 +47,15 @@ class Aim:
         How long until a change that the next plan makes is in force: for so long an allocation has to be enough.
     dwell_seconds
         How long, lately, less was enough before more was needed again; None: not known.
+    coming_for
+        What was needed when more was asked for that cannot have helped yet; None: nothing is on its way.
     """
 
     catch_up_seconds: float
     patience: float
     ahead_seconds: float
     dwell_seconds: float | None = None
+    coming_for: float | None = None
 
     @property
     def allowed_seconds(self) -> float:
@@ -116,6 +121,10 @@ class Chooser:
     # --- more --------------------------------------------------------------------------------------------------
 
     def _more(self, here: Sustained) -> Choice:
+        coming = self._aim.coming_for
+        if coming is not None and self.needed <= _MORE_STILL * coming:
+            # Meanwhile what waits grows, and would be counted twice.
+            return Choice(self._here, f"{self._says(self._here)}; they have just been asked for, for {self._work}")
         above = [rung for rung in self._rungs if direction(self._here, rung) > 0]
         if not above:
             return Choice(self._here, f"{self._says(self._here)}, too little for {self._work}, but it is all there is")
@@ -172,7 +181,7 @@ class Chooser:
         if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
             lately = f"records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
             return None, f"with its {sustained} {lately}"
-        if lasts < aim.ahead_seconds:
+        if lasts < max(aim.ahead_seconds, aim.catch_up_seconds):
             return None, f"its {sustained} are too little: {self._needs}"
         if not sustained.is_proven and not is_next:
             if sustained.low < self.needed:

@@ -160,7 +160,18 @@ class _Known:
             options.patience,
             options.every_seconds + self.changes.settle_out_seconds,
             usual_dwell_seconds(request.recent, request.at) if options.weigh_changes else None,
+            self._coming_for(request),
         )
+
+    def _coming_for(self, request: PlanRequest) -> float | None:
+        """What was needed at the last change to more, until that is there and a batch has run with it."""
+        last = next((d for d in reversed(request.recent) if d.is_change), None)
+        if last is None or not last.is_growth or last.target != request.current:
+            return None
+        needed = last.evidence.get("needed_records_per_second")
+        helps_after = self.changes.settle_out_seconds + (request.observation.batch_seconds or 0.0)
+        is_young = 0.0 <= request.at - last.at < helps_after
+        return needed if is_young and isinstance(needed, float) else None
 
     def evidence(self, target: Allocation) -> Evidence:
         sustained, demand = self.capacity.sustained(target), self.capacity.free.demand

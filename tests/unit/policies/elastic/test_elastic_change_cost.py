@@ -48,6 +48,12 @@ def test_a_change_of_the_share_alone_costs_nothing() -> None:
     assert ChangeCost().of(Allocation(2, 0.5), Allocation(3, 0.5)) > 0.0
 
 
+def test_executors_that_go_are_paid_until_they_are_gone() -> None:
+    """Two that take 10 s to go, and 2 s of pause for four; coming back costs the pause alone."""
+    assert ChangeCost().of(FOUR, TWO) == pytest.approx(2.0 * 4.0 + 10.0 * 2.0)
+    assert ChangeCost().of(TWO, FOUR) == pytest.approx(2.0 * 4.0)
+
+
 def test_the_usual_dwell_is_the_median_of_the_last_three() -> None:
     """From each step down to the next step up; fewer than three are no custom, and neither are old ones."""
     times = (0.0, 20.0, 100.0, 130.0, 200.0, 300.0)

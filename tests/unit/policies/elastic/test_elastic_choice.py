@@ -69,6 +69,13 @@ def test_where_none_is_sure_the_expected_one_is_taken() -> None:
     assert choose(2, replace(CALM, rate=600.0), sustained=hundred_each(0.6)).target == Allocation(6)
 
 
+def test_what_is_on_its_way_is_waited_for() -> None:
+    """While more cannot have helped yet, a backlog that grows a little asks for nothing; one that grows much does."""
+    load = replace(CALM, waiting=12_000.0)  # 650 a second are needed
+    assert choose(4, load, replace(AIM, coming_for=600.0)).target == Allocation(4)
+    assert choose(4, load, replace(AIM, coming_for=400.0)).target == Allocation(8)
+
+
 def test_the_top_is_taken_where_nothing_is_enough_and_said_where_it_is_there() -> None:
     """More work than the largest size does gets the largest size."""
     much = replace(CALM, rate=5000.0)

@@ -72,13 +72,8 @@ def test_patience_saves_executors() -> None:
 
 def test_weighing_changes_makes_fewer_of_them() -> None:
     """Without a price for changes there are more of them."""
-
-    def bursts(at: FloatArray) -> FloatArray:
-        return np.where(at % 60.0 < 12.0, 700.0, 250.0)
-
-    weighed, free = run_policy(arrivals(bursts))[0], run_policy(arrivals(bursts), weigh_changes=False)[0]
+    weighed, free = of_the_day()[0], of_the_day(weigh_changes=False)[0]
     assert len(weighed.changes) < len(free.changes)
-    assert oldest(weighed) < CATCH_UP
 
 
 def test_following_the_trend_keeps_records_younger() -> None:
