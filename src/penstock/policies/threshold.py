@@ -189,5 +189,4 @@ ENTRY = PolicyEntry(
             "every_seconds": "how often it wants to be asked (T_A)",
         },
     ),
-    default_for="keep up",
 )

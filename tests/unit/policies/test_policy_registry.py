@@ -31,7 +31,7 @@ from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Objective
 from penstock.testing import a_request
 
-OURS = ("mead", "mead-published", "m/g/1", "gi/g/1", "threshold", "rules", "schedule", "fixed")
+OURS = ("mead", "mead-published", "m/g/1", "gi/g/1", "elastic", "threshold", "rules", "schedule", "fixed")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def test_what_an_entry_says_is_plain_data() -> None:
     assert listed["options"][0] == {
         "name": "upper", "default": 0.7, "meaning": "utilisation above which one level is added (U_H)"
     }  # fmt: skip
-    assert (listed["needs"], listed["default_for"], listed["reads_objective"]) == ([], "keep up", False)
+    assert (listed["needs"], listed["default_for"], listed["reads_objective"]) == ([], None, False)
+    assert policy_entry("elastic").to_json()["default_for"] == "keep up"
     mead = policy_entry("mead").to_json()
     assert mead["needs"] == ["a latency bound", "arrival times"]
     assert mead["cpu_shares"] == [0.4, 0.55, 0.7, 0.85, 1.0]
@@ -133,7 +134,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "field", "words"),
     [
-        ("mead2", {}, "policy", "known: mead, mead-published, m/g/1, gi/g/1, threshold, rules, schedule, fixed"),
+        ("mead2", {}, "policy", "known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed"),
         ("", {}, "policy", "known: mead, mead-published"),
         ("threshold", {"uper": 0.7}, "policy threshold", "uper: threshold has no such option; it has upper, lower, "),
         ("mead", {"windows": 5}, "policy mead", "windows: mead has no such option; it has queues, window, "),
@@ -172,7 +173,7 @@ def test_a_policy_that_plans_for_a_bound_is_refused_without_one() -> None:
         make_policy(name, a_fork(dict.fromkeys((slow, quick), MEAN)))
     with pytest.raises(ConfigurationError, match=r"objective: gi/g/1 queues give means only; bound the mean"):
         make_policy("gi/g/1", a_fork({slow: P95, quick: MEAN}))
-    for name in ("threshold", "rules", "schedule", "fixed"):
+    for name in ("elastic", "threshold", "rules", "schedule", "fixed"):
         make_policy(name, a_context(Objective()))
 
 
@@ -190,9 +191,9 @@ def test_the_default_policy_plans_for_what_is_wanted() -> None:
     """With a latency bound on every path it is MEAD; where one has only to keep up, or none is known, threshold."""
     assert default_policy([P95]) == "mead"
     assert default_policy([P95, Objective("mean", 1.0)]) == "mead"
-    assert default_policy([P95, Objective()]) == "threshold"
-    assert default_policy([Objective()]) == "threshold"
-    assert default_policy([]) == "threshold"
+    assert default_policy([P95, Objective()]) == "elastic"
+    assert default_policy([Objective()]) == "elastic"
+    assert default_policy([]) == "elastic"
 
 
 def test_it_is_known_which_policies_read_the_objective() -> None:
