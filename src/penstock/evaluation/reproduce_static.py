@@ -18,10 +18,13 @@ from penstock.evaluation.live_experiment import StaticExperiment
 from penstock.evaluation.live_run import (
     LiveRun,
     Throughput,
+    Watcher,
     mean_utilisation,
+    part_of,
     run_live,
     settled,
     throughput,
+    while_counted,
     working_folder,
 )
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
@@ -66,13 +69,20 @@ def reproduce_static(experiment: StaticExperiment, call: Call) -> Reproduction:
     folder = working_folder(call.name)
     trace = experiment.trace.path(folder)
     expected = expected_results(trace)
+    rows = experiment.trace.rows(trace)
     results = []
+    # The fewer executors, the longer a size takes.
+    shares = [1 / size / sum(1 / other for other in experiment.executors) for size in experiment.executors]
     for number, size in enumerate(experiment.executors):
         settings = experiment.settings(experiment.trace.arrivals(trace), executors=[size, size])
-        run = run_live(settings, folder / f"{size}-executors")
+        watcher = None
+        if call.progress is not None:
+            progress = part_of(call.progress, sum(shares[:number]), shares[number])
+            watcher = Watcher(experiment.scaled, rows, progress)
+        run = run_live(settings, folder / f"{size}-executors", watcher)
         results.append(_figures(experiment, size, run, expected))
         if call.progress is not None:
-            call.progress((number + 1) / len(experiment.executors))
+            call.progress(sum(shares[: number + 1]))
     return as_reproduction(experiment, call.name, results)
 
 
@@ -81,11 +91,12 @@ def _figures(experiment: StaticExperiment, size: int, run: LiveRun, expected: Se
     for name, all_seen in run.history.observations.items():
         # Before the first decision an operator has more CPU than its share: those batches would flatter the figures.
         seen = settled(all_seen, size if name == experiment.scaled else None, experiment.shares_of(name))
-        batches = [o.batch_seconds for o in seen if o.batch_seconds is not None]
-        waiting = [o.backlog_records for o in seen if o.backlog_records is not None]
+        counted = while_counted(seen, experiment.warm_up_batches)
+        batches = [o.batch_seconds for o in counted if o.batch_seconds is not None]
+        waiting = [o.backlog_records for o in counted if o.backlog_records is not None]
         operators[name] = OperatorFigures(
             throughput(seen, experiment.warm_up_batches),
-            mean_utilisation(seen),
+            mean_utilisation(counted),
             sum(batches) / len(batches) if batches else None,
             max(waiting, default=None),
         )
@@ -167,15 +178,18 @@ def _sizes_grid(rows: Sequence[dict[str, Any]]) -> Grid:
 
 def _operators_grid(results: Sequence[SizeResult]) -> Grid:
     columns = (
-        Column("n"), Column("operator", is_number=False), Column("CPU used"), Column("batch"), Column("most waiting"),
-        Column("", is_number=False),
+        Column("n"), Column("operator", is_number=False), Column("mean/s"), Column("speed-up"), Column("CPU used"),
+        Column("batch"), Column("most waiting"), Column("", is_number=False),
     )  # fmt: skip
     lines: list[tuple[str, ...] | None] = []
     for result in results:
         for name, of in result.operators.items():
+            rate, gained = "-" if of.throughput is None else f"{of.throughput.mean:,.0f}", "-"
+            if of.throughput is not None and (first := results[0].operators[name].throughput) is not None:
+                gained = f"{of.throughput.mean / first.mean:.2f}"
             used = "-" if of.utilisation is None else f"{of.utilisation:.0%}".replace("%", " %")
             batch = "-" if of.batch_seconds is None else f"{of.batch_seconds:.1f} s"
             waiting = "-" if of.most_waiting is None else f"{of.most_waiting:,}"
             mark = "bottleneck" if name == result.bottleneck() else ""
-            lines.append((str(result.executors), name, used, batch, waiting, mark))
+            lines.append((str(result.executors), name, rate, gained, used, batch, waiting, mark))
     return Grid(columns, tuple(lines))
