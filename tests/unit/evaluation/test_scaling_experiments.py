@@ -170,7 +170,8 @@ def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatc
     )
     # The operator that is not scaled does as much as before: there the whole has no gain.
     assert [row[1:4] for row in result.grids[1].rows if row is not None] == [
-        ("machines", "500", "1.00"), ("cluster", "250", "1.00"), ("machines", "900", "1.80"), ("cluster", "250", "1.00"),
+        ("machines", "500", "1.00"), ("cluster", "250", "1.00"),
+        ("machines", "900", "1.80"), ("cluster", "250", "1.00"),
     ]  # fmt: skip
     assert result.picture().startswith(PNG)
     json.dumps(result.document)
