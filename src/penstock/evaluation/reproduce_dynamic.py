@@ -76,7 +76,7 @@ def as_reproduction(experiment: DynamicExperiment, name: str, run: LiveRun, wron
 
     seen = moments(run.history.observations.get(experiment.scaled, ()))
     start = run.history.observations[experiment.scaled][0].at if seen else 0.0
-    changes = [
+    changes: list[dict[str, Any]] = [
         {
             "seconds": decision.at - start, "from": str(decision.current), "to": str(decision.target),
             "reason": decision.reason,
@@ -100,7 +100,7 @@ def as_reproduction(experiment: DynamicExperiment, name: str, run: LiveRun, wron
         document,
         (f"{experiment.paper}: {experiment.title}", f"The paper: {experiment.published}"),
         (_grid(seen, experiment.step),),
-        lambda: dynamic_picture(seen),
+        lambda: dynamic_picture(seen, [change["seconds"] for change in changes]),
         tuple(remarks),
     )
 
