@@ -147,12 +147,21 @@ class Throughput:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def throughput(observations: Sequence[Observation], skip: int) -> Throughput | None:
-    """What an operator did, batch by batch, after the first `skip` batches (at least 1); None: too few.
+def throughput(observations: Sequence[Observation], skip: int, least_done: int = 0) -> Throughput | None:
+    """What an operator did, batch by batch; None: too few batches.
 
     The end of a batch is when it was first seen to have ended, so a single figure is as exact as the loop looks often.
+
+    Parameters
+    ----------
+    observations
+        Of one operator.
+    skip
+        First batches that are not counted, at least 1.
+    least_done
+        Nor are batches before so many records were done: runs are compared over the same records, as some cost more.
     """
-    points = _batch_ends(observations)[skip - 1 :]
+    points = _counted(observations, skip, least_done)
     if len(points) < 2:
         return None
     at, done = (np.array(column, dtype=float) for column in zip(*points, strict=True))
@@ -161,10 +170,20 @@ def throughput(observations: Sequence[Observation], skip: int) -> Throughput | N
     return Throughput(len(rates), float((done[-1] - done[0]) / (at[-1] - at[0])), *found)
 
 
-def while_counted(observations: Sequence[Observation], skip: int) -> list[Observation]:
+def done_before(observations: Sequence[Observation], skip: int) -> int:
+    """The records that were done when counting began; 0 if it never did."""
+    points = _counted(observations, skip, 0)
+    return points[0][1] if points else 0
+
+
+def while_counted(observations: Sequence[Observation], skip: int, least_done: int = 0) -> list[Observation]:
     """Those of the time over which `throughput` counts: other figures of a run are to be of the same batches."""
-    points = _batch_ends(observations)[skip - 1 :]
+    points = _counted(observations, skip, least_done)
     return [seen for seen in observations if points[0][0] < seen.at <= points[-1][0]] if points else []
+
+
+def _counted(observations: Sequence[Observation], skip: int, least_done: int) -> list[tuple[float, int]]:
+    return [end for end in _batch_ends(observations)[skip - 1 :] if end[1] >= least_done]
 
 
 def _batch_ends(observations: Sequence[Observation]) -> list[tuple[float, int]]:

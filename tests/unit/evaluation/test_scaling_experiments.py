@@ -19,7 +19,15 @@ from penstock.evaluation import reproduce_dynamic, reproduce_static
 from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.live_experiment import StaticExperiment, TaskTrace
-from penstock.evaluation.live_run import LiveRun, Watcher, run_live, settled, throughput, while_counted
+from penstock.evaluation.live_run import (
+    LiveRun,
+    Watcher,
+    done_before,
+    run_live,
+    settled,
+    throughput,
+    while_counted,
+)
 from penstock.evaluation.reproduction import Call
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Allocation, ClusterState, Observation
@@ -110,6 +118,10 @@ def test_throughput_leaves_out_the_first_batches() -> None:
     assert (found.batches, found.mean, found.median, found.p95) == (4, 300.0, 300.0, 300.0)
     assert throughput(slow, skip=2) is None
     assert throughput([], skip=1) is None
+    rest = throughput([*slow, *later], skip=2, least_done=800)
+    assert rest is not None
+    assert rest.batches == 2
+    assert (done_before([*slow, *later], skip=2), done_before([], skip=1)) == (200, 0)
 
 
 def test_other_figures_are_of_the_batches_that_throughput_counts() -> None:
@@ -175,6 +187,32 @@ def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatc
     ]  # fmt: skip
     assert result.picture().startswith(PNG)
     json.dumps(result.document)
+
+
+def test_sizes_are_compared_over_the_same_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that one size did before its share was held count for no size: they may be cheaper than the others."""
+
+    def run(settings: dict[str, Any], folder: Path, watcher: Watcher | None) -> LiveRun:
+        result = FakeRuns()(settings, folder, watcher)
+        executors = settings["operators"][0]["executors"][0]
+        dear = batches("machines", 100, 4.0 / executors, utilisation=1.0, count=10, executors=executors)
+        if executors == 1:
+            # The first five batches take a second each: 3 s less for every one.
+            cheap = batches("machines", 100, 1.0, utilisation=1.0, count=5)
+            dear = [*cheap, *(replace(o, at=o.at - 15.0) for o in dear if (o.last_batch_id or 0) >= 5)]
+        else:
+            # Two executors had the whole CPU until these were done.
+            whole = ClusterState(observed=Allocation(2, 2.0))
+            dear = [replace(o, cluster=whole) if (o.last_batch_id or 0) < 4 else o for o in dear]
+        result.history.observations["machines"] = dear
+        return result
+
+    monkeypatch.setattr(reproduce_static, "run_live", run)
+    monkeypatch.chdir(tmp_path)
+    experiment = load_experiment(written(tmp_path, a_file("static-scaling")))
+    one, two = run_experiment(experiment, Call("tiny", tmp_path)).document["sizes"]
+    assert one["batches"] == two["batches"] == 4
+    assert (one["mean"], two["mean"], two["speed_up"]) == (25.0, 50.0, 2.0)
 
 
 def test_wrong_results_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
