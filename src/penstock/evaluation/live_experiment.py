@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from penstock.apps.google_cluster.generated_trace import write_generated
 from penstock.apps.google_cluster.playback import replayed
+from penstock.arrivals.trace_files import open_bytes
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import DATA, Experiment, data_folder
 from penstock.settings import Part, Seconds
@@ -56,6 +57,11 @@ class TaskTrace(Part):
                 field=DATA,
             )
         return path.resolve()
+
+    def rows(self, path: Path) -> int:
+        """How many rows the file has."""
+        with open_bytes(path) as file:
+            return sum(1 for _ in file)
 
     def arrivals(self, path: Path) -> dict[str, Any]:
         """`arrivals` of a settings file."""

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from penstock.errors import ClusterError
+from penstock.errors import ClusterError, ConfigurationError
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.run_reading import read_history
 from penstock.knowledge.sqlite import SqliteStore
@@ -24,6 +24,7 @@ from penstock.records import Observation
 
 _LAST_LINES = 15
 _SHARE_TOLERANCE = 0.005
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,46 @@ def working_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs)).resolve()
 
 
-def run_live(settings: Mapping[str, Any], folder: Path) -> LiveRun:
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Hears how far a run is: what part of all records an operator has done."""
+
+    operator: str
+    records: int
+    progress: Callable[[float], None]
+
+    def look(self, path: Path) -> None:
+        """Report what the run's store says; nothing while there is none."""
+        if not path.is_file():
+            return
+        try:
+            store = SqliteStore.open_readonly(path)
+        except ConfigurationError:  # made, and not yet laid out
+            return
+        try:
+            newest = store.observations(self.operator, limit=1)
+        finally:
+            store.close()
+        if newest and newest[0].records_done is not None:
+            self.progress(min(1.0, newest[0].records_done / self.records))
+
+
+def part_of(progress: Callable[[float], None], start: float, share: float) -> Callable[[float], None]:
+    """Hears the progress of one part of the whole: the part begins at `start` and is `share` of it."""
+    return lambda done: progress(start + share * done)
+
+
+def run_live(settings: Mapping[str, Any], folder: Path, watcher: Watcher | None = None) -> LiveRun:
     """Run a pipeline on Spark and wait for its end.
 
     Spark has one driver in a process, and `running` wires it: so the command is started as a user starts it.
+
+    Parameters
+    ----------
+    settings, folder
+        What is run, and where what it leaves is put.
+    watcher
+        Hears how far it is. None: nobody watches.
 
     Raises
     ------
@@ -62,18 +99,35 @@ def run_live(settings: Mapping[str, Any], folder: Path) -> LiveRun:
     file, run_folder = folder / "settings.yaml", folder / "run"
     file.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
     command = [sys.executable, "-m", "penstock", "run", str(file), "--no-view", "--json", "--folder", str(run_folder)]
+    path = run_folder / "knowledge.sqlite"
     with (folder / "output.txt").open("w+", encoding="utf-8") as output:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=output, text=True, check=False)
-        if done.returncode != 0:
+        # As with `subprocess.run`, whatever ends this ends the run.
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True) as child:
+            try:
+                printed = _wait(child, watcher, path)
+            except BaseException:
+                child.terminate()
+                raise
+        if child.returncode != 0:
             output.seek(0)
             said = "\n".join(output.read().splitlines()[-_LAST_LINES:])
-            raise ClusterError(f"the run in {run_folder} ended with code {done.returncode}:\n{said}", target=str(file))
-    store = SqliteStore.open_readonly(run_folder / "knowledge.sqlite")
+            raise ClusterError(f"the run in {run_folder} ended with code {child.returncode}:\n{said}", target=str(file))
+    store = SqliteStore.open_readonly(path)
     try:
         history = read_history(store)
     finally:
         store.close()
-    return LiveRun(run_folder, json.loads(done.stdout.strip().splitlines()[-1]), history, os.getloadavg()[0])
+    return LiveRun(run_folder, json.loads(printed.strip().splitlines()[-1]), history, os.getloadavg()[0])
+
+
+def _wait(child: subprocess.Popen[str], watcher: Watcher | None, path: Path) -> str:
+    """What the run printed, when it has ended."""
+    while True:
+        try:
+            return child.communicate(timeout=_LOOK_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            if watcher is not None:
+                watcher.look(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +147,54 @@ class Throughput:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def throughput(observations: Sequence[Observation], skip: int) -> Throughput | None:
-    """What an operator did, batch by batch, after the first `skip` batches (at least 1); None: too few.
+def throughput(observations: Sequence[Observation], skip: int, least_done: int = 0) -> Throughput | None:
+    """What an operator did, batch by batch; None: too few batches.
 
     The end of a batch is when it was first seen to have ended, so a single figure is as exact as the loop looks often.
+
+    Parameters
+    ----------
+    observations
+        Of one operator.
+    skip
+        First batches that are not counted, at least 1.
+    least_done
+        Nor are batches before so many records were done: runs are compared over the same records, as some cost more.
     """
-    ends: dict[int, tuple[float, int]] = {}
-    for seen in observations:
-        if seen.last_batch_id is not None and seen.records_done is not None:
-            ends.setdefault(seen.last_batch_id, (seen.at, seen.records_done))
-    # A batch without records took no part: nothing was there to be done.
-    points = [ends[batch] for batch in sorted(ends)]
-    points = [point for before, point in zip([(0.0, -1), *points], points, strict=False) if point[1] > before[1]]
-    points = points[skip - 1 :]
+    points = _counted(observations, skip, least_done)
     if len(points) < 2:
         return None
     at, done = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     rates = np.diff(done) / np.maximum(np.diff(at), 1e-9)
     found = np.percentile(rates, [50, 75, 90, 95]).tolist()
     return Throughput(len(rates), float((done[-1] - done[0]) / (at[-1] - at[0])), *found)
+
+
+def done_before(observations: Sequence[Observation], skip: int) -> int:
+    """The records that were done when counting began; 0 if it never did."""
+    points = _counted(observations, skip, 0)
+    return points[0][1] if points else 0
+
+
+def while_counted(observations: Sequence[Observation], skip: int, least_done: int = 0) -> list[Observation]:
+    """Those of the time over which `throughput` counts: other figures of a run are to be of the same batches."""
+    points = _counted(observations, skip, least_done)
+    return [seen for seen in observations if points[0][0] < seen.at <= points[-1][0]] if points else []
+
+
+def _counted(observations: Sequence[Observation], skip: int, least_done: int) -> list[tuple[float, int]]:
+    return [end for end in _batch_ends(observations)[skip - 1 :] if end[1] >= least_done]
+
+
+def _batch_ends(observations: Sequence[Observation]) -> list[tuple[float, int]]:
+    """When each batch was first seen to have ended, and the records that were done by then."""
+    ends: dict[int, tuple[float, int]] = {}
+    for seen in observations:
+        if seen.last_batch_id is not None and seen.records_done is not None:
+            ends.setdefault(seen.last_batch_id, (seen.at, seen.records_done))
+    # A batch without records took no part: nothing was there to be done.
+    points = [ends[batch] for batch in sorted(ends)]
+    return [point for before, point in zip([(0.0, -1), *points], points, strict=False) if point[1] > before[1]]
 
 
 def settled(observations: Sequence[Observation], executors: int | None, shares: Sequence[float]) -> list[Observation]:

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.apps.google_cluster.check import differences, expected_results
 from penstock.apps.google_cluster.results import read_results
 from penstock.evaluation.live_experiment import DynamicExperiment
-from penstock.evaluation.live_run import LiveRun, run_live, working_folder
+from penstock.evaluation.live_run import LiveRun, Watcher, run_live, working_folder
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 from penstock.records import Observation
 
@@ -37,7 +37,10 @@ def reproduce_dynamic(experiment: DynamicExperiment, call: Call) -> Reproduction
     folder = working_folder(call.name)
     trace = experiment.trace.path(folder)
     settings = experiment.settings(experiment.trace.arrivals(trace))
-    run = run_live({**settings, "policy": with_files(settings.get("policy"), call.folder)}, folder)
+    watcher = None
+    if call.progress is not None:
+        watcher = Watcher(experiment.scaled, experiment.trace.rows(trace), call.progress)
+    run = run_live({**settings, "policy": with_files(settings.get("policy"), call.folder)}, folder, watcher)
     wrong = differences(read_results(run.output_of(experiment.results_of)), expected_results(trace))
     return as_reproduction(experiment, call.name, run, wrong)
 
@@ -73,7 +76,7 @@ def as_reproduction(experiment: DynamicExperiment, name: str, run: LiveRun, wron
 
     seen = moments(run.history.observations.get(experiment.scaled, ()))
     start = run.history.observations[experiment.scaled][0].at if seen else 0.0
-    changes = [
+    changes: list[dict[str, Any]] = [
         {
             "seconds": decision.at - start, "from": str(decision.current), "to": str(decision.target),
             "reason": decision.reason,
@@ -97,7 +100,7 @@ def as_reproduction(experiment: DynamicExperiment, name: str, run: LiveRun, wron
         document,
         (f"{experiment.paper}: {experiment.title}", f"The paper: {experiment.published}"),
         (_grid(seen, experiment.step),),
-        lambda: dynamic_picture(seen),
+        lambda: dynamic_picture(seen, [change["seconds"] for change in changes]),
         tuple(remarks),
     )
 

@@ -7,7 +7,7 @@ is. The bottleneck is where CPU is short: the operator that used the largest par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,18 @@ from penstock.evaluation.live_experiment import StaticExperiment
 from penstock.evaluation.live_run import (
     LiveRun,
     Throughput,
+    Watcher,
+    done_before,
     mean_utilisation,
+    part_of,
     run_live,
     settled,
     throughput,
+    while_counted,
     working_folder,
 )
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
+from penstock.records import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +71,68 @@ def reproduce_static(experiment: StaticExperiment, call: Call) -> Reproduction:
     folder = working_folder(call.name)
     trace = experiment.trace.path(folder)
     expected = expected_results(trace)
-    results = []
+    rows = experiment.trace.rows(trace)
+    runs: dict[int, LiveRun] = {}
+    # The fewer executors, the longer a size takes.
+    shares = [1 / size / sum(1 / other for other in experiment.executors) for size in experiment.executors]
     for number, size in enumerate(experiment.executors):
         settings = experiment.settings(experiment.trace.arrivals(trace), executors=[size, size])
-        run = run_live(settings, folder / f"{size}-executors")
-        results.append(_figures(experiment, size, run, expected))
+        watcher = None
         if call.progress is not None:
-            call.progress((number + 1) / len(experiment.executors))
+            progress = part_of(call.progress, sum(shares[:number]), shares[number])
+            watcher = Watcher(experiment.scaled, rows, progress)
+        run = run_live(settings, folder / f"{size}-executors", watcher)
+        _check_enough(experiment, size, run)
+        runs[size] = run
+        if call.progress is not None:
+            call.progress(sum(shares[: number + 1]))
+    # All sizes are compared over the same records: those that no size did before its share was held.
+    skip = experiment.warm_up_batches
+    least_done = {
+        name: max(done_before(_held(experiment, size, run, name), skip) for size, run in runs.items())
+        for name in runs[experiment.executors[0]].history.observations
+    }
+    results = [_figures(experiment, size, run, expected, least_done) for size, run in runs.items()]
     return as_reproduction(experiment, call.name, results)
 
 
-def _figures(experiment: StaticExperiment, size: int, run: LiveRun, expected: Sequence[dict[str, Any]]) -> SizeResult:
+def _held(experiment: StaticExperiment, size: int, run: LiveRun, name: str) -> list[Observation]:
+    # Before the first decision an operator has more CPU than its share: those batches would flatter the figures.
+    seen = run.history.observations.get(name, ())
+    return settled(seen, size if name == experiment.scaled else None, experiment.shares_of(name))
+
+
+def _check_enough(experiment: StaticExperiment, size: int, run: LiveRun) -> None:
+    if throughput(_held(experiment, size, run, experiment.scaled), experiment.warm_up_batches) is None:
+        raise ClusterError(
+            f"with {size} executors there were too few batches to measure; give `trace.rows_per_batch` less",
+            target=experiment.scaled,
+        )
+
+
+def _figures(
+    experiment: StaticExperiment,
+    size: int,
+    run: LiveRun,
+    expected: Sequence[dict[str, Any]],
+    least_done: Mapping[str, int],
+) -> SizeResult:
     operators = {}
-    for name, all_seen in run.history.observations.items():
-        # Before the first decision an operator has more CPU than its share: those batches would flatter the figures.
-        seen = settled(all_seen, size if name == experiment.scaled else None, experiment.shares_of(name))
-        batches = [o.batch_seconds for o in seen if o.batch_seconds is not None]
-        waiting = [o.backlog_records for o in seen if o.backlog_records is not None]
+    for name in run.history.observations:
+        seen, least = _held(experiment, size, run, name), least_done.get(name, 0)
+        counted = while_counted(seen, experiment.warm_up_batches, least)
+        batches = [o.batch_seconds for o in counted if o.batch_seconds is not None]
+        waiting = [o.backlog_records for o in counted if o.backlog_records is not None]
         operators[name] = OperatorFigures(
-            throughput(seen, experiment.warm_up_batches),
-            mean_utilisation(seen),
+            throughput(seen, experiment.warm_up_batches, least),
+            mean_utilisation(counted),
             sum(batches) / len(batches) if batches else None,
             max(waiting, default=None),
         )
     scaled = operators[experiment.scaled].throughput if experiment.scaled in operators else None
     if scaled is None:
         raise ClusterError(
-            f"with {size} executors there were too few batches to measure; give `trace.rows_per_batch` less",
+            f"with {size} executors too few batches were those of all sizes; give `trace.rows_per_batch` less",
             target=experiment.scaled,
         )
     wrong = differences(read_results(run.output_of(experiment.results_of)), expected)
@@ -167,15 +207,18 @@ def _sizes_grid(rows: Sequence[dict[str, Any]]) -> Grid:
 
 def _operators_grid(results: Sequence[SizeResult]) -> Grid:
     columns = (
-        Column("n"), Column("operator", is_number=False), Column("CPU used"), Column("batch"), Column("most waiting"),
-        Column("", is_number=False),
+        Column("n"), Column("operator", is_number=False), Column("mean/s"), Column("speed-up"), Column("CPU used"),
+        Column("batch"), Column("most waiting"), Column("", is_number=False),
     )  # fmt: skip
     lines: list[tuple[str, ...] | None] = []
     for result in results:
         for name, of in result.operators.items():
+            rate, gained = "-" if of.throughput is None else f"{of.throughput.mean:,.0f}", "-"
+            if of.throughput is not None and (first := results[0].operators[name].throughput) is not None:
+                gained = f"{of.throughput.mean / first.mean:.2f}"
             used = "-" if of.utilisation is None else f"{of.utilisation:.0%}".replace("%", " %")
             batch = "-" if of.batch_seconds is None else f"{of.batch_seconds:.1f} s"
             waiting = "-" if of.most_waiting is None else f"{of.most_waiting:,}"
             mark = "bottleneck" if name == result.bottleneck() else ""
-            lines.append((str(result.executors), name, used, batch, waiting, mark))
+            lines.append((str(result.executors), name, rate, gained, used, batch, waiting, mark))
     return Grid(columns, tuple(lines))

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from penstock.evaluation.reproduce_dynamic import Moment
 
+_LINEAR_UP_TO = 100
+"""Rows, and rows per second: above, the axis is logarithmic."""
+
 
 def static_picture(rows: Sequence[dict[str, Any]]) -> bytes:
     """Draw throughput, speed-up and efficiency over n: ours filled, the paper's hollow, dashed if it were linear."""
@@ -50,8 +53,8 @@ def static_picture(rows: Sequence[dict[str, Any]]) -> bytes:
         return _png(figure)
 
 
-def dynamic_picture(seen: Sequence[Moment]) -> bytes:
-    """Draw the load, the CPU and the number of executors over time."""
+def dynamic_picture(seen: Sequence[Moment], decided: Sequence[float]) -> bytes:
+    """Draw the load, the CPU and the number of executors over time; dotted where a change was decided."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -62,19 +65,28 @@ def dynamic_picture(seen: Sequence[Moment]) -> bytes:
         return [float("nan") if getattr(m, name) is None else getattr(m, name) for m in seen]
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 6.0), layout=ConstrainedLayoutEngine())
-        load, cpu, size = figure.subplots(3, 1, sharex=True)
+        figure = Figure(figsize=(9.0, 7.6), layout=ConstrainedLayoutEngine())
+        load, queue, cpu, size = figure.subplots(4, 1, sharex=True)
         load.plot(at, line("arrivals_per_second"), color=INK, label="arrive")
         load.plot(at, line("done_per_second"), color=BLUE, label="done")
         load.set_ylabel("rows per second")
         load.legend(fontsize=8)
+        queue.plot(at, line("waiting"), color=INK)
+        queue.set_ylabel("rows waiting")
+        for axes in (load, queue):
+            # A trace may begin with everything that is there already: a hundred times of what comes later.
+            axes.set_yscale("symlog", linthresh=_LINEAR_UP_TO)
+            axes.set_ylim(bottom=0)
         cpu.plot(at, [100 * value for value in line("utilisation")], color=RED)
         cpu.set_ylabel("CPU used (%)")
         cpu.set_ylim(bottom=0)
         size.step(at, line("executors"), where="post", color=ORANGE)
         size.set_ylabel("executors")
         size.set_ylim(bottom=0)
-        size.set_xlabel("seconds")
+        size.set_xlabel("seconds (dotted: a change is decided)")
+        for axes in (cpu, size):
+            for instant in decided:
+                axes.axvline(instant, color=MUTED, linestyle=":", linewidth=1)
         return _png(figure)
 
 

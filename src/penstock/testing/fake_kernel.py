@@ -13,6 +13,7 @@ from penstock.adaptors.cgroups.guard import Kernel
 _V1_FILES = {
     "cpu": {
         "cpu.cfs_quota_us": "-1\n",
+        "cpu.shares": "1024\n",
         "cpu.cfs_period_us": "100000\n",
         "cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
     },
@@ -127,6 +128,7 @@ class FakeKernel(Kernel):
             (folder / "cgroup.type").write_text("domain\n")
             if has_cpu:
                 (folder / "cpu.max").write_text("max 100000\n")
+                (folder / "cpu.weight").write_text("100\n")
 
     def _hand_down(self, folder: Path, text: str) -> None:
         if text != "+cpu" or "cpu" not in (folder / "cgroup.controllers").read_text().split():
@@ -138,6 +140,7 @@ class FakeKernel(Kernel):
             if child.is_dir():
                 (child / "cgroup.controllers").write_text("cpu\n")
                 (child / "cpu.max").write_text("max 100000\n")
+                (child / "cpu.weight").write_text("100\n")
 
     def _move(self, pid: int, target: Path) -> None:
         if not (self.proc / str(pid)).exists():

@@ -64,6 +64,33 @@ def test_quota_is_written_as_the_kernel_wants_it(kernel: FakeKernel) -> None:
     assert group.quota() is None
 
 
+def test_group_counts_as_a_process_on_every_core(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default a group counts as one process, however many executors it holds; so does the folder around all groups.
+
+    v2 has no weight above 10,000.
+    """
+    for cores, shares, weight in ((2, "2048", "200"), (256, "262144", "10000")):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        folder = Path(make_group(kernel).folder)
+        name, expected = ("cpu.shares", shares) if kernel.version == 1 else ("cpu.weight", weight)
+        assert [(of / name).read_text() for of in (folder, folder.parent)] == [f"{expected}\n"] * 2
+
+
+def test_refused_weight_leaves_nothing_behind(kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that refuses is reported, and no folder stays."""
+    write = FakeKernel.write
+
+    def refuse(self: FakeKernel, path: str, text: str) -> None:
+        if path.endswith(("cpu.shares", "cpu.weight")):
+            raise PermissionError(1, "not allowed", path)
+        write(self, path, text)
+
+    monkeypatch.setattr(FakeKernel, "write", refuse)
+    with pytest.raises(ActuationError, match=r"the weight of .* cannot be set \(not allowed\)"):
+        make_group(kernel)
+    assert folders_left(kernel) == []
+
+
 def test_quota_below_the_kernels_minimum_is_raised_to_it(kernel: FakeKernel) -> None:
     """Less than a millisecond per period would be refused, so a millisecond is set."""
     group = make_group(kernel)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,17 @@ from penstock.evaluation import reproduce_dynamic, reproduce_static
 from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.live_experiment import StaticExperiment, TaskTrace
-from penstock.evaluation.live_run import LiveRun, run_live, settled, throughput
+from penstock.evaluation.live_run import (
+    LiveRun,
+    Watcher,
+    done_before,
+    run_live,
+    settled,
+    throughput,
+    while_counted,
+)
 from penstock.evaluation.reproduction import Call
+from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Allocation, ClusterState, Observation
 from penstock.testing import an_observation
 
@@ -77,9 +87,11 @@ class FakeRuns:
         self.settings: list[dict[str, Any]] = []
         self._is_right = is_right
 
-    def __call__(self, settings: dict[str, Any], folder: Path) -> LiveRun:
-        """A run of these settings."""
+    def __call__(self, settings: dict[str, Any], folder: Path, watcher: Watcher | None) -> LiveRun:
+        """A run of these settings, half of which is done at the first look."""
         self.settings.append(settings)
+        if watcher is not None:
+            watcher.progress(0.5)
         executors = settings["operators"][0].get("executors", [1, 1])[0]
         rows = {1: 1000, 2: 1800}[executors]
         seen = {
@@ -106,6 +118,34 @@ def test_throughput_leaves_out_the_first_batches() -> None:
     assert (found.batches, found.mean, found.median, found.p95) == (4, 300.0, 300.0, 300.0)
     assert throughput(slow, skip=2) is None
     assert throughput([], skip=1) is None
+    rest = throughput([*slow, *later], skip=2, least_done=800)
+    assert rest is not None
+    assert rest.batches == 2
+    assert (done_before([*slow, *later], skip=2), done_before([], skip=1)) == (200, 0)
+
+
+def test_other_figures_are_of_the_batches_that_throughput_counts() -> None:
+    """Looks from the end of the last batch that is left out to the end of the last batch; none, if no batch ended."""
+    looks = batches("op", 100, 2.0, utilisation=1.0, count=4)
+    assert [look.at for look in while_counted(looks, skip=2)] == [1004.5, 1005.0, 1005.5, 1006.0, 1006.5, 1007.0,
+                                                                  1007.5, 1008.0]  # fmt: skip
+    assert while_counted(looks[:2], skip=1) == []
+
+
+def test_a_watcher_hears_what_part_is_done(tmp_path: Path) -> None:
+    """It reads the newest look of its operator out of the run's store, and says nothing while there is none."""
+    heard: list[float] = []
+    watcher, path = Watcher("op", 200, heard.append), tmp_path / "knowledge.sqlite"
+    watcher.look(path)
+    path.touch()
+    watcher.look(path)
+    path.unlink()
+    with closing(SqliteStore(path)) as store:
+        watcher.look(path)
+        for at, operator, done in ((1.0, "op", 10), (2.0, "op", 50), (3.0, "other", 999), (4.0, "op", None)):
+            store.add_observation(replace(an_observation(operator=operator, at=at), records_done=done))
+            watcher.look(path)
+    assert heard == [0.05, 0.25, 0.25]
 
 
 def test_only_what_an_operator_did_with_its_own_size_counts() -> None:
@@ -128,7 +168,8 @@ def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatc
     experiment = load_experiment(written(tmp_path, a_file("static-scaling")))
     result = run_experiment(experiment, Call("tiny", tmp_path, progress=heard.append))
     assert [s["operators"][0]["executors"] for s in runs.settings] == [[1, 1], [2, 2]]
-    assert heard == [0.5, 1.0]
+    # With one executor a run takes twice as long as with two: two thirds of the whole.
+    assert heard == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1.0])
     one, two = result.document["sizes"]
     assert (one["median"], one["speed_up"], one["efficiency"]) == (500.0, 1.0, 1.0)
     assert (two["median"], two["speed_up"], two["efficiency"]) == (900.0, 1.8, 0.9)
@@ -139,8 +180,39 @@ def test_static_scaling_gives_speed_up_and_efficiency(tmp_path: Path, monkeypatc
         ("2", "ours", "900", "900", "900", "900", "1.80", "0.90"),
         ("", "paper", "33,779", "1", "1", "1", "1.83", "0.91"),
     )
+    # The operator that is not scaled does as much as before: there the whole has no gain.
+    assert [row[1:4] for row in result.grids[1].rows if row is not None] == [
+        ("machines", "500", "1.00"), ("cluster", "250", "1.00"),
+        ("machines", "900", "1.80"), ("cluster", "250", "1.00"),
+    ]  # fmt: skip
     assert result.picture().startswith(PNG)
     json.dumps(result.document)
+
+
+def test_sizes_are_compared_over_the_same_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that one size did before its share was held count for no size: they may be cheaper than the others."""
+
+    def run(settings: dict[str, Any], folder: Path, watcher: Watcher | None) -> LiveRun:
+        result = FakeRuns()(settings, folder, watcher)
+        executors = settings["operators"][0]["executors"][0]
+        dear = batches("machines", 100, 4.0 / executors, utilisation=1.0, count=10, executors=executors)
+        if executors == 1:
+            # The first five batches take a second each: 3 s less for every one.
+            cheap = batches("machines", 100, 1.0, utilisation=1.0, count=5)
+            dear = [*cheap, *(replace(o, at=o.at - 15.0) for o in dear if (o.last_batch_id or 0) >= 5)]
+        else:
+            # Two executors had the whole CPU until these were done.
+            whole = ClusterState(observed=Allocation(2, 2.0))
+            dear = [replace(o, cluster=whole) if (o.last_batch_id or 0) < 4 else o for o in dear]
+        result.history.observations["machines"] = dear
+        return result
+
+    monkeypatch.setattr(reproduce_static, "run_live", run)
+    monkeypatch.chdir(tmp_path)
+    experiment = load_experiment(written(tmp_path, a_file("static-scaling")))
+    one, two = run_experiment(experiment, Call("tiny", tmp_path)).document["sizes"]
+    assert one["batches"] == two["batches"] == 4
+    assert (one["mean"], two["mean"], two["speed_up"]) == (25.0, 50.0, 2.0)
 
 
 def test_wrong_results_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,7 @@ class CpuGroup:
         )  # fmt: skip
         hierarchy.make(folders)
         try:
+            hierarchy.weigh(folders)
             group._set_period()
         except BaseException:
             group.release()
