@@ -20,6 +20,7 @@ from penstock.errors import ClusterError
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.run_reading import read_history
 from penstock.knowledge.sqlite import SqliteStore
+from penstock.measuring.throughput import BatchEnd, Throughput, throughput_of
 from penstock.records import Observation
 
 _LAST_LINES = 15
@@ -76,23 +77,6 @@ def run_live(settings: Mapping[str, Any], folder: Path) -> LiveRun:
     return LiveRun(run_folder, json.loads(done.stdout.strip().splitlines()[-1]), history, os.getloadavg()[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """Records per second of an operator, over its batches."""
-
-    batches: int
-    mean: float
-    """All records over all the time."""
-    median: float
-    p75: float
-    p90: float
-    p95: float
-
-    def to_json(self) -> dict[str, float]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
 def throughput(observations: Sequence[Observation], skip: int) -> Throughput | None:
     """What an operator did, batch by batch, after the first `skip` batches (at least 1); None: too few.
 
@@ -105,13 +89,7 @@ def throughput(observations: Sequence[Observation], skip: int) -> Throughput | N
     # A batch without records took no part: nothing was there to be done.
     points = [ends[batch] for batch in sorted(ends)]
     points = [point for before, point in zip([(0.0, -1), *points], points, strict=False) if point[1] > before[1]]
-    points = points[skip - 1 :]
-    if len(points) < 2:
-        return None
-    at, done = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    rates = np.diff(done) / np.maximum(np.diff(at), 1e-9)
-    found = np.percentile(rates, [50, 75, 90, 95]).tolist()
-    return Throughput(len(rates), float((done[-1] - done[0]) / (at[-1] - at[0])), *found)
+    return throughput_of([BatchEnd(*point) for point in points[skip - 1 :]])
 
 
 def settled(observations: Sequence[Observation], executors: int | None, shares: Sequence[float]) -> list[Observation]:

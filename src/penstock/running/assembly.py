@@ -19,7 +19,6 @@ from penstock.loop import Cycle
 from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
-from penstock.running.checks import executor_bytes, executor_cores
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
@@ -30,7 +29,7 @@ from penstock.running.policy_choice import policy_context, policy_of
 from penstock.running.recollection import recall
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
-from penstock.running.spark_configuration import spark_configuration
+from penstock.running.starting import make_job, start_embedded
 from penstock.settings import OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -151,24 +150,13 @@ class Assembly:
 
     def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
         """Start the embedded cluster where the run has one; returns the master and the processes' environment."""
-        from penstock.adaptors.spark.cluster import EmbeddedCluster
         from penstock.adaptors.spark.installation import SparkInstallation
 
         wanted = self._settings.cluster
         if wanted.master != "embedded":
             return wanted.master, SparkInstallation.find().environment()
         self._listener.phase("starting the Spark cluster")
-        operators = self._settings.operators
-        cores = sum(map(executor_cores, operators))
-        heap = sum(map(executor_bytes, operators))
-        self.cluster = EmbeddedCluster(
-            self._warden,
-            self._folder / "cluster",
-            workers=wanted.workers,
-            cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
-            memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
-        )
-        self.cluster.start()
+        self.cluster = start_embedded(wanted, self._settings.operators, self._warden, self._folder / "cluster")
         return self.cluster.master_url, self.cluster.spark_environment()
 
     def _start_operator(
@@ -201,28 +189,17 @@ class Assembly:
             self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
-        own = self._folder_of[operator.name]
-        is_local = self.cluster is not None or master.startswith(("local", "spark://127.", "spark://localhost"))
         reads, writes = self.streams.ends(operator)
-        return OperatorJob(
-            name=operator.name,
-            app=operator.app,
+        return make_job(
+            operator,
+            reads,
+            writes,
             master=master,
-            limits=operator.limits(),
+            folder=self._folder_of[operator.name],
+            socket_path=sockets / f"{operator.name}.sock",
             mode=Mode(self._settings.mode),
-            folder=str(own),
-            socket_path=str(sockets / f"{operator.name}.sock"),
-            reads=reads,
-            writes=writes,
-            options=operator.options,
-            spark={
-                "spark.sql.warehouse.dir": str(own / "warehouse"),
-                **spark_configuration(
-                    operator, self.streams.spark, is_local=is_local, source_partitions=reads.partitions
-                ),
-            },
-            trigger_seconds=operator.trigger_seconds,
-            checkpoint_seconds=operator.checkpoint_seconds,
+            streams=self.streams.spark,
+            is_embedded=self.cluster is not None,
         )
 
     def _await_ready(self, operator: RunningOperator) -> None:
