@@ -30,7 +30,7 @@ PICTURE = "throughput.png"
 @click.option("--cores", type=int, default=1, show_default=True, help="Cores of an executor.")
 @click.option("--units", type=int, default=1, show_default=True, help="Processing units that run side by side (n).")
 @click.option("--repeats", type=int, default=3, show_default=True, help="Samples of each size.")
-@click.option("--batch", default="3s", show_default=True, help="How long a batch should take.")
+@click.option("--batch", default="5s", show_default=True, help="How long a batch should take.")
 @click.option("--cap", type=int, help="Most records of a batch, in place of --batch.")
 @click.option("--warm-up", default="10s", show_default=True, help="Time without a cap on the CPU, before.")
 @click.option("--converge", default="90s", show_default=True, help="Most time to wait for a steady throughput.")
@@ -262,7 +262,7 @@ def _carry_out(
 
 def _conclude(plan: MeasurePlan, file: SampleFile, plot: Path, console: Console) -> dict[str, Any]:
     """Print the table, draw the picture, and give the result as plain data."""
-    from penstock.cli.measure_view import summary_table
+    from penstock.cli.measure_view import mark_lines, summary_table
     from penstock.evaluation.measure_pictures import throughput_picture
     from penstock.evaluation.source_version import source_version
     from penstock.measuring.summary import kept_samples, summarise
@@ -271,6 +271,8 @@ def _conclude(plan: MeasurePlan, file: SampleFile, plot: Path, console: Console)
     picture = None
     if sizes:
         console.print(summary_table(sizes))
+        for line in mark_lines(sizes):
+            console.print(line, markup=False)
         kept = [sample for sample in kept_samples(file.samples) if not sample.is_source]
         try:
             plot.write_bytes(throughput_picture(plan.app, sizes, kept))

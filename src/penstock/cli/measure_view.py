@@ -81,14 +81,32 @@ def summary_table(sizes: Sequence[SizeSummary]) -> Table:
     headings = ("executors", "records/s", "least", "most", "spread", "MB/s", "speed-up", "efficiency", "CPU used")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
     for size in sizes:
         table.add_row(
             str(size.executors), f"{size.throughput:,.0f}", f"{size.least:,.0f}", f"{size.most:,.0f}",
             _percent(size.spread), "-" if size.bytes_per_second is None else f"{size.bytes_per_second / 1e6:.2f}",
-            f"{size.speed_up:.2f}", f"{size.efficiency:.2f}", _percent(size.utilisation), ", ".join(size.marks),
+            f"{size.speed_up:.2f}", f"{size.efficiency:.2f}", _percent(size.utilisation),
         )  # fmt: skip
     return table
+
+
+def mark_lines(sizes: Sequence[SizeSummary]) -> list[str]:
+    """What is to be said of the samples of each size, and what each mark means."""
+    from penstock.measuring.sample import Mark
+
+    lines = [f"{size.executors} x: {', '.join(size.marks)}" for size in sizes if size.marks]
+    said = {mark for mark in Mark if any(mark in text for size in sizes for text in size.marks)}
+    return [*lines, *(f"{mark}: {MEANINGS[mark]}" for mark in Mark if mark in said)]
+
+
+MEANINGS = {
+    "not converged": "the throughput still changed when the time for that was over; give --converge more",
+    "disturbed": "others used the machine; measure again when it is calm",
+    "source-bound": "the source alone is hardly faster, so its throughput was measured",
+    "CPU left": "executors did not use the CPU they were allowed: the driver, the source, short batches or the host "
+    "bound them",
+}
+"""By mark."""
 
 
 def _percent(share: float | None) -> str:

@@ -26,9 +26,6 @@ def throughput_picture(app: str, sizes: Sequence[SizeSummary], samples: Sequence
         axes = figure.subplots()
         ideal = [first.throughput * n / first.executors for n in counts]
         axes.plot(counts, ideal, "--", color=MUTED, label="ideal: in proportion to the smallest size")
-        limits = [(size.executors, size.source_limit) for size in sizes if size.source_limit is not None]
-        if limits:
-            axes.plot(*zip(*limits, strict=True), ":", color=ORANGE, label="source alone")
         axes.plot(counts, [size.throughput for size in sizes], "-", color=BLUE, label="mean")
         axes.vlines(counts, [s.least for s in sizes], [s.most for s in sizes], color=BLUE, linewidth=3, alpha=0.3,
                     label="least to most")  # fmt: skip
@@ -43,13 +40,15 @@ def throughput_picture(app: str, sizes: Sequence[SizeSummary], samples: Sequence
         axes.set_xlabel("executors")
         axes.set_ylabel("records per second")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(value)))
-        top = 1.25 * max(*(size.most for size in sizes), *ideal)
+        limits = [(size.executors, size.source_limit) for size in sizes if size.source_limit is not None]
+        top = 1.3 * max(*(size.most for size in sizes), *ideal)
+        title = app
+        if limits and min(limit for _, limit in limits) < top:
+            axes.plot(*zip(*limits, strict=True), ":", color=ORANGE, label="source alone")
+        elif limits:  # its line would press everything else to the ground
+            title += f"\nthe source alone: {format_count(min(limit for _, limit in limits))} records/s or more"
+        axes.set_title(title)
         axes.set_ylim(0, top)
-        above = [limit for _, limit in limits if limit > top]
-        if above:  # the source is far faster: its line would press everything else to the ground
-            axes.set_title(f"{app}; the source alone: {format_count(min(limit for _, limit in limits))} and more")
-        else:
-            axes.set_title(app)
         axes.legend(loc="upper left")
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=130, facecolor="white")

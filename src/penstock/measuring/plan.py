@@ -69,7 +69,7 @@ class MeasurePlan:
     source: Mapping[str, str] = field(default_factory=dict)
     topic: str | None = None
     servers: str | None = None
-    batch_seconds: float = 3.0
+    batch_seconds: float = 5.0
     cap: int | None = None
     sample_seconds: float = 20.0
     warm_up_seconds: float = 10.0

@@ -157,7 +157,7 @@ class MeasuredApplication:
             look = self._look()
             if look is not None:
                 heard_at = self._heard(look, heard_at)
-                taking.see(look, self._site.host.runnable() if taking.phase is Phase.SAMPLING else None)
+                taking.see(look, self._runnable() if taking.phase is Phase.SAMPLING else None)
                 for sample in taking.samples[kept:]:
                     keep(self._with_bytes(sample, taking.records_done))
                 kept = len(taking.samples)
@@ -176,6 +176,12 @@ class MeasuredApplication:
         except MetricSourceError:
             return None
 
+    def _runnable(self) -> int | None:
+        try:
+            return self._site.host.runnable()
+        except MetricSourceError:
+            return None
+
     def _check_share(self) -> None:
         is_wanted = self._plan.holds_cpu and not self._site.stop.is_set()
         if is_wanted and not self._operator.remote.can_set_cpu_share:
@@ -191,7 +197,7 @@ class MeasuredApplication:
     def _heard(self, look: Telemetry, heard_at: float) -> float:
         if not look.is_running:
             why = "; ".join(look.faults) or "its query ended, and did not say why"
-            raise ClusterError(f"the application ended: {why}", target=NAME)
+            raise ClusterError(f"the application ended: {why}", target=NAME, retryable=True)
         if any(batch.rows for batch in look.batches):
             return look.at
         if look.at - heard_at > _SILENCE_SECONDS:

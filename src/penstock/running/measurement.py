@@ -26,6 +26,9 @@ _LOG = logging.getLogger(__name__)
 _FIRST_CAP = 2_000
 """Records an executor in the very first trial."""
 _CAP_TRIALS = 4
+_RESTARTS = 1
+"""Of an application that fails before its first sample. On a busy host Spark was seen to give up a Python worker that
+took longer than 10 s to start."""
 
 
 class MeasureListener(Protocol):
@@ -126,6 +129,7 @@ class _Measurement:
         is_open = plan.cap is None and turn.executors not in known
         cap = plan.cap or known.get(turn.executors) or scaled_cap(known, turn.executors, _FIRST_CAP)
         trials: list[CapTrial] = []
+        restarts = 0
 
         def say(text: str, done: float) -> None:
             self._listener.phase(f"{what}: {text}", before + done * part)
@@ -143,7 +147,11 @@ class _Measurement:
                 try:
                     phase = application.measure(taking, say, self._keep)
                 except ClusterError as fault:
-                    raise ClusterError(f"{what}: {fault}", target=fault.target) from fault
+                    if not fault.retryable or restarts >= _RESTARTS or taking.samples:
+                        raise ClusterError(f"{what}: {fault}", target=fault.target) from fault
+                    restarts += 1
+                    _LOG.warning("%s: starting the application again: %s", what, fault)
+                    continue
             if phase is not Phase.OTHER_CAP or taking.cap_trial is None:
                 return
             trials.append(taking.cap_trial)
