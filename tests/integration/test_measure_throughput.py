@@ -18,7 +18,7 @@ from penstock.records import decode
 
 pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.core, pytest.mark.timeout(900)]
 
-APP = "penstock.apps.log_analysis:log_analysis"
+APP = "log-analysis"
 
 
 def test_two_executors_sustain_more_than_one(tmp_path: Path) -> None:

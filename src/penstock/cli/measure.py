@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +85,15 @@ def measure(
     """Measure how many records per second an application can sustain, with each of several numbers of executors.
 
     APP is a PySpark function, module:function, that takes (stream, options); it is found in this folder or on
-    PYTHONPATH. Everything it reads is there from the start, so it runs as fast as it can. For each size the application
-    is started, warmed up, held to its size, and sampled once its throughput is steady. Sizes take turns, so that a
-    drift of the machine falls on all of them.
+    PYTHONPATH. Applications of Penstock have short names, such as log-analysis.
+
+    Everything the application reads is there from the start, so it runs as fast as it can. For each size it is started,
+    warmed up, held to its size, and sampled once its throughput is steady. Sizes take turns, so that a drift of the
+    machine falls on all of them.
 
     \b
     Examples:
-      penstock measure penstock.apps.log_analysis:log_analysis --executors 1,2,4 --cpu-share 0.2
+      penstock measure log-analysis --executors 1,2,4 --cpu-share 0.2
       penstock measure my_app:count --executors 1,2,4,8 --payload file:lines.txt --option window=10s
       penstock measure my_app:count --executors 2,4 --topic kafka://localhost:9092/lines --master spark://host:7077
       penstock measure my_app:count --executors 1,2,4 --folder runs/mine --resume
@@ -108,7 +112,8 @@ def measure(
     plan, broker = read_plan(**given), _pairs(broker_options, "--broker-option")
     console = words_console(as_json)
     with modules_beside(Path("measure")):
-        check_plan(plan)
+        with _in_option_words():
+            check_plan(plan)
         if only_check:
             _say_plan(plan, console)
             if as_json:
@@ -152,13 +157,9 @@ def read_plan(
     from penstock.measuring.convergence import Convergence
     from penstock.measuring.disturbance import DisturbanceLimits
     from penstock.measuring.plan import MeasurePlan
+    from penstock.running.app_names import app_path
     from penstock.units import parse_seconds, parse_whole_number, positive_seconds
 
-    if ":" not in app:
-        raise ConfigurationError(
-            f"APP: cannot read {app!r}; write module:function, such as penstock.apps.log_analysis:log_analysis",
-            field="APP",
-        )
     sizes = tuple(parse_whole_number("--executors", part.strip(), least=1) for part in executors.split(","))
     agreeing, slash, window = agree.partition("/")
     if not slash:
@@ -179,7 +180,7 @@ def read_plan(
         source = {**main, "payload": _payload(payload), **_pairs(source_options, "--source-option")}
     try:
         return MeasurePlan(
-            app=app,
+            app=app_path(app),
             executors=sizes,
             options=_pairs(options, "--option"),
             source=source,
@@ -201,7 +202,30 @@ def read_plan(
         )
     except ConfigurationError as fault:
         text = str(fault)
-        raise ConfigurationError(text if text.startswith("--") else f"--{text}", field=fault.field) from fault
+        is_named = text.startswith(("--", "APP"))
+        raise ConfigurationError(text if is_named else f"--{text}", field=fault.field) from fault
+
+
+_OPTION_WORDS = (
+    ("operators.0.app: ", "APP: "), ("operators.0.options.", "--option "),
+    ("operators.0.executor_memory", "--executor-memory"),
+    ("operators.0.driver_memory", "--driver-memory"), ("operators.0.", ""), ("arrivals.options.", "--source-option "),
+    ("arrivals.", "--source-option: "), ("cluster.master", "--master"),
+)  # fmt: skip
+"""Where the checks of a run find something, and the option that it came from."""
+
+
+@contextmanager
+def _in_option_words() -> Iterator[None]:
+    """Let the checks of a run speak of this command's options."""
+    try:
+        yield
+    except ConfigurationError as fault:
+        faults = []
+        for text in fault.faults:
+            ours = next(((path, option) for path, option in _OPTION_WORDS if text.startswith(path)), ("", ""))
+            faults.append(ours[1] + text.removeprefix(ours[0]))
+        raise ConfigurationError.of_all("measure", faults) from fault
 
 
 def _topic(text: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ class TimeLeft:
         """The seconds left when this much is done, from 0 to 1."""
         if self._first is None:
             self._first = done  # what an earlier call of a resumed measurement has done
-        turns_seen = (done - self._first) * self._turns
+        turns_seen = round((done - self._first) * self._turns, 6)
         if turns_seen < 1:
             return self._guess * max(0.0, (1.0 - done) * self._turns)
         return (self._now() - self._began) / turns_seen * (1.0 - done) * self._turns

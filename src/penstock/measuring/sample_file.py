@@ -21,10 +21,10 @@ from penstock.records import decode, encode
 
 PLAN, SAMPLES, TABLE = "plan.json", "samples.jsonl", "samples.csv"
 COLUMNS = (
-    "executors", "cpu_share", "throughput", "bytes_per_second", "repeat", "parallelism", "cap", "seconds", "batches",
-    "batch_seconds", "cpu_used_cores", "utilisation", "source_limit", "marks",
+    "application", "executors", "cpu_share", "throughput", "bytes_per_second", "repeat", "parallelism", "cap", "seconds",
+    "batches", "batch_seconds", "cpu_used_cores", "utilisation", "source_limit", "marks",
 )  # fmt: skip
-"""Of the table. `penstock predict` reads the first three."""
+"""Of the table. `penstock predict` reads the first four."""
 
 
 class SampleFile:
@@ -46,7 +46,7 @@ class SampleFile:
     """
 
     def __init__(self, folder: Path, plan: MeasurePlan, *, resume: bool = False) -> None:
-        self.folder = folder
+        self.folder, self._app = folder, plan.app
         self._lines = folder / SAMPLES
         before = folder / PLAN
         if resume and not before.is_file():
@@ -100,16 +100,19 @@ class SampleFile:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(table_rows(self.samples))
+        writer.writerows(table_rows(self._app, self.samples))
         _write_whole(self.table, text.getvalue())
 
 
-def table_rows(samples: Sequence[Sample]) -> list[tuple[object, ...]]:
-    """The samples of the application that count, one row each; an unknown value is an empty cell."""
+def table_rows(app: str, samples: Sequence[Sample]) -> list[tuple[object, ...]]:
+    """The samples of the application that count, one row each; an unknown value is an empty cell.
+
+    A CPU that was left alone is a share of 1: all of an executor's cores.
+    """
     return [
         (
-            s.executors, s.cpu_share, s.throughput.mean, s.bytes_per_second, s.repeat, s.parallelism, s.cap, s.seconds,
-            s.throughput.batches, s.batch_seconds, s.cpu_used_cores, s.utilisation, s.source_limit, " ".join(
+            app, s.executors, s.cpu_share or 1.0, s.throughput.mean, s.bytes_per_second, s.repeat, s.parallelism, s.cap,
+            s.seconds, s.throughput.batches, s.batch_seconds, s.cpu_used_cores, s.utilisation, s.source_limit, " ".join(
                 mark.replace(" ", "-") for mark in s.marks
             ),
         )

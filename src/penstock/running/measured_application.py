@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock._wiring import why_no_cpu_shares
 from penstock.clock import Clock
@@ -79,22 +79,20 @@ class Site:
         self.host: HostCpu = HostCpu(os.getpid() if is_embedded else None)
 
 
-def operator_settings(plan: MeasurePlan, turn: Turn) -> OperatorSettings:
-    """The application as an operator: as many executors as the turn has, no more and no less."""
+def operator_data(plan: MeasurePlan, turn: Turn) -> dict[str, Any]:
+    """The application as an operator of a settings file: as many executors as the turn has, no more and no less."""
     tasks = str(plan.parallelism(turn.executors))
-    return OperatorSettings.model_validate(
-        {
-            "name": NAME,
-            "app": READ_ONLY if turn.is_source else plan.app,
-            "options": {} if turn.is_source else dict(plan.options),
-            "executors": (turn.executors, turn.executors),
-            "cpu_shares": None if plan.cpu_share is None else (plan.cpu_share,),
-            "executor_cores": plan.cores,
-            "executor_memory": plan.executor_memory,
-            "driver_memory": plan.driver_memory,
-            "spark": {"spark.sql.shuffle.partitions": tasks, **plan.spark},
-        }
-    )
+    return {
+        "name": NAME,
+        "app": READ_ONLY if turn.is_source else plan.app,
+        "options": {} if turn.is_source else dict(plan.options),
+        "executors": (turn.executors, turn.executors),
+        "cpu_shares": None if plan.cpu_share is None else (plan.cpu_share,),
+        "executor_cores": plan.cores,
+        "executor_memory": plan.executor_memory,
+        "driver_memory": plan.driver_memory,
+        "spark": {"spark.sql.shuffle.partitions": tasks, **plan.spark},
+    }
 
 
 class MeasuredApplication:
@@ -108,7 +106,7 @@ class MeasuredApplication:
         self._own = site.folder / "work" / f"{kind}-{turn.executors}-executors-{turn.repeat}"
         shutil.rmtree(self._own, ignore_errors=True)  # of a measurement that died: each begins without a checkpoint
         self._own.mkdir(parents=True)
-        settings = operator_settings(plan, turn)
+        settings = OperatorSettings.model_validate(operator_data(plan, turn))
         job = make_job(
             settings,
             source.reads(plan.parallelism(turn.executors), cap),

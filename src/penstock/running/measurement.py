@@ -17,7 +17,7 @@ from penstock.measuring.sample_file import SampleFile
 from penstock.measuring.summary import caps, source_limits
 from penstock.measuring.taking import Phase, SampleTaking
 from penstock.running.checks import check_run
-from penstock.running.measured_application import MeasuredApplication, Site, operator_settings
+from penstock.running.measured_application import MeasuredApplication, Site, operator_data
 from penstock.running.measured_source import MeasuredSource, source_of
 from penstock.running.starting import start_embedded
 from penstock.settings import RunSettings, parse_settings
@@ -165,7 +165,6 @@ class _Measurement:
 
 def _as_run(plan: MeasurePlan) -> RunSettings:
     """The largest size as a pipeline of one operator, for the checks and the cluster that a run has."""
-    operator = operator_settings(plan, Turn(plan.executors[-1], 1))
     if plan.topic is not None:
         arrivals: dict[str, object] = {"topic": plan.topic}
     else:
@@ -176,7 +175,7 @@ def _as_run(plan: MeasurePlan) -> RunSettings:
             "name": "measure",
             "cluster": {"master": plan.master},
             "arrivals": arrivals,
-            "operators": [operator.model_dump(mode="json", by_alias=True)],
+            "operators": [operator_data(plan, Turn(plan.executors[-1], 1))],
             "policy": "fixed",
             **({} if plan.servers is None else {"broker": {"servers": plan.servers}}),
         },

@@ -21,7 +21,7 @@ from penstock.measuring.sample_file import SampleFile
 from penstock.measuring.throughput import Throughput
 from penstock.running import measurement
 
-APP = "penstock.apps.log_analysis:log_analysis"
+APP = "log-analysis"
 PNG = b"\x89PNG"
 
 
@@ -91,7 +91,7 @@ def test_the_result_is_printed_kept_and_drawn(tmp_path: Path, fake: Callable[...
     assert "CPU left (2 of 2)" in result.stderr
     assert "source alone: 1,000 records/s" in result.stderr
     assert Path(data["picture"]).read_bytes().startswith(PNG)
-    assert Path(data["table"]).read_text().startswith("executors,cpu_share,throughput,bytes_per_second,")
+    assert Path(data["table"]).read_text().startswith("application,executors,cpu_share,throughput,bytes_")
 
 
 def test_options_reach_the_plan(tmp_path: Path, fake: Callable[..., FakeMeasurement]) -> None:
@@ -107,6 +107,7 @@ def test_options_reach_the_plan(tmp_path: Path, fake: Callable[..., FakeMeasurem
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (plan,) = made.plans
+    assert plan.app == "penstock.apps.log_analysis:log_analysis"
     assert (plan.cpu_share, plan.batch_seconds, plan.sample_seconds) == (0.2, 0.5, 5.0)
     assert (plan.convergence.agreeing, plan.convergence.window, plan.convergence.within) == (3, 4, 0.1)
     assert plan.source == {"shape": "constant:rate=9,duration=9s", "payload": f"file:{lines}", "seed": "7"}
@@ -162,10 +163,10 @@ def test_the_check_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["--topic", "kafka://h:1/t", "--shape", "s"], "leave --shape"),
         (["--resume"], "--resume: name the measurement"),
         (["--plot", "x.pdf"], "--plot: x.pdf is not a picture's name"),
-        (["--option", "nonsense=1"], "nonsense: unknown option"),
+        (["--option", "nonsense=1"], "--option nonsense: unknown option"),
         (["--shape", "nonsense"], "nonsense"),
         (["--source-option", "speeed=2"], "unknown option 'speeed'"),
-        (["--executor-memory", "10m"], "executor_memory"),
+        (["--executor-memory", "10m"], "--executor-memory: too small"),
     ],
 )
 def test_wrong_options_start_nothing(
@@ -181,7 +182,7 @@ def test_wrong_options_start_nothing(
 
 @pytest.mark.parametrize(
     ("app", "said"),
-    [("word-count", "write module:function"), ("nowhere:f", "module 'nowhere' cannot be imported"),
+    [("no-such-thing", "there are google-cluster, log-analysis"), ("nowhere:f", "module 'nowhere' cannot be imported"),
      ("penstock.apps.log_analysis:nothing", "has no 'nothing'")],
 )  # fmt: skip
 def test_an_unknown_application_is_named(app: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

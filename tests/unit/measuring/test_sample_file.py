@@ -97,20 +97,21 @@ def test_a_folder_with_samples_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_the_table_has_the_samples_that_count(tmp_path: Path) -> None:
-    """The source and disturbed tries are left out; an unknown value is an empty cell."""
+    """The source and disturbed tries are left out; an unknown value is an empty cell, a CPU left alone a share of 1."""
     file = SampleFile(tmp_path / "m", PLAN)
     for sample in (
         a_sample(1, rate=900.0, is_source=True),
         disturbed(1, 50.0, 0.5, 1),
         a_sample(1, rate=100.0, attempt=2, bytes_per_second=7000.0),
-        a_sample(2, rate=180.0, marks=(Mark.SOURCE_BOUND, Mark.CPU_LEFT)),
+        a_sample(2, rate=180.0, cpu_share=None, marks=(Mark.SOURCE_BOUND, Mark.CPU_LEFT)),
     ):
         file.add(sample)
     with file.table.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert tuple(rows[0]) == COLUMNS
-    assert [(r["executors"], r["cpu_share"], r["throughput"], r["bytes_per_second"]) for r in rows] == [
-        ("1", "0.2", "100.0", "7000.0"), ("2", "0.2", "180.0", ""),
+    columns = ("application", "executors", "cpu_share", "throughput", "bytes_per_second")
+    assert [tuple(row[name] for name in columns) for row in rows] == [
+        ("app:f", "1", "0.2", "100.0", "7000.0"), ("app:f", "2", "1.0", "180.0", ""),
     ]  # fmt: skip
     assert rows[1]["marks"] == "source-bound CPU-left"
 
