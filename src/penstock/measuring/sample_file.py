@@ -21,8 +21,8 @@ from penstock.records import decode, encode
 
 PLAN, SAMPLES, TABLE = "plan.json", "samples.jsonl", "samples.csv"
 COLUMNS = (
-    "application", "executors", "cpu_share", "throughput", "bytes_per_second", "repeat", "parallelism", "cap", "seconds",
-    "batches", "batch_seconds", "cpu_used_cores", "utilisation", "source_limit", "marks",
+    "application", "executors", "cpu_share", "throughput", "bytes_per_second", "repeat", "parallelism", "cap",
+    "seconds", "batches", "batch_seconds", "cpu_used_cores", "utilisation", "source_limit", "marks",
 )  # fmt: skip
 """Of the table. `penstock predict` reads the first four."""
 
