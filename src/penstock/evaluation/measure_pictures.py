@@ -49,7 +49,7 @@ def throughput_picture(app: str, sizes: Sequence[SizeSummary], samples: Sequence
             title += f"\nthe source alone: {format_count(min(limit for _, limit in limits))} records/s or more"
         axes.set_title(title)
         axes.set_ylim(0, top)
-        axes.legend(loc="upper left")
+        figure.legend(loc="outside lower center", ncols=3)
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=130, facecolor="white")
         return file.getvalue()
