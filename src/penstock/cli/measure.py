@@ -34,7 +34,7 @@ PICTURE = "throughput.png"
 @click.option("--repeats", type=int, default=3, show_default=True, help="Samples of each size.")
 @click.option("--batch", default="5s", show_default=True, help="How long a batch should take.")
 @click.option("--cap", type=int, help="Most records of a batch, in place of --batch.")
-@click.option("--warm-up", default="10s", show_default=True, help="Time without a cap on the CPU, before.")
+@click.option("--warm-up", default="15s", show_default=True, help="Time without a cap on the CPU, before.")
 @click.option("--converge", default="90s", show_default=True, help="Most time to wait for a steady throughput.")
 @click.option(
     "--agree", default="4/5", show_default=True, metavar="K/N", help="Steady: K of the latest N batches are close."

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 SHORTEST, LONGEST = 0.75, 1.35
 """A batch may take this many times the time that was set. The throughput of a batch of t seconds is (t - f) / (c t):
 where f is half of t, a batch a quarter shorter has a third less."""
+_HOPELESS = 2.0
+"""Times longer or shorter than that: more batches will not make it fit."""
 _LARGEST_STEP = 20.0
 """Times the cap before: a single short batch is no ground for more."""
 
@@ -35,6 +37,17 @@ def is_fitting(trial: CapTrial, wanted_seconds: float) -> bool:
     (True, False)
     """
     return SHORTEST * wanted_seconds <= trial.batch_seconds <= LONGEST * wanted_seconds
+
+
+def is_hopeless(trial: CapTrial, wanted_seconds: float) -> bool:
+    """Whether the first batches are so far off that later ones, which are faster, need not be waited for.
+
+    Examples
+    --------
+    >>> is_hopeless(CapTrial(1000, 2.0), 3.0), is_hopeless(CapTrial(1000, 0.8), 3.0)
+    (False, True)
+    """
+    return not 1 / _HOPELESS <= trial.batch_seconds / wanted_seconds <= _HOPELESS
 
 
 def next_cap(trials: Sequence[CapTrial], wanted_seconds: float) -> int:

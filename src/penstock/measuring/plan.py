@@ -72,7 +72,7 @@ class MeasurePlan:
     batch_seconds: float = 5.0
     cap: int | None = None
     sample_seconds: float = 20.0
-    warm_up_seconds: float = 10.0
+    warm_up_seconds: float = 15.0
     rest_seconds: float = 10.0
     repeats: int = 3
     tries: int = 3

@@ -12,7 +12,7 @@ from enum import StrEnum
 from statistics import median
 
 from penstock.errors import ClusterError
-from penstock.measuring.batch_cap import CapTrial, is_fitting
+from penstock.measuring.batch_cap import CapTrial, is_fitting, is_hopeless
 from penstock.measuring.disturbance import HostReading, load_between
 from penstock.measuring.plan import MeasurePlan, Turn
 from penstock.measuring.sample import Sample, marks_of
@@ -22,7 +22,7 @@ from penstock.records import BatchProgress, CpuReading, Telemetry
 _WARM_BATCHES = 2
 """The first batch compiles the query and starts Python workers."""
 _CAP_BATCHES = 2
-"""Batches by which a cap is judged."""
+"""Batches after which a cap may be seen to be hopeless."""
 _FULL_BATCH = 0.9
 """Of the cap: a smaller batch took all that there was."""
 _HOLD_SECONDS = 120.0
@@ -182,12 +182,8 @@ class SampleTaking:
 
     def _converge(self, look: Telemetry) -> None:
         assert self._held_at is not None
-        if self._is_cap_open and len(self._durations) >= _CAP_BATCHES:
-            self._is_cap_open = False
-            self.cap_trial = CapTrial(self._cap, median(self._durations))
-            if not is_fitting(self.cap_trial, self._plan.batch_seconds):
-                self.phase = Phase.OTHER_CAP
-                return
+        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
+            return
         is_late = look.at - self._held_at >= self._plan.convergence.at_most_seconds
         if self._plan.convergence.is_reached(batch_rates(self._ends)):
             self._converged_at = self._ends[-1].at
@@ -199,7 +195,18 @@ class SampleTaking:
                 f"{self._plan.convergence.at_most_seconds:g} s; give a smaller --cap",
                 target="application",
             )
-        self._open_window(look)
+        # The first batches are the slowest, so a cap is judged for good by the last ones.
+        if not self._is_cap_wrong(lambda trial, wanted: not is_fitting(trial, wanted)):
+            self._open_window(look)
+
+    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
+        """Judge the cap by the latest batches; a wrong one ends the taking."""
+        if not self._is_cap_open:
+            return False
+        self.cap_trial = CapTrial(self._cap, median(self._durations[-self._plan.convergence.window :]))
+        if is_wrong(self.cap_trial, self._plan.batch_seconds):
+            self.phase = Phase.OTHER_CAP
+        return self.phase is Phase.OTHER_CAP
 
     def _open_window(self, look: Telemetry) -> None:
         self._window = _Window([self._ends[-1]], [], [], self._read_host(), look.cpu)

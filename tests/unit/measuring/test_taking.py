@@ -94,6 +94,15 @@ def test_a_cap_that_gives_too_short_batches_ends_the_taking() -> None:
         assert drive(fixed, FakeApplication(lambda _: 0.4))[-1] is Phase.DONE
 
 
+def test_a_cap_is_judged_by_the_last_batches() -> None:
+    """Batches that fit at first and come out too short when the code is compiled ask for another cap in the end."""
+    taking = SampleTaking(PLAN, TURN, CAP)
+    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 6 else 1.2))
+    assert (phases.count(Phase.SAMPLING), phases[-1]) == (0, Phase.OTHER_CAP)
+    assert taking.cap_trial is not None
+    assert taking.cap_trial.batch_seconds == pytest.approx(1.2)
+
+
 def test_what_never_converges_is_sampled_and_marked() -> None:
     """After the time for it a sample is taken in any case, and says that it did not converge."""
     taking = SampleTaking(PLAN, TURN, CAP)
