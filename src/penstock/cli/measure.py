@@ -328,7 +328,9 @@ def _say_plan(plan: MeasurePlan, console: Console) -> None:
     sizes = ", ".join(map(str, plan.executors))
     share = "all their CPU" if plan.cpu_share is None else f"a CPU share of {plan.cpu_share:g}"
     reads = f"topic {plan.topic}" if plan.topic is not None else plan.source.get("trace") or plan.source.get("shape")
-    console.print(f"{plan.app} with {sizes} executors of {plan.cores} cores and {share}, reading {reads}", markup=False)
+    console.print(
+        f"{plan.app} with {sizes} executors ({plan.cores} cores each, {share}), reading {reads}", markup=False
+    )
     console.print(
         f"{len(plan.turns())} applications are started one after the other, about {format_seconds(_seconds(plan))} in "
         "all; nothing was started"

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 _FIRST_CAP = 2_000
 """Records an executor in the very first trial."""
 _CAP_TRIALS = 4
-_RESTARTS = 1
+_RESTARTS = 2
 """Of an application that fails before its first sample. On a busy host Spark was seen to give up a Python worker that
 took longer than 10 s to start."""
 

@@ -135,13 +135,13 @@ def test_the_source_is_measured_first_and_known_afterwards(tmp_path: Path, monke
     assert applications.limits[1::2] == of_source
 
 
-def test_an_application_that_fails_once_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure that may pass is tried once more; the second one is reported with its size."""
+def test_an_application_that_fails_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure that may pass is tried twice more; the third one is reported with its size."""
     passing = ClusterError("a worker did not come", retryable=True)
-    file, _ = take(monkeypatch, tmp_path / "m", PLAN, FakeApplications([passing]))
+    file, _ = take(monkeypatch, tmp_path / "m", PLAN, FakeApplications([passing, passing]))
     assert len(file.samples) == 4
     with pytest.raises(ClusterError, match="1 x: a worker did not come"):
-        take(monkeypatch, tmp_path / "n", PLAN, FakeApplications([passing, passing]))
+        take(monkeypatch, tmp_path / "n", PLAN, FakeApplications([passing] * 3))
 
 
 def test_a_lasting_failure_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
