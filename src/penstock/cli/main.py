@@ -13,6 +13,7 @@ from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
 from penstock.cli.forecast import forecast
 from penstock.cli.kafka import kafka
+from penstock.cli.measure import measure
 from penstock.cli.policies import metrics, policies
 from penstock.cli.predict import predict
 from penstock.cli.produce import produce
@@ -53,12 +54,13 @@ def main() -> None:
       penstock policies        what can decide, what it needs, and its options
       penstock rules           scaling rules of your own: check and explain them
       penstock simulate        what a policy would do on a trace, and what it would cost
+      penstock measure APP     how many records per second an application sustains, by executors
       penstock reproduce       repeat the experiment of a paper, its figures beside ours
     """
 
 
 for _command in (
     demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, predict,
-    simulate, reproduce, policies, rules, metrics,
+    measure, simulate, reproduce, policies, rules, metrics,
 ):  # fmt: skip
     main.add_command(_command)

@@ -155,13 +155,13 @@ def replay_options(**load: Any) -> ReplayOptions:
         raise ConfigurationError.of_all("produce", faults) from fault
 
 
-def read_options(texts: tuple[str, ...]) -> dict[str, str]:
+def read_options(texts: tuple[str, ...], field: str = "--option") -> dict[str, str]:
     """Parse ``NAME=VALUE`` texts."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigurationError("--option: one of them has no '='; write NAME=VALUE", field="--option")
+            raise ConfigurationError(f"{field}: one of them has no '='; write NAME=VALUE", field=field)
         pairs[name.strip()] = value.strip()
     return pairs
 

@@ -20,8 +20,7 @@ from penstock.loop import Cycle, PatientSource
 from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
-from penstock.running.checks import executor_bytes, executor_cores
-from penstock.running.driver_addresses import DriverAddresses, driver_addresses
+from penstock.running.driver_addresses import DriverAddresses, driver_addresses, is_local_master
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
@@ -32,7 +31,7 @@ from penstock.running.policy_choice import policy_context, policy_of
 from penstock.running.recollection import recall
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
-from penstock.running.spark_configuration import spark_configuration
+from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -176,24 +175,15 @@ class Assembly:
 
     def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
         """Start the embedded cluster where the run has one; returns the master and the processes' environment."""
-        from penstock.adaptors.spark.cluster import EmbeddedCluster
         from penstock.adaptors.spark.installation import SparkInstallation
 
         wanted = self._settings.cluster
         if wanted.master != "embedded":
-            self._addresses = driver_addresses(wanted.master, os.environ, is_local=_is_local(wanted.master))
+            self._addresses = driver_addresses(wanted.master, os.environ, is_local=is_local_master(wanted.master))
             return wanted.master, {**SparkInstallation.find().environment(), **self._addresses.environment}
         self._listener.phase("starting the Spark cluster")
-        operators = self._settings.operators
-        cores = sum(map(executor_cores, operators))
-        heap = sum(map(executor_bytes, operators))
-        self.cluster = EmbeddedCluster(
-            self._warden,
-            self._folder / "cluster",
-            workers=wanted.workers,
-            cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
-            memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
-            stop=self._stop,
+        self.cluster = embedded_cluster(
+            wanted, self._settings.operators, self._warden, self._folder / "cluster", stop=self._stop
         )
         self.cluster.start()
         return self.cluster.master_url, self.cluster.spark_environment()
@@ -230,29 +220,18 @@ class Assembly:
             self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
-        own = self._folder_of[operator.name]
-        is_local = self.cluster is not None or _is_local(master)
         reads, writes = self.streams.ends(operator)
-        return OperatorJob(
-            name=operator.name,
-            app=operator.app,
+        return make_job(
+            operator,
+            reads,
+            writes,
             master=master,
-            limits=operator.limits(),
+            folder=self._folder_of[operator.name],
+            socket_path=sockets / f"{operator.name}.sock",
             mode=Mode(self._settings.mode),
-            folder=str(own),
-            socket_path=str(sockets / f"{operator.name}.sock"),
-            reads=reads,
-            writes=writes,
-            options=operator.options,
-            spark={
-                "spark.sql.warehouse.dir": str(own / "warehouse"),
-                **self._addresses.configuration,
-                **spark_configuration(
-                    operator, self.streams.spark, is_local=is_local, source_partitions=reads.partitions
-                ),
-            },
-            trigger_seconds=operator.trigger_seconds,
-            checkpoint_seconds=operator.checkpoint_seconds,
+            streams=self.streams.spark,
+            is_embedded=self.cluster is not None,
+            addresses=self._addresses.configuration,
         )
 
     def _await_ready(self, operator: RunningOperator) -> None:
@@ -303,10 +282,6 @@ class Assembly:
 
 def _limits(operator: RunningOperator) -> Limits:
     return fitting_limits(operator.settings.limits(), operator.remote.can_set_cpu_share)
-
-
-def _is_local(master: str) -> bool:
-    return master.startswith(("local", "spark://127.", "spark://localhost"))
 
 
 def _agents_folder(run_folder: Path) -> Path:

@@ -24,6 +24,11 @@ class DriverAddresses:
     configuration: Mapping[str, str] = field(default_factory=dict)
 
 
+def is_local_master(master: str) -> bool:
+    """Return whether a master and its workers are on this machine, by its address."""
+    return master.startswith(("local", "spark://127.", "spark://localhost"))
+
+
 def own_address(host: str, port: int) -> str | None:
     """Return the address of this machine that packets to `host` carry; None if there is no way to it."""
     try:

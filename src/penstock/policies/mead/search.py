@@ -133,9 +133,7 @@ def _best_of_a_bad_job(space: AllocationSpace, delta: float) -> Goal:
     )
 
 
-def _given_back(
-    space: AllocationSpace, x: Vector, goal: Goal, may_reach: MayReach, steps: list[str]
-) -> Vector:
+def _given_back(space: AllocationSpace, x: Vector, goal: Goal, may_reach: MayReach, steps: list[str]) -> Vector:
     """Lower single operators, the costliest step first, while the goal is reached.
 
     More CPU never makes a path slower, so a step that misses the goal once misses it with less CPU elsewhere too: it is
