@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates labelled instances for a classifier that learns from a stream: ``7 03 99 45 ...``, a class, then attributes.
+"""Generates labelled instances for a learning classifier: ``7 03 99 45 ...``, a class, then its attributes.
 
 Attributes are whole numbers from 0 to 99, independent and uniform. A random decision tree gives the class: each of its
 tests compares another attribute with a threshold near the middle. Neighbouring leaves have the same class or the next

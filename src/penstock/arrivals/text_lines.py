@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates lines of text: made-up words whose frequencies follow Zipf's law, as those of a book do.
 
-The lines come from a pool of some thousands, about as many as a novel has: benchmarks that read a book over and over see
-such an input. Lines hold lower-case words and single spaces, nothing else.
+The lines come from a pool of some thousands, about as many as a novel has: benchmarks that read a book again and
+again see such an input. Lines hold lower-case words and single spaces, nothing else.
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ def send(connection: KafkaConnection, topic: str, lines: int, per_second: int) -
     sink = KafkaSink(connection, topic, "test")
     try:
         shape = parse_shape(f"constant:rate={per_second},duration=1h")
-        assert produce(shape, LinesPayload(LogLines(seed=1, malformed=0.1)), sink, records=lines).delivery.confirmed == lines
+        payload = LinesPayload(LogLines(seed=1, malformed=0.1))
+        assert produce(shape, payload, sink, records=lines).delivery.confirmed == lines
     finally:
         sink.close()
 
