@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.spark.replay import register
-from penstock.apps import data_clean, grep, page_view, rolling_count, rolling_sort, sol, unique_visitor, word_count
+from penstock.apps import data_clean, grep, page_view, rolling_count, rolling_sort, sol, unique_visitor, vht, word_count
 from penstock.apps.counts import read_counts
 from penstock.apps.data_clean import check as data_clean_check
 from penstock.apps.grep import check as grep_check
@@ -22,7 +23,10 @@ from penstock.apps.rolling_sort import check as rolling_sort_check
 from penstock.apps.rolling_sort.ring_buffer import Sorted
 from penstock.apps.sol import check as sol_check
 from penstock.apps.unique_visitor import check as unique_visitor_check
+from penstock.apps.vht import check as vht_check
+from penstock.apps.vht.learning import Settings
 from penstock.apps.word_count import check as word_count_check
+from penstock.arrivals.feature_lines import FeatureLines
 from penstock.arrivals.generated_lines import GeneratedLines, decode_lines
 from penstock.arrivals.text_lines import TextLines
 from penstock.arrivals.web_log_lines import WebLogLines
@@ -50,11 +54,11 @@ def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
         yield session
 
 
-def replayed(spark: SparkSession, payload: str) -> DataFrame:
-    """The records of a payload, all due, in three batches."""
+def replayed(spark: SparkSession, payload: str, rows_per_batch: int = ROWS_PER_BATCH) -> DataFrame:
+    """The records of a payload, all due, in three batches unless told otherwise."""
     shape = f"constant:rate={RATE},duration={RECORDS // RATE}s"
     reader = spark.readStream.format("penstock_replay").options(shape=shape, payload=payload, seed=SEED)
-    return reader.options(startAt=EPOCH, maxRowsPerBatch=ROWS_PER_BATCH).load()
+    return reader.options(startAt=EPOCH, maxRowsPerBatch=rows_per_batch).load()
 
 
 def lines_of(generator: GeneratedLines) -> list[str]:
@@ -148,3 +152,40 @@ def test_rolling_sort_sorts_the_newest_records(spark: SparkSession, tmp_path: Pa
     expected = rolling_sort_check.expected_rows(records, 20_000_000, 500, 3)
     assert found == sorted((group, *result) for group, result in expected)
     assert {row[2] for row in found} > {500}, "some buffers are full, the first are not"
+
+
+@pytest.mark.core
+def test_vht_learns_the_same_tree_as_without_spark_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Stopped in the middle and started again, it has the tree, accuracy and exact statistics of all instances."""
+    out, checkpoint, size = tmp_path / "out", tmp_path / "checkpoint", 1000
+
+    def learn() -> DataStreamWriter:
+        return vht.vht(replayed(spark, "features", size), {"output": str(out), "groups": "3"})
+
+    query = learn().option("checkpointLocation", str(checkpoint)).start()
+    try:
+        deadline = time.monotonic() + 240
+        while (model := vht.read_model(out)) is None or model.batch_id < 1:
+            assert query.isActive, query.exception()
+            assert time.monotonic() < deadline, "no second batch ended in time"
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    run_to_end(learn(), checkpoint)
+
+    values, labels = FeatureLines(SEED).instances(0, RECORDS)
+    classes = labels.astype(np.int64)
+    data = [(classes[at : at + size], values[at : at + size]) for at in range(0, RECORDS, size)]
+    tree, correct, leaves_of = vht_check.learn_alone(data, Settings())
+    model = vht.read_model(out)
+    assert model is not None
+    assert model.tree.to_json() == tree.to_json()
+    assert (model.batch_id, model.seen, model.correct, model.malformed) == (5, RECORDS, correct, 0)
+    assert len(tree.leaves) >= 6, "it has learnt something"
+
+    leaves = np.concatenate(leaves_of)
+    for group, statistics in vht.read_statistics(out, model.batch_id).items():
+        part = Settings(groups=3).slices()[group]
+        for leaf, found in statistics.items():
+            expected = vht_check.expected_statistics(classes, values[:, part.start : part.stop], leaves, leaf)
+            assert vht_check.differences(found, expected) == []

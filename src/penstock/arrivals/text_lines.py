@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +54,9 @@ class TextLines:
 def _pool(seed: int) -> tuple[bytes, ...]:
     rng = random.Random(f"text lines {seed}")
     words = made_up_words(rng, WORDS)
-    weights = [1 / rank for rank in range(1, len(words) + 1)]
-    return tuple(
-        " ".join(rng.choices(words, weights, k=rng.randint(*_WORDS_PER_LINE))).encode() for _ in range(_POOL_SIZE)
-    )
+    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    counts = [rng.randint(*_WORDS_PER_LINE) for _ in range(_POOL_SIZE)]
+    return tuple(" ".join(rng.choices(words, cum_weights=weights, k=count)).encode() for count in counts)
 
 
 def made_up_words(rng: random.Random, count: int) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same learning without Spark, attributes undivided, and the statistics of a leaf from its instances with pandas."""
+"""The same learning without Spark, attributes undivided, and a leaf's statistics from its instances with pandas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.apps.vht.learning import Settings, aggregate, correct_predictions, learn_group
-from penstock.apps.vht.statistics import GroupStatistics
+from penstock.apps.vht.statistics import GroupStatistics, LeafStatistics
 from penstock.apps.vht.tree import Tree, Values
 
 if TYPE_CHECKING:
@@ -55,6 +55,26 @@ def expected_statistics(
         count=("value", "size"), sum=("value", "sum"), squares=("square", "sum"), low=("value", "min"),
         high=("value", "max"),
     )  # fmt: skip
+
+
+def differences(found: LeafStatistics, expected: pd.DataFrame) -> list[str]:
+    """Say where a leaf's statistics differ from `expected_statistics`; none: they are equal."""
+    faults = []
+    if found.seen * found.sums.shape[1] != int(expected["count"].sum()):
+        faults.append(f"{found.seen} instances, {found.sums.shape[1]} attributes, {expected['count'].sum()} values")
+    labels = expected.index.get_level_values("label").to_numpy()
+    attributes = expected.index.get_level_values("attribute").to_numpy(dtype=np.int64)
+    if not np.array_equal(found.counts[labels], expected["count"].to_numpy()):
+        faults.append("counts differ")
+    for column, of_leaf in {
+        "sum": found.sums,
+        "squares": found.squares,
+        "low": found.lows,
+        "high": found.highs,
+    }.items():
+        is_other = of_leaf[labels, attributes] != expected[column].to_numpy()
+        faults += [f"{column} of class {labels[i]}, attribute {attributes[i]}" for i in np.flatnonzero(is_other)]
+    return faults
 
 
 def accuracy(tree: Tree, classes: NDArray[np.int64], values: Values) -> float:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One batch of learning, cut where Spark divides it: sort and slice, learn each group of attributes, decide on splits.
 
-As in the original, a model aggregator holds the tree and sorts instances to leaves, and each instance is cut into slices
-of attributes, which go to the local statistics of their group. They report the best splits of leaves that have seen enough,
-and the aggregator decides.
+As in the original, a model aggregator holds the tree and sorts instances to leaves, and each instance is cut into
+slices of attributes, which go to the local statistics of their group. They report the best splits of leaves that have
+seen enough, and the aggregator decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Settings:
     def slices(self) -> list[range]:
         """Return the attributes of each group."""
         edges = [self.attributes * group // self.groups for group in range(self.groups + 1)]
-        return [range(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [range(a, b) for a, b in pairwise(edges)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,6 @@ class GroupReport:
     """The best splits of each leaf that is to be split if one of them is certain enough."""
     seen: Mapping[int, Weights]
     """Instances of this batch by leaf and class; each group sees all instances, and reports the same."""
-    ever_seen: Mapping[int, tuple[int, int]]
-    """Of the leaves among the candidates: instances, and classes among them."""
 
 
 def learn_group(
@@ -68,14 +67,8 @@ def learn_group(
         if of_leaf.seen - of_leaf.attempted_at >= settings.grace and not is_pure:
             of_leaf.attempted_at = of_leaf.seen
             candidates[leaf] = tuple(best_splits(of_leaf, first_attribute))
-    return GroupReport(
-        candidates,
-        {leaf: tuple(seen[leaf].tolist()) for leaf in np.flatnonzero(seen.any(axis=1)).tolist()},
-        {
-            leaf: (statistics.leaves[leaf].seen, int(np.count_nonzero(statistics.leaves[leaf].counts)))
-            for leaf in candidates
-        },
-    )
+    by_leaf = {leaf: tuple(seen[leaf].tolist()) for leaf in np.flatnonzero(seen.any(axis=1)).tolist()}
+    return GroupReport(candidates, by_leaf)
 
 
 def aggregate(tree: Tree, reports: Iterable[GroupReport], settings: Settings) -> Tree:
@@ -83,15 +76,18 @@ def aggregate(tree: Tree, reports: Iterable[GroupReport], settings: Settings) ->
     known = list(reports)
     if not known:
         return tree
+    learnt = tree.learn(known[0].seen)
     splits = {}
     room = settings.max_leaves - len(tree.leaves)
     for leaf in sorted(known[0].candidates):
-        seen, classes = known[0].ever_seen[leaf]
+        # The instances that a leaf was born with count as seen, as in MOA's, SAMOA's and River's trees.
+        weights = learnt.nodes[leaf].weights
         candidates = [split for report in known for split in report.candidates[leaf]]
-        split = chosen_split(candidates, classes, seen, settings.delta, settings.tie)
+        classes = sum(weight > 0 for weight in weights)
+        split = chosen_split(candidates, classes, sum(weights), settings.delta, settings.tie)
         if split is not None and len(splits) < room:
             splits[leaf] = split
-    return tree.learn(known[0].seen).grow(splits)
+    return learnt.grow(splits)
 
 
 def correct_predictions(tree: Tree, seen: Mapping[int, Weights]) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which split of a leaf is best, and whether it is certain enough: information gain and the Hoeffding bound.
 
-A class's values of an attribute are taken as normally distributed, and ten thresholds between the least and the greatest
-value are tried, as in River's and MOA's trees (Pfahringer, Holmes and Kirkby, PAKDD 2008).
+A class's values of an attribute are taken as normally distributed, and ten thresholds between the least and the
+greatest value are tried, as in River's and MOA's trees (Pfahringer, Holmes and Kirkby, PAKDD 2008).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _entropy(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return (np.log2(safe) * total - xlogy(weights, weights).sum(axis=0) / math.log(2)) / safe
 
 
-def hoeffding_bound(classes: int, delta: float, seen: int) -> float:
+def hoeffding_bound(classes: int, delta: float, seen: float) -> float:
     """Return by how much a mean of `seen` gains may be off, except with probability `delta` (Hoeffding, 1963).
 
     The gain lies between 0 and log2 of the number of classes.
@@ -95,11 +95,12 @@ def hoeffding_bound(classes: int, delta: float, seen: int) -> float:
     return math.sqrt(reach**2 * math.log(1 / delta) / (2 * seen))
 
 
-def chosen_split(candidates: Iterable[Split], classes: int, seen: int, delta: float, tie: float) -> Split | None:
+def chosen_split(candidates: Iterable[Split], classes: int, seen: float, delta: float, tie: float) -> Split | None:
     """Return the split to make of a leaf. None: wait for more instances.
 
-    The best of the candidates must gain more than the second best, and more than no split at all, by the Hoeffding bound;
-    or the bound is so small that the two are as good as equal (Domingos and Hulten, KDD 2000, Table 1 and Sec. 3.2).
+    The best of the candidates must gain more than the second best, and more than no split at all, by the Hoeffding
+    bound; or the bound is so small that the two are as good as equal (Domingos and Hulten, KDD 2000, Table 1 and Sec.
+    3.2).
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def chosen_split(candidates: Iterable[Split], classes: int, seen: int, delta: fl
     classes
         How many classes the leaf has seen.
     seen
-        How many instances.
+        The weight of the instances.
     delta, tie
         The probability of a wrong choice, and the bound that makes a tie.
     """

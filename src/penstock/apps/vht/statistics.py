@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sufficient statistics of some attributes: for each leaf and class, count, sum, sum of squares, least and greatest.
+"""The sufficient statistics of some attributes: by leaf and class, count, sum, sum of squares, least and greatest.
 
 They are whole numbers, so they do not depend on the order of instances or on how attributes are divided into groups.
 """
