@@ -26,11 +26,13 @@ def sol(stream: DataFrame, options: Options) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
+    # A number that is given is kept: otherwise Spark makes fewer tasks of small shuffles, and records stay together.
+    tasks = int(stream.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or "200")
     records = stream.select("index", "arrival", "value", sf.spark_partition_id().alias("task"))
     for hop in range(_OPTIONS.read(options)["forwards"]):
         # By a hash of their own: where rows already lie as a shuffle would put them, Spark leaves the shuffle out, and
         # before a shuffle by turns it sorts the rows, which is work.
-        records = records.repartition(sf.xxhash64("index", "task", sf.lit(hop)))
+        records = records.repartition(tasks, sf.xxhash64("index", "task", sf.lit(hop)))
         # Noting the task keeps the shuffles apart: Spark makes one of two that follow each other.
         records = records.withColumn("task", sf.spark_partition_id())
     return records

@@ -77,7 +77,7 @@ def aggregate(tree: Tree, reports: Iterable[GroupReport], settings: Settings) ->
     if not known:
         return tree
     learnt = tree.learn(known[0].seen)
-    splits = {}
+    splits: dict[int, Split] = {}
     room = settings.max_leaves - len(tree.leaves)
     for leaf in sorted(known[0].candidates):
         # The instances that a leaf was born with count as seen, as in MOA's, SAMOA's and River's trees.

@@ -83,7 +83,8 @@ def _entropy(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the entropy in bits of weights by class (first axis)."""
     total = weights.sum(axis=0)
     safe = np.where(total > 0, total, 1.0)
-    return (np.log2(safe) * total - xlogy(weights, weights).sum(axis=0) / math.log(2)) / safe
+    entropy: NDArray[np.float64] = (np.log2(safe) * total - xlogy(weights, weights).sum(axis=0) / math.log(2)) / safe
+    return entropy
 
 
 def hoeffding_bound(classes: int, delta: float, seen: float) -> float:

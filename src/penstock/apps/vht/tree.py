@@ -81,7 +81,8 @@ class Tree:
 
     def majorities(self) -> NDArray[np.int64]:
         """Return the class with the most weight of each node."""
-        return np.array([node.weights for node in self.nodes]).argmax(axis=1)
+        weights: NDArray[np.float64] = np.array([node.weights for node in self.nodes])
+        return weights.argmax(axis=1).astype(np.int64)
 
     def learn(self, seen: Mapping[int, Weights]) -> Tree:
         """Return the tree whose leaves have seen more instances, by leaf and class."""
