@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 )
 @click.option("--column", help="Name or number (from 0) of a trace's column, in csv and parquet.")
 @click.option("--origin", type=click.Choice(("zero", "first")), help="What a trace's times count from.")
-@click.option("--payload", default="log", show_default=True, help="Text of the records: none, log or file:PATH")
+@click.option(
+    "--payload", default="log", show_default=True,
+    help="Text of the records: none, log, text, web-log, features or file:PATH",
+)  # fmt: skip
 @click.option("--malformed", metavar="F", help="Fraction of malformed log lines.  [default: 0.01]")
-@click.option("--seed", metavar="N", help="Seed of log lines and random shapes.  [default: 0]")
+@click.option("--seed", metavar="N", help="Seed of generated lines and random shapes.  [default: 0]")
 @click.option("--records", type=click.IntRange(min=1), metavar="N", help="Send only the first N records.")
 @click.option("--exchange", help="RabbitMQ: where to publish.  [default: the default exchange]")
 @click.option("--routing-key", default="", help="RabbitMQ: with --exchange, the routing key; without, the queue.")

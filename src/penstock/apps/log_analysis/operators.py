@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.log_analysis.counts import counts_writer
+from penstock.apps.counts import counts_writer
 from penstock.apps.log_analysis.options import (
     Options,
     check_options,

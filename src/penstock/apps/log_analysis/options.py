@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from penstock.apps.log_analysis.counts import COUNTS_SCHEMA
+from penstock.apps.counts import COUNTS_SCHEMA
 from penstock.apps.log_analysis.lines import LineFormat, line_format
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS, Pattern, load_patterns, take
 from penstock.errors import ConfigurationError
