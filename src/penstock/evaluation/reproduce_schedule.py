@@ -153,8 +153,8 @@ def run_schedules(experiment: ScheduleExperiment, call: Call) -> ScheduleResult:
     for number, application in enumerate(file.applications):
         truth = application.truth(file.most)
         for seed in range(experiment.seeds):
-            paper = train(file, application, np.random.default_rng(seed)).selection.model
-            ours, _ = train_ours(file, application, np.random.default_rng(seed))
+            paper = train(file, application, np.random.default_rng(experiment.first_seed + seed)).selection.model
+            ours, _ = train_ours(file, application, np.random.default_rng(experiment.first_seed + seed))
             published = ThroughputTable.of(paper, file.most, experiment.coverage)
             planned = ThroughputTable.of(ours, file.most, experiment.coverage)
             begun = time.perf_counter()
@@ -230,7 +230,8 @@ def reproduce_schedule(experiment: ScheduleExperiment, call: Call) -> Reproducti
     result = run_schedules(experiment, call)
     bars = bars_of(experiment, result)
     document = {
-        "experiment": call.name, "paper": experiment.paper, "seeds": experiment.seeds, "coverage": experiment.coverage,
+        "experiment": call.name, "paper": experiment.paper, "seeds": experiment.seeds,
+        "first_seed": experiment.first_seed, "coverage": experiment.coverage,
         "traces": [
             {
                 "name": window.name, "says": window.says, "start": window.start, "period_seconds": window.period,

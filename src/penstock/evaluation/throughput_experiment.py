@@ -202,6 +202,7 @@ class ScheduleExperiment(PlanningExperiment):
     coverage: float = Field(gt=0.0, lt=1.0, description="of the interval whose lower end is planned with")
     delay: Seconds = 60.0
     cost_per_hour: float = 0.10
+    first_seed: int = Field(default=0, ge=0, description="of the draws; others than those that policies were chosen on")
     excepted: tuple[str, ...] = Field(default=(), description="applications that the paper excepts from its claim")
     published: dict[str, PublishedPolicy]
 
