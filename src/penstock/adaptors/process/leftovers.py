@@ -15,8 +15,11 @@ from pathlib import Path
 from penstock.adaptors.process.identity import ProcessIdentity, pid_namespace
 from penstock.adaptors.process.warden import MARK
 
-OWNER_FILE = ".penstock-owner"
-"""A file in a run's temporary folder, with the mark of the warden that will remove the folder."""
+OWNER_FILE = ".penstock-warden"
+"""A file in a run's temporary folder, with the mark of the warden that will remove the folder.
+
+File and variable have other names than in versions that knew pids alone: these would take such a mark for a dead one's.
+"""
 FOLDER_PREFIX = "penstock-"
 
 

@@ -33,7 +33,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-MARK = "PENSTOCK_WARDEN"
+MARK = "PENSTOCK_WARDEN_ID"
 """Environment variable of every child: ``<pid>:<start tick>:<PID namespace>:<boot>`` of its warden."""
 
 PR_SET_PDEATHSIG = 1

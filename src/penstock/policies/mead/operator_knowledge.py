@@ -103,10 +103,6 @@ class OperatorKnowledge(ABC):
     def evidence(self) -> Evidence:
         """What was learnt, for a decision."""
 
-    def _remembers(self, at: float) -> bool:
-        # Later than that it cannot have been noted, unless a clock was set back.
-        return at < self._late_until <= at + _REMEMBERED_SECONDS
-
     def lifted(self, target: Allocation, at: float) -> Allocation:  # noqa: ARG002
         """The level itself, or the next above those at which records were late not long ago."""
         return target

@@ -18,7 +18,12 @@ from penstock.errors import ClusterError
 def test_a_request_to_stop_ends_the_wait_for_the_broker() -> None:
     """A user who presses Ctrl-C does not wait until the broker answers."""
     stop = threading.Event()
-    client = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(brokers=stop.set()), poll=lambda _: None)
+
+    def list_topics(timeout: float) -> Any:
+        stop.set()
+        return SimpleNamespace(brokers={})
+
+    client = SimpleNamespace(list_topics=list_topics, poll=lambda _: None)
     connection = SimpleNamespace(admin=lambda faults: client, bootstrap_servers="h:1")
     process = SimpleNamespace(raise_if_ended=lambda: None, log="log", tail=lambda: "")
     with pytest.raises(ClusterError, match="stopped while the Kafka broker was starting"):
