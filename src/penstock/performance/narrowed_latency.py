@@ -83,9 +83,7 @@ class NarrowedLatency:
         predicted = {label: one.predict(allocations) for label, one in self._each.items()}
         # Of models that are as bad as each other one that is in use already.
         order = sorted(predicted, key=lambda label: label not in self._used)
-        worst = {
-            max(order, key=lambda label: _badness(predicted[label][place])) for place in range(len(self.paths))
-        }
+        worst = {max(order, key=lambda label: _badness(predicted[label][place])) for place in range(len(self.paths))}
         self._used += [label for label in self._each if label in worst.difference(self._used)]
         return len(self._used) > before or any(label in self._used for label in widened)
 

@@ -134,9 +134,7 @@ def _solved_together(queues: Sequence[tuple[MAP, PH]]) -> Iterator[SingleServer]
     chains = TimeChains(solved.chain)
     waiting_means = (solved.pi * solved.waiting_moments()[0]).sum(axis=1)
     sojourns = TimeStack(chains, solved.start, np.zeros(len(queues)))
-    waits = TimeStack(
-        chains, lambda: (solved.pi[:, None, :] @ solved.W)[:, 0, :], (solved.pi * solved.p0).sum(axis=1)
-    )
+    waits = TimeStack(chains, lambda: (solved.pi[:, None, :] @ solved.W)[:, 0, :], (solved.pi * solved.p0).sum(axis=1))
     for row, (arrivals, service) in enumerate(queues):
         mean, utilisation = float(waiting_means[row]), arrivals.rate * service.mean
 

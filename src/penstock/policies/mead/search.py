@@ -51,8 +51,9 @@ def refined(space: AllocationSpace, delta: float, near: Vector | None = None) ->
     """Search as in Fig. 5, go on where it gave up though it could be met, and give back what is not needed.
 
     More than `MOST_STEPWISE` operators begin with an estimate instead of Fig. 5, which predicts at every step
-    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
-    that can be had on those paths, at the lowest cost that single steps down lead to.
+    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a
+    bound: the latency within `delta` of the bound of the least that can be had on those paths, at the lowest cost that
+    single steps down lead to.
     """
     is_large = len(space.operators) > MOST_STEPWISE
     steps: list[str] = []
@@ -133,9 +134,7 @@ def _best_of_a_bad_job(space: AllocationSpace, delta: float) -> Goal:
     )
 
 
-def _given_back(
-    space: AllocationSpace, x: Vector, goal: Goal, may_reach: MayReach, steps: list[str]
-) -> Vector:
+def _given_back(space: AllocationSpace, x: Vector, goal: Goal, may_reach: MayReach, steps: list[str]) -> Vector:
     """Lower single operators, the costliest step first, while the goal is reached.
 
     More CPU never makes a path slower, so a step that misses the goal once misses it with less CPU elsewhere too: it is
