@@ -144,7 +144,7 @@ class TimeDistribution:
 
     def percentiles(self, ps: Sequence[float]) -> FloatArray:
         """Give several percentiles at once."""
-        return self._times.percentiles(tuple(check_probability(p) for p in ps))[self._row].copy()
+        return np.array(self._times.percentiles(tuple(check_probability(p) for p in ps))[self._row])
 
     def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
         """Give the share of the records that stay within each of some times."""

@@ -51,8 +51,9 @@ def refined(space: AllocationSpace, delta: float, near: Vector | None = None) ->
     """Search as in Fig. 5, go on where it gave up though it could be met, and give back what is not needed.
 
     More than `MOST_STEPWISE` operators begin with an estimate instead of Fig. 5, which predicts at every step
-    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
-    that can be had on those paths, at the lowest cost that single steps down lead to.
+    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a
+    bound: the latency within `delta` of the bound of the least that can be had on those paths, at the lowest cost that
+    single steps down lead to.
     """
     is_large = len(space.operators) > MOST_STEPWISE
     steps: list[str] = []
