@@ -134,7 +134,12 @@ def test_what_an_entry_says_is_plain_data() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "field", "words"),
     [
-        ("mead2", {}, "policy", "known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed"),
+        (
+            "mead2",
+            {},
+            "policy",
+            "known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed",
+        ),
         ("", {}, "policy", "known: mead, mead-published"),
         ("threshold", {"uper": 0.7}, "policy threshold", "uper: threshold has no such option; it has upper, lower, "),
         ("mead", {"windows": 5}, "policy mead", "windows: mead has no such option; it has queues, window, "),
