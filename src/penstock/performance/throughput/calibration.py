@@ -11,7 +11,9 @@ A fit that minimises sum(v r^2) with weights v, J the gradients at the samples, 
 
     C = M^-1 (J' V^2 J) M^-1,  M = J' V J,  V = diag(v).
 
-``structure`` is what the form itself may be wrong by, away from what was sampled.
+``structure`` is what the form itself may be wrong by, in proportion to how far (in logarithms) a size is beyond those
+that were sampled. Leaving out the largest sampled size shows it: whatever the form misses that size by, beyond what
+noise explains, it is expected to miss larger ones by at the same rate.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from penstock.ports import FloatArray
 from penstock.records import ThroughputPrediction
@@ -32,6 +34,8 @@ Imai et al. (Fig. 11) report up to 6.9 % mean absolute error of repeats around t
 standard deviation."""
 PRIOR_FREEDOM = 2.0
 """With how many degrees of freedom; observed ones replace them."""
+LEAST_SPREAD = 0.005
+"""No measurement is taken to be better than this, even where repeats happen to agree."""
 EXTRAPOLATION_SPREAD = 0.05
 """Relative error of a fully calibrated form for each factor of e beyond the sampled capacities."""
 REDUCED_SPREAD = 0.5
@@ -61,6 +65,8 @@ class Calibration:
         The capacity at which the curve ends; None: it has no such end.
     is_reduced
         Whether there were fewer sizes than the form has parameters.
+    structure
+        Relative error of the form itself for each factor of e beyond the sampled capacities.
     """
 
     values: FloatArray
@@ -71,14 +77,17 @@ class Calibration:
     largest: float
     limit: float | None = None
     is_reduced: bool = False
+    structure: float = EXTRAPOLATION_SPREAD
 
     def half_width(self, gradient: FloatArray, capacity: float, coverage: float) -> float:
         """Half the width of the interval for a new measurement, on a logarithmic scale."""
-        leverage = max(0.0, float(gradient @ self.covariance @ gradient))
         beyond = max(0.0, math.log(capacity / self.largest), math.log(self.smallest / capacity))
-        structure = (REDUCED_SPREAD if self.is_reduced else EXTRAPOLATION_SPREAD) * beyond
-        spread = math.sqrt(self.noise**2 * (1.0 + leverage) + structure**2)
-        return min(WIDEST, spread * float(stats.t.ppf(0.5 + coverage / 2.0, self.freedom)))
+        spread = math.sqrt(self.noise_variance(gradient) + (self.structure * beyond) ** 2)
+        return min(WIDEST, spread * t_quantile(coverage, self.freedom))
+
+    def noise_variance(self, gradient: FloatArray) -> float:
+        """Variance of a new measurement, on a logarithmic scale, if the form is right."""
+        return self.noise**2 * (1.0 + max(0.0, float(gradient @ self.covariance @ gradient)))
 
 
 def covariance_of(gradients: FloatArray, weights: FloatArray) -> FloatArray:
@@ -107,7 +116,12 @@ def noise_of(residuals: FloatArray, weights: FloatArray, used: float, count: flo
     assumed = max(0.0, PRIOR_FREEDOM - seen)
     mean_square = float(np.average(residuals**2, weights=weights))
     square_sum = mean_square * count + assumed * PRIOR_SPREAD**2
-    return math.sqrt(square_sum / (seen + assumed)), seen + assumed
+    return max(LEAST_SPREAD, math.sqrt(square_sum / (seen + assumed))), seen + assumed
+
+
+def t_quantile(coverage: float, freedom: float) -> float:
+    """How many standard deviations around the middle of Student's distribution hold this probability."""
+    return float(special.stdtrit(freedom, 0.5 + coverage / 2.0))
 
 
 def around(mid: float, half_width: float, coverage: float) -> ThroughputPrediction:

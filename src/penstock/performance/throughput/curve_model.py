@@ -16,13 +16,23 @@ from typing import ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.performance.throughput.calibration import Calibration, around, covariance_of, noise_of
+from penstock.performance.throughput.calibration import (
+    EXTRAPOLATION_SPREAD,
+    REDUCED_SPREAD,
+    Calibration,
+    around,
+    covariance_of,
+    noise_of,
+)
 from penstock.performance.throughput.learnt_model import LearntModel
 from penstock.performance.throughput.sample_table import SampleTable, speed_of
 from penstock.ports import FloatArray
 from penstock.records import Allocation, ThroughputPrediction
 
 Flags: TypeAlias = NDArray[np.bool_]
+
+_SIZES_TO_EXTRAPOLATE = 3
+"""With fewer sizes below the largest, a miss there says more about the calibration than about the form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +101,11 @@ class CurveModel(LearntModel):
 
     def trained(self, table: SampleTable) -> Self:
         """With the curve that fits best."""
-        return replace(self, calibration=self._calibrate(table))
+        found = self._calibrate(table)
+        inner = table.without_largest()
+        if inner.sizes >= _SIZES_TO_EXTRAPOLATE and self.size_count(inner) >= _SIZES_TO_EXTRAPOLATE:
+            found = replace(found, structure=self._structure(self._calibrate(inner), table))
+        return replace(self, calibration=found)
 
     def answer(self, allocation: Allocation, coverage: float) -> ThroughputPrediction:
         """The curve, flat after its peak, and the interval around it."""
@@ -133,4 +147,18 @@ class CurveModel(LearntModel):
             float(capacity.max()),
             limit=float(capacity.max()) if sizes == 1 and self.ends_at_one_size else None,
             is_reduced=sizes < min(3, len(values)),
+            structure=REDUCED_SPREAD if sizes < min(3, len(values)) else EXTRAPOLATION_SPREAD,
         )
+
+    def _structure(self, inner: Calibration, table: SampleTable) -> float:
+        """How wrong the form is for each factor of e beyond its samples, seen at the largest size that there is."""
+        largest = np.flatnonzero(table.capacity > inner.largest * (1.0 + 1e-6))
+        if not len(largest):
+            return EXTRAPOLATION_SPREAD
+        at = largest[-1:]
+        columns = (table.executors[at], table.speed[at], table.delay[at])
+        rate = max(float(self.curve(inner.values, *columns)[0]), 1e-3 * float(table.rate[at][0]))
+        measured = float(np.average(np.log(table.rate[largest]), weights=table.weight[largest]))
+        excess = (measured - math.log(rate)) ** 2 - inner.noise_variance(self.log_gradient(inner.values, *columns)[0])
+        distance = math.log(float(table.capacity[at][0]) / inner.largest)
+        return math.hypot(EXTRAPOLATION_SPREAD, min(1.0, math.sqrt(max(0.0, excess)) / distance))

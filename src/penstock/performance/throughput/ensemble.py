@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.performance.throughput.calibration import WIDEST, around
@@ -112,7 +112,7 @@ class EnsembleModel(LearntModel):
         if not mid > 0.0:
             return ThroughputPrediction(0.0, 0.0, 0.0, coverage)
         squares, gaps = _squares(predictions, mid)
-        quantile = float(stats.norm.ppf(0.5 + coverage / 2.0))
+        quantile = float(special.ndtri(0.5 + coverage / 2.0))
         return around(mid, min(WIDEST, math.sqrt(shares @ squares + quantile**2 * (shares @ gaps))), coverage)
 
 

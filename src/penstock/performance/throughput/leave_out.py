@@ -34,7 +34,7 @@ def held_out_predictions(
             trained = model.fit([sample for sample, own in zip(samples, folds, strict=True) if own != fold])
         except NotReadyError:
             return None
-        for index in np.flatnonzero(folds == fold):
+        for index in map(int, np.flatnonzero(folds == fold)):
             found[index] = trained.predict(samples[index].allocation).records_per_second
     return found
 

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import lsq_linear
 
-from penstock.performance.throughput.calibration import REDUCED_SPREAD, WIDEST, around, noise_of
+from penstock.performance.throughput.calibration import REDUCED_SPREAD, WIDEST, around, noise_of, t_quantile
 from penstock.performance.throughput.learnt_model import LearntModel
 from penstock.performance.throughput.sample_table import SampleTable, speed_of
 from penstock.ports import FloatArray
@@ -35,7 +34,7 @@ work goes from 0.9 to 0.5 over a factor of 10."""
 _SLOPE, _SLOPE_SPREAD = 0.7, 0.5
 """What is expected of the first slope before samples say."""
 _FIRST_NOISE = 0.05
-_EXPONENTS = np.linspace(0.0, 1.0, 21)
+_EXPONENTS = np.linspace(0.0, 1.0, 11)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -127,7 +126,7 @@ class MonotoneModel(LearntModel):
             variance += (REDUCED_SPREAD * beyond) ** 2
         else:
             level, variance = chain.at(size)
-        quantile = float(stats.t.ppf(0.5 + coverage / 2.0, chain.freedom))
+        quantile = t_quantile(coverage, chain.freedom)
         return around(math.exp(level), min(WIDEST, math.sqrt(variance) * quantile), coverage)
 
 
@@ -155,11 +154,10 @@ def _chain(table: SampleTable, exponent: float) -> Chain:
         low, high = np.zeros(len(knots)), np.ones(len(knots))
         low[0], high[0] = -np.inf, np.inf
         solved = lsq_linear(matrix, target, bounds=(low, high), method="bvls", tol=1e-12)
-        covariance = np.linalg.pinv(matrix.T @ matrix, hermitian=True)
+        covariance: FloatArray = np.asarray(np.linalg.pinv(matrix.T @ matrix, hermitian=True), dtype=np.float64)
         leverages = np.einsum("ij,jk,ik->i", design, covariance, design) * table.weight / noise**2
         used = float(np.clip(leverages.sum(), 1.0, len(knots)))
         noise, freedom = noise_of(logs - mean - design @ solved.x, table.weight, used, table.effective_count)
-        noise = max(noise, 1e-3)
     misfit = float(((matrix @ solved.x - target) ** 2).sum()) + 2.0 * len(table) * math.log(noise)
     weights = solved.x + np.append(mean, np.zeros(len(knots) - 1))
     return Chain(knots, weights, covariance, noise, freedom, exponent, misfit)

@@ -30,6 +30,8 @@ from penstock.records import Allocation
 
 _OUTLIER = 0.15
 """Relative errors above this count less and less."""
+_LEAST_RATIO = 1e-3
+"""A prediction below this part of a measurement is as wrong as one at it, so that logarithms stay finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,8 @@ class PowerLawModel(CurveModel):
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """Eq. 1, and nothing instead of a negative throughput."""
         alpha, beta, gamma, exponent = values
-        return np.maximum(alpha * speed**exponent * executors**beta - gamma * delay, 0.0)
+        rates: FloatArray = np.maximum(alpha * speed**exponent * executors**beta - gamma * delay, 0.0)
+        return rates
 
     def log_gradient(
         self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray
@@ -100,7 +103,8 @@ class PowerLawModel(CurveModel):
         def misses(chosen: FloatArray) -> FloatArray:
             alpha, beta, gamma, exponent = with_free(chosen)
             gain = alpha * table.speed**exponent * table.executors**beta
-            found: FloatArray = root * ((gain - gamma * table.delay / delay_unit) / rate - 1.0)
+            ratio = np.maximum((gain - gamma * table.delay / delay_unit) / rate, _LEAST_RATIO)
+            found: FloatArray = root * np.log(ratio)  # unlike a ratio less 1, twice counts as much as half
             return found
 
         start = np.array([values[0], 0.8, 0.01, 0.8])[free]

@@ -12,6 +12,9 @@ from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
 from penstock.records import Allocation, ThroughputSample
 
+_FAINTEST = 1e-6
+"""However old, a sample counts this much, so that a size that was sampled long ago alone is not lost."""
+
 
 def speed_of(allocation: Allocation) -> float:
     """How fast one executor works on parallel work, in whole executors of the operator's own size.
@@ -75,7 +78,9 @@ class SampleTable:
             np.array([float(sample.allocation.executors) for sample in samples]),
             np.array([speed_of(sample.allocation) for sample in samples]),
             np.array([sample.records_per_second for sample in samples]),
-            np.ones(len(samples)) if half_life_seconds is None else 0.5 ** (ages / half_life_seconds),
+            np.ones(len(samples))
+            if half_life_seconds is None
+            else np.maximum(0.5 ** (ages / half_life_seconds), _FAINTEST),
             np.zeros(len(samples)) if delays is None else np.asarray(delays, dtype=float),
         )
 
@@ -91,6 +96,12 @@ class SampleTable:
     def sizes(self) -> int:
         """How many different capacities were sampled; capacities closer than a millionth count as one."""
         return len(np.unique(np.round(np.log(self.capacity), 6))) if len(self) else 0
+
+    def without_largest(self) -> SampleTable:
+        """The samples of all capacities but the largest."""
+        below = self.capacity < self.capacity.max() * (1.0 - 1e-6)
+        columns = (self.executors, self.speed, self.rate, self.weight, self.delay)
+        return SampleTable(*(column[below] for column in columns))
 
     @property
     def effective_count(self) -> float:
