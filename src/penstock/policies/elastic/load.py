@@ -24,6 +24,8 @@ _TREND_HOLDS_SECONDS = 60.0
 """How long a trend is taken to go on; the rate stays where it is then."""
 _MOST_CHANGE = 2.0
 """By how much a trend may multiply or divide the rate in all."""
+_MOST_RATE = 1e15
+"""No more records arrive a second: what says so is broken."""
 _SUDDEN_SECONDS, _SUDDEN = 4.0, 1.3
 """A rate over so many seconds that is so many times that of the window is a jump, and taken at once."""
 LONGEST_SECONDS = 600.0
@@ -140,7 +142,7 @@ def load_of(
     rate = _arrival_rate(request)
     if backlog is None:
         raise NotReadyError(f"the backlog is not known{_missing(seen)}")
-    if not (math.isfinite(rate) and rate >= 0.0 and math.isfinite(backlog) and backlog >= 0.0):
+    if not (0.0 <= rate <= _MOST_RATE and 0.0 <= backlog < math.inf):
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
     # A query that keeps up has what arrived during the running batch and the one before.
     calm = 2.0 * calm_batch_seconds * rate

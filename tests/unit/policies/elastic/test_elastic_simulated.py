@@ -70,12 +70,6 @@ def test_patience_saves_executors() -> None:
     assert oldest(hasty) < oldest(patient)
 
 
-def test_weighing_changes_makes_fewer_of_them() -> None:
-    """Without a price for changes there are more of them."""
-    weighed, free = of_the_day()[0], of_the_day(weigh_changes=False)[0]
-    assert len(weighed.changes) < len(free.changes)
-
-
 def test_following_the_trend_keeps_records_younger() -> None:
     """While arrivals rise all the time, capacity comes before it is needed."""
 
