@@ -39,10 +39,10 @@ from penstock.adaptors.process.children import Warden
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import Produced, produce
 from penstock.adaptors.replay.payloads import LinesPayload
-from penstock.arrivals.log_lines import LogLines
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.real_time_mode import check_real_time
 from penstock.arrivals import parse_shape
+from penstock.arrivals.log_lines import LogLines
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import LatencySummary, Limits
 

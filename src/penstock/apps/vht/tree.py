@@ -82,7 +82,8 @@ class Tree:
     def majorities(self) -> NDArray[np.int64]:
         """Return the class with the most weight of each node."""
         weights: NDArray[np.float64] = np.array([node.weights for node in self.nodes])
-        return weights.argmax(axis=1).astype(np.int64)
+        heaviest: NDArray[np.int64] = weights.argmax(axis=1)
+        return heaviest
 
     def learn(self, seen: Mapping[int, Weights]) -> Tree:
         """Return the tree whose leaves have seen more instances, by leaf and class."""
