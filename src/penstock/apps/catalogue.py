@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark applications by name: what each is, what it reads, and how its parallelism follows from the cluster.
+"""The benchmark applications by name: what each is and what it reads.
 
 They are the nine of Imai, Patterson and Varela's paper on maximum sustainable throughput (Secs. 4.4.2 and 5.1): three
 that each need one resource most, five typical ones of Intel's Storm benchmarks, and one that learns.
@@ -34,10 +34,6 @@ class Application:
     def unit_count(self) -> int:
         """The number n of processing units."""
         return len(self.units)
-
-    def parallelism(self, machines: int, cores_per_machine: int) -> int:
-        """Return how many tasks each unit should have: d = max(1, floor(m * gamma / n)) (Eq. 1 of the paper)."""
-        return max(1, machines * cores_per_machine // self.unit_count)
 
 
 def _application(name: str, payload: str, units: str, stresses: str, meaning: str) -> Application:
@@ -88,8 +84,6 @@ def application(name: str) -> Application:
     --------
     >>> application("word-count").app
     'penstock.apps.word_count:word_count'
-    >>> application("vht").parallelism(machines=8, cores_per_machine=2)
-    4
     """
     known = name.strip().lower().replace("_", "-")
     if known in APPLICATIONS:

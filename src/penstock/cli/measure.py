@@ -49,7 +49,9 @@ PICTURE = "throughput.png"
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Of the application; may be repeated.")
 @click.option("--shape", help=f"Generated records.  [default: {_EVERYTHING}]")
 @click.option("--trace", type=click.Path(path_type=Path), help="A file of arrival times; all are due at once.")
-@click.option("--payload", default="log", show_default=True, help="Text of the records: none, log or file:PATH.")
+@click.option(
+    "--payload", help="Text of the records, such as log, text or file:PATH.  [default: the application's, or log]"
+)
 @click.option(
     "--source-option", "source_options", multiple=True, metavar="NAME=VALUE", help="Of the replay; may be repeated."
 )
@@ -149,7 +151,7 @@ def read_plan(
     rest: str,
     shape: str | None,
     trace: Path | None,
-    payload: str,
+    payload: str | None,
     topic: str | None,
     **same: Any,
 ) -> MeasurePlan:
@@ -177,7 +179,7 @@ def read_plan(
         raise ConfigurationError("--shape: give either --shape or --trace", field="--shape")
     else:
         main = {"trace": str(trace.absolute())} if trace is not None else {"shape": shape or _EVERYTHING}
-        source = {**main, "payload": _payload(payload), **_pairs(source_options, "--source-option")}
+        source = {**main, "payload": _payload(payload, app), **_pairs(source_options, "--source-option")}
     try:
         return MeasurePlan(
             app=app_path(app),
@@ -235,7 +237,11 @@ def _topic(text: str) -> tuple[str, str]:
     return servers, name
 
 
-def _payload(text: str) -> str:
+def _payload(text: str | None, app: str) -> str:
+    from penstock.apps.catalogue import APPLICATIONS
+
+    if text is None:
+        return APPLICATIONS[app].payload if app in APPLICATIONS else "log"
     path = text.removeprefix("file:")
     return text if path == text else f"file:{Path(path).absolute()}"
 

@@ -26,13 +26,6 @@ def test_there_are_nine_and_each_can_be_called() -> None:
         assert application(entry.name.replace("-", "_")) is entry
 
 
-@pytest.mark.parametrize(("machines", "expected"), [(1, 1), (3, 2), (5, 3), (128, 85)])
-def test_parallelism_follows_equation_1(machines: int, expected: int) -> None:
-    """With three units and two cores a machine, each unit has as many tasks as in the paper's Fig. 2."""
-    assert application("word-count").unit_count == 3
-    assert application("word-count").parallelism(machines, 2) == expected
-
-
 def test_an_unknown_name_gets_the_closest() -> None:
     """A misspelt name is answered with the closest one, and with all."""
     with pytest.raises(ConfigurationError, match=r"no 'word-cuont'; did you mean word-count\? known: word-count, sol"):

@@ -116,6 +116,18 @@ def test_options_reach_the_plan(tmp_path: Path, fake: Callable[..., FakeMeasurem
     assert made.broker == {"a": "b"}
 
 
+def test_an_application_of_the_catalogue_brings_its_own_records(
+    tmp_path: Path, fake: Callable[..., FakeMeasurement]
+) -> None:
+    """Without a payload, web logs are what an application of web logs reads, and log lines any other."""
+    made = fake()
+    arguments = ["measure", "page-view", "--executors", "1", "--option", f"output={tmp_path}"]
+    result = CliRunner().invoke(main, [*arguments, "--folder", str(tmp_path / "m")])
+    assert result.exit_code == 0, result.output
+    assert measured("--folder", str(tmp_path / "n")).exit_code == 0
+    assert [plan.source["payload"] for plan in made.plans] == ["web-log", "log"]
+
+
 def test_a_failure_keeps_what_was_measured(tmp_path: Path, fake: Callable[..., FakeMeasurement]) -> None:
     """The samples so far are shown, and the message says how to go on; then only the rest is measured."""
     fake(most=2, fault=ClusterError("2 x: the source has run dry"))
@@ -182,7 +194,7 @@ def test_wrong_options_start_nothing(
 
 @pytest.mark.parametrize(
     ("app", "said"),
-    [("no-such-thing", "there are google-cluster, log-analysis"), ("nowhere:f", "module 'nowhere' cannot be imported"),
+    [("no-such-thing", "there are data-clean, google-cluster, grep, log-analysis"), ("nowhere:f", "module 'nowhere' cannot be imported"),
      ("penstock.apps.log_analysis:nothing", "has no 'nothing'")],
 )  # fmt: skip
 def test_an_unknown_application_is_named(app: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
