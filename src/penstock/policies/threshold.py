@@ -189,4 +189,5 @@ ENTRY = PolicyEntry(
             "every_seconds": "how often it wants to be asked (T_A)",
         },
     ),
+    default_for="keep up",
 )

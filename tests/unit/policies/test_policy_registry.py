@@ -123,7 +123,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
         "name": "upper", "default": 0.7, "meaning": "utilisation above which one level is added (U_H)"
     }  # fmt: skip
     assert (listed["needs"], listed["default_for"], listed["reads_objective"]) == ([], None, False)
-    assert policy_entry("elastic").to_json()["default_for"] == "keep up"
+    assert policy_entry("threshold").to_json()["default_for"] == "keep up"
     mead = policy_entry("mead").to_json()
     assert mead["needs"] == ["a latency bound", "arrival times"]
     assert mead["cpu_shares"] == [0.4, 0.55, 0.7, 0.85, 1.0]
@@ -196,9 +196,9 @@ def test_the_default_policy_plans_for_what_is_wanted() -> None:
     """With a latency bound on every path it is MEAD; where one has only to keep up, or none is known, threshold."""
     assert default_policy([P95]) == "mead"
     assert default_policy([P95, Objective("mean", 1.0)]) == "mead"
-    assert default_policy([P95, Objective()]) == "elastic"
-    assert default_policy([Objective()]) == "elastic"
-    assert default_policy([]) == "elastic"
+    assert default_policy([P95, Objective()]) == "threshold"
+    assert default_policy([Objective()]) == "threshold"
+    assert default_policy([]) == "threshold"
 
 
 def test_it_is_known_which_policies_read_the_objective() -> None:

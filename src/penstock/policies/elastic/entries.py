@@ -24,5 +24,4 @@ ENTRY = PolicyEntry(
         PolicyOption(parameter.name, parameter.default, MEANINGS[parameter.name])
         for parameter in inspect.signature(elastic_options).parameters.values()
     ),
-    default_for="keep up",
 )
