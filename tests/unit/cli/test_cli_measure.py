@@ -194,7 +194,8 @@ def test_wrong_options_start_nothing(
 
 @pytest.mark.parametrize(
     ("app", "said"),
-    [("no-such-thing", "there are data-clean, google-cluster, grep, log-analysis"), ("nowhere:f", "module 'nowhere' cannot be imported"),
+    [("no-such-thing", "there are data-clean, google-cluster, grep, log-analysis"),
+     ("nowhere:f", "module 'nowhere' cannot be imported"),
      ("penstock.apps.log_analysis:nothing", "has no 'nothing'")],
 )  # fmt: skip
 def test_an_unknown_application_is_named(app: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

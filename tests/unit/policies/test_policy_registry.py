@@ -122,8 +122,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
     assert listed["options"][0] == {
         "name": "upper", "default": 0.7, "meaning": "utilisation above which one level is added (U_H)"
     }  # fmt: skip
-    assert (listed["needs"], listed["default_for"], listed["reads_objective"]) == ([], None, False)
-    assert policy_entry("threshold").to_json()["default_for"] == "keep up"
+    assert (listed["needs"], listed["default_for"], listed["reads_objective"]) == ([], "keep up", False)
     mead = policy_entry("mead").to_json()
     assert mead["needs"] == ["a latency bound", "arrival times"]
     assert mead["cpu_shares"] == [0.4, 0.55, 0.7, 0.85, 1.0]
