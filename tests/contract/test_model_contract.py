@@ -46,7 +46,7 @@ def test_every_model_keeps_the_contract(name: str) -> None:
         MonotoneModel(min_sizes=2),
         EnsembleModel((InverseTimeModel(), PolynomialModel(min_sizes=4)), min_sizes=2),
     ],
-    ids=repr,
+    ids=lambda model: model.name,
 )
 def test_options_keep_the_contract(model: ThroughputModel) -> None:
     """The promises hold with other losses, half-lives, delays, memories and least numbers of sizes."""
