@@ -5,7 +5,8 @@ What differs from the simulator, and how far instants are met:
 
 - A run begins with all its executors, so each stream begins with a lead-in of few records, in which a rule takes them
   away. Instants are counted from the end of the lead-in, by the records that have arrived.
-- Records are done when their batch is. So a queue moves in steps of a batch, 30 to 90 records, and is up to that much longer.
+- Records are done when their batch is. So a queue moves in steps of a batch, 30 to 90 records, and is up to that much
+  longer.
 - Each batch and each task costs time besides that of its records: an instance of 5/s was seen to do 3.5/s on a machine
   with three times as much work as cores. So 10/s in and 5/s done let a queue grow by 5 to 6.5 a second.
 - A new executor takes 5 to 10 s to start, 20 s on a busy machine, and serves from the next batch on.
@@ -160,8 +161,8 @@ def test_single_operator_scale_out(tmp_path: Path) -> None:
 def test_scale_out_with_additional_capacity(tmp_path: Path) -> None:
     """5.2.3: scaled from 1 to 3 at about 90 s; then the queue is worked off.
 
-    A batch costs 1 to 2 s besides its records. Of 30 records three instances do 10 each, in 2 s: 30 in 3 to 4 s are 7.5 to
-    10/s, no more than come in, and the queue would not shrink. Of 90 they do 30 each, in 6 s: 11 to 13/s.
+    A batch costs 1 to 2 s besides its records. Of 30 records three instances do 10 each, in 2 s: 30 in 3 to 4 s are 7.5
+    to 10/s, no more than come in, and the queue would not shrink. Of 90 they do 30 each, in 6 s: 11 to 13/s.
     """
     spec = settings("240s@10", queue_is(300, 30, 2, 3), operator("operator", 200), rows_per_batch=90)
     with LiveRun(tmp_path / "run", spec) as run:
