@@ -85,8 +85,10 @@ class CheckedLatency:
         return self.windows[0].fitted[0].paths
 
     def rest(self) -> None:
-        """Let go of the windows' records, which take much memory, until something is asked again."""
+        """Let go of what takes much memory, the windows' records among it, until something is asked again."""
         for window in self.windows:
+            for network in window.fitted:
+                network.rest()
             if window.replayed is not None:
                 window.replayed.rest()
 

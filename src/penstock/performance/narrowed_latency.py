@@ -78,6 +78,11 @@ class NarrowedLatency:
         self._used += [label for label in self._each if label in new]
         return bool(new)
 
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        for latency in self._each.values():
+            latency.rest()
+
     @property
     def _first(self) -> PipelineLatency:
         return next(iter(self._each.values()))

@@ -49,6 +49,13 @@ class Laws:
             self._spectra[reach] = np.fft.rfft(mass, 2 * _POINTS, axis=1)
         return self._spectra[reach]
 
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        self._spectra.clear()
+        for response in self.responses:
+            if isinstance(response, TimeDistribution):
+                response.rest()
+
 
 def _shares(response: Response, reach: float) -> FloatArray:
     if isinstance(response, TimeDistribution):

@@ -230,6 +230,11 @@ class PipelineLatency:
         network = _Network(self.pipeline, allocations)
         return tuple(self._path(path, network) for path in self.paths)
 
+    def rest(self) -> None:
+        """Let go of what takes much memory; queues stay solved, and their distributions are made again on demand."""
+        for answer in self._answers.values():
+            answer.rest()
+
     def _path(self, path: Path, network: _Network) -> Prediction:
         """Predict a path, or give the answer again: another operator's CPU changes only the paths it is on."""
         questions = tuple((name, network.allocations[name], feed) for name, feed in network.along(path))

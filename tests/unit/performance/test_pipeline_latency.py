@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Any
 
@@ -19,6 +21,7 @@ from penstock.performance.queueing.general import solve_m_g_1
 from penstock.performance.queueing.micro_batch import solve_micro_batch
 from penstock.performance.queueing.response import Response
 from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.queueing.time_distribution import TimeDistribution
 from penstock.records import Allocation, Limits, Objective, Prediction
 from penstock.simulator import Operator, PhaseType, Pipeline, Simulation
 from penstock.testing.path_latencies import single_executors
@@ -405,3 +408,26 @@ def test_a_rough_network_decides_bounds_as_a_fine_one() -> None:
         assert rough.is_met == fine.is_met
         assert rough.seconds == pytest.approx(fine.seconds, rel=0.03)
     assert predicted(1.05 * seconds, rough=True).seconds == seconds  # near it, as fine as ever
+
+
+def test_a_network_that_has_rested_predicts_the_same() -> None:
+    """What distributions are computed from is let go of, a tenth is left, and the answers stay what they were."""
+    shares = {"parser": 0.5, "counter": 0.4, "matcher": 0.8}
+    workload = {"bursty": superpose(BURSTY, BURSTY.with_rate(1.0))}
+    latency = PipelineLatency(log_analysis(Objective("p95", 0.5)), workload)
+    before, filled = latency.predict(single_executors(shares)), len(pickle.dumps(list(_held(latency))))
+    latency.rest()
+    assert len(pickle.dumps(list(_held(latency)))) < 0.1 * filled
+    other = latency.under(Objective("p99", 0.5)).predict(single_executors(shares))
+    fresh = PipelineLatency(log_analysis(Objective("p99", 0.5)), workload).predict(single_executors(shares))
+    assert other == fresh
+    assert latency.under(Objective("p95", 0.5)).predict(single_executors(shares)) == before
+
+
+def _held(latency: PipelineLatency) -> Iterator[object]:
+    """The arrays that a network's answers hold, but for the chains themselves."""
+    for answer in latency._answers.values():
+        yield answer._spectra
+        for response in answer.responses:
+            tails = vars(response._chain).get("tails") if isinstance(response, TimeDistribution) else None
+            yield None if tails is None else vars(tails)

@@ -42,6 +42,10 @@ class TimeChain:
         A, a = self.rates
         return Tails(A[None], a[None])
 
+    def rest(self) -> None:
+        """Let go of the doubled steps, which take megabytes; they are made again when they are asked for."""
+        self.__dict__.pop("tails", None)
+
     @cached_property
     def times(self) -> FloatArray:
         """(-A)^-1, every entry to full relative accuracy."""
@@ -132,6 +136,10 @@ class TimeDistribution:
         """Give the share of the records that stay within each of `count` equidistant times from 0 on."""
         absorbed = self._chain.tails.absorbed_on_grid(self._start[None], step, count)[0]
         return np.asarray(self.zero + (1.0 - self.zero) * absorbed)
+
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        self._chain.rest()
 
     def as_phase_type(self) -> PH:
         """Give the distribution, under the condition that the time is not 0, as a `PH`."""

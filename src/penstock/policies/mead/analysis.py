@@ -28,7 +28,7 @@ from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import PipelinePlan
 from penstock.policies.mead.search import MOST_STEPWISE
-from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency
+from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency
 from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
 from penstock.topology import Path
 from penstock.workload import FittedWorkload, describe_iats, estimate_workload
@@ -154,7 +154,9 @@ _Solved = MutableMapping[str, PipelineLatency]
 """Networks that were solved under other objectives, by the label of their windows."""
 
 
-def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved) -> PathLatency:
+def _path_latency(
+    task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved
+) -> CheckedLatency | PipelineLatency:
     pipeline, options = PipelineModel(task.operators, task.objectives), task.options
     if fitted is not None:
         arrivals = np.concatenate([[0.0], np.cumsum(task.iats)]) / task.growth
@@ -211,7 +213,7 @@ def checked_latency(
     believed: float | None,
     errors: float,
     solved: _Solved,
-) -> PathLatency:
+) -> CheckedLatency | PipelineLatency:
     """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
 
     Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
@@ -259,7 +261,7 @@ def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, M
 class _RememberedLatency:
     """Predictions of one workload, each computed once; a `ports.PathLatency`."""
 
-    latency: PathLatency
+    latency: CheckedLatency | PipelineLatency
     _known: dict[tuple[Allocation, ...], tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -281,8 +283,7 @@ class _RememberedLatency:
 
     def rest(self) -> None:
         """Keep what was predicted, and let go of what takes much memory: a memo holds many analyses."""
-        if isinstance(self.latency, CheckedLatency):
-            self.latency.rest()
+        self.latency.rest()
 
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
         """Look at all processes here; True: predictions may be higher from now on."""
