@@ -179,9 +179,9 @@ def fit_of(  # noqa: PLR0917 - click passes them by name
     from penstock.evaluation.throughput_samples import load_samples, of_one_application
 
     mistakes = Mistakes()
-    samples = mistakes.of(lambda: of_one_application(load_samples(file), application))
+    samples = mistakes.of(lambda: of_one_application(load_samples(file, "--samples"), application))
     further = None if validation is None else mistakes.of(
-        lambda: of_one_application(load_samples(validation), application)
+        lambda: of_one_application(load_samples(validation, "--validation"), application)
     )  # fmt: skip
     names = [] if models is None else [name.strip() for name in models.split(",") if name.strip()]
     if not 0.0 < coverage < 1.0:

@@ -92,8 +92,8 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     mistakes = Mistakes()
     period = mistakes.of(lambda: positive_seconds("--every", every))
     wait = mistakes.of(lambda: parse_seconds(delay, "--delay"))
-    samples = mistakes.of(lambda: of_one_application(load_samples(file), application))
-    real = None if truth is None else mistakes.of(lambda: of_one_application(load_samples(truth), application))
+    samples = mistakes.of(lambda: of_one_application(load_samples(file, "--samples"), application))
+    real = None if truth is None else mistakes.of(lambda: of_one_application(load_samples(truth, "--truth"), application))
     if peak is not None and not (math.isfinite(peak) and peak > 0.0):
         mistakes.found.append(ConfigurationError(f"--peak: {peak} is not a finite number above 0", field="--peak"))
     mistakes.raise_all("predict schedule")

@@ -68,7 +68,7 @@ def subset(  # noqa: PLR0917 - click passes them by name
     if max_train is not None and max_train < 2:
         raise ConfigurationError(f"--max-train: {max_train} must be at least 2 executors", field="--max-train")
     console = words_console(as_json)
-    samples = None if file is None else BenchmarkSamples.of(load_samples(file))
+    samples = None if file is None else BenchmarkSamples.of(load_samples(file, "--samples"))
     if method == "d-optimal":
         if samples is None and max_train is None:
             raise ConfigurationError("--max-train: without --samples, say up to which size", field="--max-train")

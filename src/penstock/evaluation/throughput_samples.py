@@ -15,14 +15,16 @@ from penstock.records import Allocation, ThroughputSample
 
 EXECUTORS, THROUGHPUT, CPU_SHARE, APPLICATION = "executors", "throughput", "cpu_share", "application"
 MOST_EXECUTORS = 1_000_000
+LEAST_THROUGHPUT, MOST_THROUGHPUT = 1e-12, 1e18
+"""Outside of these, models lose their digits. Another unit brings any real throughput between them."""
 _MOST_NAMED = 20
 
 
-def load_samples(path: Path) -> dict[str, list[ThroughputSample]]:
+def load_samples(path: Path, field: str = "samples") -> dict[str, list[ThroughputSample]]:
     """Return the samples of each application; without a column `application` there is one, with an empty name.
 
     The file has the columns `executors` and `throughput`, and may have `cpu_share` and `application`. Other columns are
-    left alone. A size may have several rows.
+    left alone. A size may have several rows. `field` is what errors call the file.
 
     Raises
     ------
@@ -30,23 +32,25 @@ def load_samples(path: Path) -> dict[str, list[ThroughputSample]]:
         The file cannot be read, a column is missing or a value is wrong; all mistakes, with their lines.
     """
     if not path.is_file():
-        raise ConfigurationError(f"samples: {path} is not a file; give a CSV file", field="samples")
+        raise ConfigurationError(f"{field}: {path} is not a file; give a CSV file", field=field)
     try:
         with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as file:
             table = csv.reader(file, strict=True)
             rows = [(table.line_num, [cell.strip() for cell in row]) for row in table]
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as fault:
-        raise ConfigurationError(f"samples: {path} cannot be read as CSV: {fault}", field="samples") from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigurationError(f"{field}: {path} cannot be read as CSV: it is not UTF-8; save it so", field=field) from fault
+    except (OSError, EOFError, csv.Error) as fault:
+        raise ConfigurationError(f"{field}: {path} cannot be read as CSV: {fault}", field=field) from fault
     filled = [(line, row) for line, row in rows if any(row)]
     if not filled:
         raise ConfigurationError(
-            f"samples: {path} is empty; its first line is to name the columns, such as executors,throughput",
-            field="samples",
+            f"{field}: {path} is empty; its first line is to name the columns, such as executors,throughput",
+            field=field,
         )
     header = [name.lower() for name in filled[0][1]]
     faults = [f"line {filled[0][0]}: {text}" for text in _header_faults(header)]
     if faults:
-        raise ConfigurationError.of_all(f"samples: {path}", faults)
+        raise ConfigurationError.of_all(f"{field}: {path}", faults)
     found: dict[str, list[ThroughputSample]] = {}
     for line, row in filled[1:]:
         wrong, name, sample = _sample(header, row)
@@ -57,11 +61,15 @@ def load_samples(path: Path) -> dict[str, list[ThroughputSample]]:
         faults = ["there is no sample below the names of the columns; write one line for each measurement"]
     if faults:
         more = [f"and {len(faults) - _MOST_NAMED} more"] if len(faults) > _MOST_NAMED else []
-        raise ConfigurationError.of_all(f"samples: {path}", faults[:_MOST_NAMED] + more)
+        raise ConfigurationError.of_all(f"{field}: {path}", faults[:_MOST_NAMED] + more)
     return found
 
 
 def _header_faults(header: Sequence[str]) -> list[str]:
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        return ["the columns are parted by semicolons or tabs; part them by commas, and write decimals with a point"]
+    if all(_number(cell) is not None for cell in header):
+        return ["there are numbers in place of names of columns; write executors,throughput above them"]
     faults = [
         f"there is no column {name!r}; there are {', '.join(header)}"
         for name in (EXECUTORS, THROUGHPUT)
@@ -74,33 +82,44 @@ def _header_faults(header: Sequence[str]) -> list[str]:
 def _sample(header: Sequence[str], row: Sequence[str]) -> tuple[list[str], str, ThroughputSample | None]:
     """What is wrong with a row, its application, and its sample where nothing is."""
     if len(row) != len(header):
-        return [f"{len(row)} fields, and {len(header)} columns are named"], "", None
+        return [f"{_count(len(row), 'value')}, and {_count(len(header), 'column')} are named; write one for each"], "", None
     cells = dict(zip(header, row, strict=True))
     faults: list[str] = []
-    executors, throughput, share = _number(cells, EXECUTORS), _number(cells, THROUGHPUT), 1.0
+    executors, throughput, share = _number(cells[EXECUTORS]), _number(cells[THROUGHPUT]), 1.0
     if executors is None or not 1 <= executors <= MOST_EXECUTORS or executors != math.floor(executors):
         faults.append(f"executors: {cells[EXECUTORS]!r} is not a whole number from 1 to {MOST_EXECUTORS:,}")
     if throughput is None or not (math.isfinite(throughput) and throughput > 0.0):
-        faults.append(f"throughput: {cells[THROUGHPUT]!r} is not a finite number above 0")
+        hint = "; write decimals with a point, and thousands without a mark" if "," in cells[THROUGHPUT] else ""
+        faults.append(f"throughput: {cells[THROUGHPUT]!r} is not a finite number above 0{hint}")
+    elif not LEAST_THROUGHPUT <= throughput <= MOST_THROUGHPUT:
+        faults.append(
+            f"throughput: {cells[THROUGHPUT]!r} is not from {LEAST_THROUGHPUT:g} to {MOST_THROUGHPUT:g}; "
+            "give all of them in another unit"
+        )
     if CPU_SHARE in cells:
-        read = _number(cells, CPU_SHARE)
+        read = _number(cells[CPU_SHARE])
         if read is None or not 0.0 < read <= 1.0:
-            faults.append(f"cpu_share: {cells[CPU_SHARE]!r} is not a number above 0 and at most 1")
+            faults.append(f"cpu_share: {cells[CPU_SHARE]!r} is not a number above 0 and at most 1; write 0.5 for half a core")
         else:
             share = read
     name = cells.get(APPLICATION, "")
     if APPLICATION in cells and not name:
-        faults.append("application: it has no name")
+        faults.append("application: there is no name")
     if faults or executors is None or throughput is None:
         return faults, name, None
     return [], name, ThroughputSample(Allocation(int(executors), share), throughput)
 
 
-def _number(cells: dict[str, str], name: str) -> float | None:
+def _number(text: str) -> float | None:
+    """The number, or None. Python would also read 1_000 and the digits of other scripts: in a file they are slips."""
     try:
-        return float(cells[name])
+        return float(text) if text.isascii() and "_" not in text else None
     except ValueError:
         return None
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def of_one_application(
