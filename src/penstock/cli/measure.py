@@ -111,7 +111,12 @@ def measure(
     from penstock.running.modules_beside import modules_beside
 
     check_picture(plot)
+    _check_place(folder, resume=resume)
     plan, broker = read_plan(**given), _pairs(broker_options, "--broker-option")
+    if broker and plan.topic is None:
+        raise ConfigurationError(
+            "--broker-option: nothing is read from a broker; give --topic", field="--broker-option"
+        )
     console = words_console(as_json)
     with modules_beside(Path("measure")):
         with _in_option_words():
@@ -162,10 +167,18 @@ def read_plan(
     from penstock.running.app_names import app_path
     from penstock.units import parse_seconds, parse_whole_number, positive_seconds
 
-    sizes = tuple(parse_whole_number("--executors", part.strip(), least=1) for part in executors.split(","))
+    sizes = tuple(_size(part.strip(), executors) for part in executors.split(","))
     agreeing, slash, window = agree.partition("/")
     if not slash:
         raise ConfigurationError(f"--agree: cannot read {agree!r}; write K/N, such as 4/5", field="--agree")
+    together, latest = (
+        parse_whole_number("--agree", agreeing, least=1), parse_whole_number("--agree", window, least=2)
+    )  # fmt: skip
+    if together > latest:
+        raise ConfigurationError(
+            f"--agree: {agree!r} asks for {together} of {latest} batches; write K/N with K at most N, such as 4/5",
+            field="--agree",
+        )
     source: dict[str, str] = {}
     servers = name = None
     if topic is not None:
@@ -193,8 +206,8 @@ def read_plan(
             warm_up_seconds=parse_seconds(warm_up, "--warm-up"),
             rest_seconds=parse_seconds(rest, "--rest"),
             convergence=Convergence(
-                window=parse_whole_number("--agree", window, least=2),
-                agreeing=parse_whole_number("--agree", agreeing, least=1),
+                window=latest,
+                agreeing=together,
                 within=within,
                 at_most_seconds=positive_seconds("--converge", converge),
             ),
@@ -206,6 +219,14 @@ def read_plan(
         text = str(fault)
         is_named = text.startswith(("--", "APP"))
         raise ConfigurationError(text if is_named else f"--{text}", field=fault.field) from fault
+
+
+def _size(text: str, of: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise ConfigurationError(
+            f"--executors: {of!r} are not whole numbers from 1 with commas; write them like 1,2,4", field="--executors"
+        )
+    return int(text)
 
 
 _OPTION_WORDS = (
@@ -252,12 +273,18 @@ def _pairs(texts: tuple[str, ...], field: str) -> dict[str, str]:
     return read_options(texts, field)
 
 
+def _check_place(folder: Path | None, *, resume: bool) -> None:
+    """Refuse a place for the results that cannot be one."""
+    if resume and folder is None:
+        raise ConfigurationError("--resume: name the measurement to go on with by --folder", field="--resume")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"--folder: {folder} is not a folder; name another place", field="--folder")
+
+
 def _open_file(folder: Path | None, plan: MeasurePlan, *, resume: bool) -> SampleFile:
     from penstock.cli.runs import make_run_folder
     from penstock.measuring.sample_file import SampleFile
 
-    if resume and folder is None:
-        raise ConfigurationError("--resume: name the measurement to go on with by --folder", field="--resume")
     place = folder if resume and folder is not None else make_run_folder("measure", folder)
     return SampleFile(place.absolute(), plan, resume=resume)
 
@@ -332,11 +359,10 @@ def _say_plan(plan: MeasurePlan, console: Console) -> None:
     from penstock.units import format_seconds
 
     sizes = ", ".join(map(str, plan.executors))
+    cores = "1 core" if plan.cores == 1 else f"{plan.cores} cores"
     share = "all their CPU" if plan.cpu_share is None else f"a CPU share of {plan.cpu_share:g}"
     reads = f"topic {plan.topic}" if plan.topic is not None else plan.source.get("trace") or plan.source.get("shape")
-    console.print(
-        f"{plan.app} with {sizes} executors ({plan.cores} cores each, {share}), reading {reads}", markup=False
-    )
+    console.print(f"{plan.app} with {sizes} executors ({cores} each, {share}), reading {reads}", markup=False)
     console.print(
         f"{len(plan.turns())} applications are started one after the other, about {format_seconds(_seconds(plan))} in "
         "all; nothing was started"

@@ -13,9 +13,11 @@ _COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 
 def check_folder(path: Path | None, field: str) -> None:
-    """Refuse a file in a folder that does not exist."""
+    """Refuse a file in a folder that does not exist, and a folder in place of a file."""
     if path is not None and not path.absolute().parent.is_dir():
         raise ConfigurationError(f"{field}: {path.parent} is not a folder; create it first", field=field)
+    if path is not None and path.is_dir():
+        raise ConfigurationError(f"{field}: {path} is a folder; name a file in it", field=field)
 
 
 def check_picture(path: Path | None, field: str = "--plot") -> None:

@@ -55,7 +55,11 @@ def sample_options(command: F) -> F:
             "--validation", type=click.Path(path_type=Path), help="CSV file of further samples, to judge models by."
         ),
         click.option("--application", help="Which application, where the file has several."),
-        click.option("--models", help="Names of models to choose from, with commas.  [default: all]"),
+        click.option(
+            "--models",
+            help="Models to choose from, with commas: inverse-time, polynomial, power-law, usl, monotone, ensemble.  "
+            "[default: all]",
+        ),
         click.option(
             "--max", "most", type=int, help="Most executors to plan with.  [default: 5 x the largest sampled]"
         ),
@@ -211,9 +215,13 @@ def fit_sentence(found: CapacityFit, name: str) -> str:
         else "; the models agree everywhere"
     )
     return (
-        f"{of} {len(found.selection.scores)} models trained on {len(found.samples)} samples of {len(sizes)} sizes, "
+        f"{of} {len(found.selection.scores)} models trained on {len(found.samples)} samples of {_sizes(len(sizes))}, "
         f"{found.selection.chosen} predicts best{off}{more}."
     )
+
+
+def _sizes(number: int) -> str:
+    return "1 size" if number == 1 else f"{number} sizes"
 
 
 def size_sentence(found: CapacityFit, answer: SizeAnswer, cost: float | None) -> str:
@@ -221,11 +229,17 @@ def size_sentence(found: CapacityFit, answer: SizeAnswer, cost: float | None) ->
     told = answer.prediction
     paid = "" if cost is None else f", at {answer.executors * cost:.4g} per hour"
     if not answer.is_enough:
+        most = executors_text(found.most)
         return (
-            f"No size up to {found.most} executors is sure to sustain {answer.rate:g}: {found.most} are expected to "
+            f"No size up to {most} is sure to sustain {answer.rate:g}: {most} should "
             f"sustain {told.records_per_second:.4g} (between {told.low:.4g} and {told.high:.4g}){paid}."
         )
-    return f"{answer.executors} executors for {answer.rate:g}{paid}: {reason_of(found, answer)}."
+    return f"{executors_text(answer.executors)} for {answer.rate:g}{paid}: {reason_of(found, answer)}."
+
+
+def executors_text(number: int) -> str:
+    """The number with its noun."""
+    return f"{number} executor" if number == 1 else f"{number} executors"
 
 
 def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
@@ -234,9 +248,8 @@ def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
     by = "the lower end of its interval" if answer.is_by_interval else "its expected throughput"
     reached = told.low if answer.is_by_interval else told.records_per_second
     if not answer.is_enough:
-        return (
-            f"{chosen} puts {by} for {found.most} executors, the most allowed, at {reached:.4g}, below {answer.rate:g}"
-        )
+        most = executors_text(found.most)
+        return f"{chosen} puts {by} for {most}, the most allowed, at {reached:.4g}, below {answer.rate:g}"
     text = f"{chosen} expects {told.records_per_second:.4g} ({told.low:.4g} to {told.high:.4g})"
     short = answer.smaller_falls_short_by
     if answer.smaller is not None and short is not None:

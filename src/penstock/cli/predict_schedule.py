@@ -79,13 +79,11 @@ def schedule(  # noqa: PLR0917 - click passes them by name
       penstock predict schedule requests.csv --as counts --column count --unit m --samples samples.csv
       penstock predict schedule worldcup.csv.xz --samples samples.csv --peak 32 --max 128 --cost-per-hour 0.1
     """
-    import math
-
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import fit_capacity
     from penstock.evaluation.elastic_schedule import Workload, schedule_all
-    from penstock.evaluation.throughput_samples import load_samples, of_one_application
+    from penstock.evaluation.throughput_samples import MOST_THROUGHPUT, load_samples, of_one_application
     from penstock.units import parse_seconds, positive_seconds
 
     check_picture(plot)
@@ -93,9 +91,12 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     period = mistakes.of(lambda: positive_seconds("--every", every))
     wait = mistakes.of(lambda: parse_seconds(delay, "--delay"))
     samples = mistakes.of(lambda: of_one_application(load_samples(file, "--samples"), application))
-    real = None if truth is None else mistakes.of(lambda: of_one_application(load_samples(truth, "--truth"), application))
-    if peak is not None and not (math.isfinite(peak) and peak > 0.0):
-        mistakes.found.append(ConfigurationError(f"--peak: {peak} is not a finite number above 0", field="--peak"))
+    real = (
+        None if truth is None else mistakes.of(lambda: of_one_application(load_samples(truth, "--truth"), application))
+    )
+    if peak is not None and not 0.0 < peak <= MOST_THROUGHPUT:
+        text = f"--peak: {peak} is not a number above 0 and at most {MOST_THROUGHPUT:g}"
+        mistakes.found.append(ConfigurationError(text, field="--peak"))
     mistakes.raise_all("predict schedule")
     assert period is not None
     assert wait is not None
@@ -107,7 +108,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     with busy("training models"):
         found = fit_capacity(samples[1], most=most, coverage=coverage)
         table = found.table
-    judged = table.expected if real is None else _measured(real[1], found.most)
+    judged = table.expected if real is None else _measured(real[1], found.most, found.cpu_share)
     policies = schedule_all(workload, judged, table.expected, table.low)
     by = "the model itself" if truth is None else str(truth)
     summary = _sentence(policies, by)
@@ -168,10 +169,26 @@ def _notes(found: CapacityFit, rates: FloatArray, judged: FloatArray, *, is_judg
     return notes
 
 
-def _measured(samples: list[Any], most: int) -> FloatArray:
-    """The mean of the samples of each size, on straight lines between."""
+def _wait(seconds: float) -> str:
+    from penstock.units import clock
+
+    return f"{seconds:.3g} s" if seconds < 100.0 else clock(seconds)
+
+
+def _measured(samples: list[Any], most: int, cpu_share: float) -> FloatArray:
+    """The mean of the samples of each size with this share, on straight lines between."""
     import numpy as np
 
+    from penstock.errors import ConfigurationError
+
+    shares = sorted({sample.allocation.cpu_share for sample in samples})
+    samples = [sample for sample in samples if abs(sample.allocation.cpu_share - cpu_share) < 1e-9]
+    if not samples:
+        raise ConfigurationError(
+            f"--truth: it has samples with a cpu_share of {', '.join(f'{share:g}' for share in shares)}, and --samples "
+            f"plan with {cpu_share:g}; give measurements with that share",
+            field="--truth",
+        )
     sizes = sorted({sample.allocation.executors for sample in samples})
     means = [
         np.mean([sample.records_per_second for sample in samples if sample.allocation.executors == size])
@@ -197,9 +214,10 @@ def _sentence(policies: tuple[ScheduledPolicy, ...], by: str) -> str:
 def _table(policies: tuple[ScheduledPolicy, ...]) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("policy")
-    for heading in ("cost per hour", "violations", "waiting", "longest wait", "executors", "changes"):
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("policy", no_wrap=True)
+    # With these headings the table fits a terminal of 80 columns.
+    for heading in ("cost\nper h", "viola-\ntions %", "waiting\n%", "longest\nwait", "exec-\nutors", "changes"):
         table.add_column(heading, justify="right")
     for one in policies:
         told = one.account
@@ -207,8 +225,8 @@ def _table(policies: tuple[ScheduledPolicy, ...]) -> Table:
             f", by {one.over_provisioning_percent} %"
         )  # fmt: skip
         table.add_row(
-            one.name + more, f"{told.cost_per_hour:.4g}", f"{told.violation_percent:.3f} %",
-            f"{told.waiting_percent:.3f} %", f"{told.longest_wait_seconds:.3g} s", f"{told.machines_mean:.1f}",
+            one.name + more, f"{told.cost_per_hour:.4g}", f"{told.violation_percent:.3f}",
+            f"{told.waiting_percent:.3f}", _wait(told.longest_wait_seconds), f"{told.machines_mean:.1f}",
             str(told.changes),
         )  # fmt: skip
     return table

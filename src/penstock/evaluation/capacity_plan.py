@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ BEYOND = 5
 FEWEST_SAMPLES, FEWEST_SIZES = 3, 2
 _EXACT_TO, _STEP = 512, 1.01
 MOST_EXECUTORS = 1_000_000
+MOST_SAMPLES = 1_000
+"""Models keep this many."""
+_CLEAR_FALL = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +153,8 @@ def fit_capacity(
         raise ConfigurationError.of_all("predict", faults)
     chosen = [model_named(name) for name in models] if models else list(MODELS.values())
     largest = max(sample.allocation.executors for sample in (*samples, *validation))
-    until = BEYOND * largest if most is None else most
+    until = min(BEYOND * largest, MOST_EXECUTORS) if most is None else most
+    given, samples, validation = len(samples) + len(validation), evenly_kept(samples), evenly_kept(validation)
     try:
         selection = select(chosen, samples, validation, max_executors=until, threshold=threshold)
         model = selection.model.fit([*samples, *validation]) if validation else selection.model
@@ -158,6 +163,9 @@ def fit_capacity(
     shares = sorted({sample.allocation.cpu_share for sample in samples})
     notes = [f"{name} was left out: {reason}" for name, reason in selection.refused.items()]
     notes += list(getattr(model, "notes", ()))
+    if given > len(samples) + len(validation):
+        notes.append(f"of {given:,} samples, {len(samples) + len(validation):,} are used: the last ones of each size")
+    notes += _falls([*samples, *validation])
     if cpu_share is None and len(shares) > 1:
         notes.append(f"samples have several CPU shares; executors are planned with the largest, {shares[-1]:g}")
     if until > 2 * BEYOND * largest:
@@ -166,6 +174,38 @@ def fit_capacity(
         selection, model, tuple(samples), tuple(validation), until, coverage,
         shares[-1] if cpu_share is None else cpu_share, tuple(notes),
     )  # fmt: skip
+
+
+def evenly_kept(samples: Sequence[ThroughputSample], most: int = MOST_SAMPLES) -> tuple[ThroughputSample, ...]:
+    """At most so many samples, the last ones of each size, as evenly over the sizes as they allow.
+
+    A model keeps its newest samples only. In a file that is sorted by size these are those of the largest sizes.
+    """
+    if len(samples) <= most:
+        return tuple(samples)
+    places: dict[Allocation, list[int]] = {}
+    for place, sample in enumerate(samples):
+        places.setdefault(sample.allocation, []).append(place)
+    kept: list[int] = []
+    for number, own in enumerate(sorted(places.values(), key=len)):  # what a size with few leaves goes to the others
+        kept += own[-max(1, (most - len(kept)) // (len(places) - number)) :]
+    return tuple(samples[place] for place in sorted(kept))
+
+
+def _falls(samples: Sequence[ThroughputSample]) -> list[str]:
+    """Say where more executors sustained clearly less: models that only rise are then far off."""
+    by_size: dict[tuple[float, int], list[float]] = {}
+    for sample in samples:
+        key = (sample.allocation.cpu_share, sample.allocation.executors)
+        by_size.setdefault(key, []).append(sample.records_per_second)
+    means = [(share, size, float(np.mean(rates))) for (share, size), rates in sorted(by_size.items())]
+    for (share, size, rate), (other, larger, less) in pairwise(means):
+        if share == other and less < (1.0 - _CLEAR_FALL) * rate:
+            return [
+                f"{larger} executors sustained less than {size} ({less:.4g} against {rate:.4g}): measure both again; "
+                "if it is so, plan with smaller sizes only"
+            ]
+    return []
 
 
 def _faults(samples: Sequence[ThroughputSample], models: Sequence[str], most: int | None, coverage: float) -> list[str]:
@@ -178,6 +218,11 @@ def _faults(samples: Sequence[ThroughputSample], models: Sequence[str], most: in
             f"samples: all are of one size ({next(iter(sizes)).executors} executors), which says nothing of others; "
             "measure another size"
         )
+    if len(sizes) > MOST_SAMPLES:
+        faults.append(f"samples: there are {len(sizes):,} different sizes; give at most {MOST_SAMPLES:,}")
+    twice = sorted({name for name in models if models.count(name) > 1})
+    if twice:
+        faults.append(f"models: {', '.join(twice)} twice; name each once")
     strange = [name for name in models if name not in MODELS]
     if strange:
         faults.append(f"models: unknown {', '.join(strange)}; known: {', '.join(MODELS)}")

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.arrivals import CountSeries, Trace
 from penstock.arrivals.trace_files import open_bytes
 from penstock.errors import ConfigurationError
+from penstock.evaluation.throughput_samples import MOST_THROUGHPUT
 from penstock.ports import FloatArray
 
 MOST_PERIODS = 10_000_000
@@ -67,6 +68,10 @@ def read_rates(path: Path, column: str) -> FloatArray:
         raise ConfigurationError(
             f"--rate-column: {path} has no column {column!r}; there are {there}", field="--rate-column"
         )
+    if header.count(column) > 1:
+        raise ConfigurationError(
+            f"--rate-column: {path} has the column {column!r} twice; name them differently", field="--rate-column"
+        )
     at, rates, faults = header.index(column), [], []
     for line, row in rows:
         text = row[at].strip() if at < len(row) else ""
@@ -74,8 +79,8 @@ def read_rates(path: Path, column: str) -> FloatArray:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not (math.isfinite(value) and value >= 0.0):
-            faults.append(f"line {line}: {text!r} is not a finite rate of at least 0")
+        if not 0.0 <= value <= MOST_THROUGHPUT:
+            faults.append(f"line {line}: {text!r} is not a rate from 0 to {MOST_THROUGHPUT:g}")
         rates.append(value)
     if not rows:
         faults = ["there is no rate below the names of the columns"]

@@ -38,7 +38,9 @@ def load_samples(path: Path, field: str = "samples") -> dict[str, list[Throughpu
             table = csv.reader(file, strict=True)
             rows = [(table.line_num, [cell.strip() for cell in row]) for row in table]
     except UnicodeDecodeError as fault:
-        raise ConfigurationError(f"{field}: {path} cannot be read as CSV: it is not UTF-8; save it so", field=field) from fault
+        raise ConfigurationError(
+            f"{field}: {path} cannot be read as CSV: it is not UTF-8; save it so", field=field
+        ) from fault
     except (OSError, EOFError, csv.Error) as fault:
         raise ConfigurationError(f"{field}: {path} cannot be read as CSV: {fault}", field=field) from fault
     filled = [(line, row) for line, row in rows if any(row)]
@@ -82,7 +84,11 @@ def _header_faults(header: Sequence[str]) -> list[str]:
 def _sample(header: Sequence[str], row: Sequence[str]) -> tuple[list[str], str, ThroughputSample | None]:
     """What is wrong with a row, its application, and its sample where nothing is."""
     if len(row) != len(header):
-        return [f"{_count(len(row), 'value')}, and {_count(len(header), 'column')} are named; write one for each"], "", None
+        return (
+            [f"{_count(len(row), 'value')}, and {_count(len(header), 'column')} are named; write one for each"],
+            "",
+            None,
+        )
     cells = dict(zip(header, row, strict=True))
     faults: list[str] = []
     executors, throughput, share = _number(cells[EXECUTORS]), _number(cells[THROUGHPUT]), 1.0
@@ -99,7 +105,9 @@ def _sample(header: Sequence[str], row: Sequence[str]) -> tuple[list[str], str, 
     if CPU_SHARE in cells:
         read = _number(cells[CPU_SHARE])
         if read is None or not 0.0 < read <= 1.0:
-            faults.append(f"cpu_share: {cells[CPU_SHARE]!r} is not a number above 0 and at most 1; write 0.5 for half a core")
+            faults.append(
+                f"cpu_share: {cells[CPU_SHARE]!r} is not a number above 0 and at most 1; write 0.5 for half a core"
+            )
         else:
             share = read
     name = cells.get(APPLICATION, "")

@@ -163,11 +163,14 @@ def test_the_check_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--executors", "1,x"], "--executors: 'x' is not a whole number"),
+        (["--executors", "1,x"], "--executors: '1,x' are not whole numbers from 1 with commas; write them like 1,2,4"),
         (["--executors", "2,1"], "--executors: [2, 1] must rise"),
         (["--cpu-share", "1.5"], "--cpu-share: 1.5 is not a number above 0 to 1"),
         (["--agree", "4"], "--agree: cannot read '4'; write K/N"),
-        (["--agree", "6/5"], "agreeing: 6 of the latest 5"),
+        (["--agree", "6/5"], "--agree: '6/5' asks for 6 of 5 batches; write K/N"),
+        (["--check", "--resume"], "--resume: name the measurement"),
+        (["--check", "--folder", __file__], "is not a folder; name another place"),
+        (["--broker-option", "a=b"], "--broker-option: nothing is read from a broker; give --topic"),
         (["--batch", "soon"], "--batch: cannot read 'soon'"),
         (["--option", "x"], "--option: one of them has no '='"),
         (["--source-option", "x"], "--source-option: one of them has no '='"),

@@ -262,3 +262,41 @@ def test_schedule_reads_counts(samples: str, tmp_path: Path, invoke: Invoke) -> 
     assert (document["rate_mean"], document["rate_max"]) == (6.0, 8.0)
     assert invoke(*call, "--peak", "-1").exit_code == 2
     assert invoke(*call, "--every", "7s").exit_code == 2
+
+
+def test_the_wrong_file_is_named_by_its_option(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
+    """A mistake in the validation samples or in the truth is not said to be in the samples."""
+    empty = tmp_path / "empty.csv"
+    empty.write_text("executors,throughput\n")
+    result = invoke("predict", "fit", "--samples", samples, "--validation", str(empty))
+    assert (result.exit_code, "--validation: " in result.stderr) == (2, True)
+    call = ("predict", "schedule", rates, "--rate-column", "rate", "--samples", samples, "--truth", str(empty))
+    result = invoke(*call)
+    assert (result.exit_code, "--truth: " in result.stderr) == (2, True)
+    empty.write_text("executors,cpu_share,throughput\n1,0.5,3\n2,0.5,4\n")
+    result = invoke(*call)
+    assert (result.exit_code, "--truth: it has samples with a cpu_share of 0.5" in result.stderr) == (2, True)
+
+
+def test_a_folder_is_no_picture(samples: str, tmp_path: Path, invoke: Invoke) -> None:
+    """It is refused before models are trained and anything is printed."""
+    (tmp_path / "a.png").mkdir()
+    result = invoke("predict", "fit", "--samples", samples, *MODELS, "--plot", str(tmp_path / "a.png"))
+    assert result.exit_code == 2
+    assert "is a folder; name a file in it" in result.stderr
+    assert not result.stdout
+
+
+def test_one_executor_is_not_many(samples: str, invoke: Invoke) -> None:
+    """The sentence has the singular."""
+    result = invoke("predict", "size", "--samples", samples, *MODELS, "--rate", "0.01", "--json")
+    assert json.loads(result.stdout)["summary"].startswith("1 executor for 0.01")
+
+
+def test_the_schedules_fit_a_narrow_terminal(samples: str, rates: str, invoke: Invoke) -> None:
+    """Each policy has one line of at most 80 columns."""
+    result = invoke("predict", "schedule", rates, "--rate-column", "rate", "--samples", samples)
+    rows = [line for line in result.stdout.splitlines() if line.startswith(("static", "elastic"))]
+    assert len(rows) == 10
+    assert all(len(line.rstrip()) <= 80 for line in rows)
+    assert any(line.startswith("elastic (interval, ahead of rises)") for line in rows)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.capacity_plan import ThroughputTable, fit_capacity, size_for
+from penstock.evaluation.capacity_plan import ThroughputTable, evenly_kept, fit_capacity, size_for
 from penstock.performance.throughput import InverseTimeModel, PolynomialModel
 from penstock.records import Allocation, ThroughputSample
 
@@ -120,3 +120,37 @@ def test_several_shares_are_planned_with_the_largest() -> None:
     assert found.cpu_share == 1.0
     assert any("several CPU shares" in note for note in found.notes)
     assert isinstance(found.model, PolynomialModel)
+
+
+def test_many_samples_are_kept_evenly_over_the_sizes() -> None:
+    """Of a file sorted by size no size is lost: models would keep the last thousand lines only."""
+    samples = [ThroughputSample(Allocation(m), saturating(m)) for m in (1, 2, 4) for _ in range(600 if m > 1 else 5)]
+    kept = evenly_kept(samples)
+    counts = [sum(sample.allocation.executors == m for sample in kept) for m in (1, 2, 4)]
+    assert counts == [5, 497, 498]
+    found = fit_capacity(samples, models=["inverse-time"])
+    assert {sample.allocation.executors for sample in found.samples} == {1, 2, 4}
+    assert any("1,000 are used" in note for note in found.notes)
+
+
+def test_a_fall_is_noted() -> None:
+    """Where more executors sustained clearly less, a note names both sizes; noise is no fall."""
+    falling = [ThroughputSample(Allocation(m), rate) for m, rate in ((1, 10.0), (2, 18.0), (4, 25.0), (8, 15.0))]
+    assert any(note.startswith("8 executors sustained less than 4 (15 against 25)") for note in _notes(falling))
+    assert not any("sustained less" in note for note in _notes([*falling[:3], ThroughputSample(Allocation(8), 24.0)]))
+
+
+def _notes(samples: list[ThroughputSample]) -> tuple[str, ...]:
+    return fit_capacity(samples, models=["inverse-time", "polynomial"]).notes
+
+
+def test_sizes_by_default_stay_within_the_most_that_is_allowed() -> None:
+    """Five times a very large size would be more than --max may be."""
+    samples = [ThroughputSample(Allocation(m), 10.0 * m**0.1) for m in (1, 1_000, 900_000)]
+    assert fit_capacity(samples, models=["polynomial"]).most == 1_000_000
+
+
+def test_a_model_is_named_once() -> None:
+    """The message says which one is there twice."""
+    with pytest.raises(ConfigurationError, match="models: usl twice; name each once"):
+        fit_capacity(drawn(saturating, (1, 2, 4)), models=["usl", "usl"])

@@ -61,12 +61,20 @@ def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
         ("executors,throughput\n", "no sample below"),
         ("size,rate\n1,2\n", "2 mistakes"),
         ("executors,throughput,throughput\n1,2,3\n", "twice"),
+        ("executors;throughput\n1;2\n", "part them by commas"),
+        ("executors\tthroughput\n1\t2\n", "part them by commas"),
+        ("1,10\n2,19\n", "write executors,throughput above them"),
+        ("executors,throughput\n1,1e308\n", "in another unit"),
+        ("executors,throughput\n1,1e-300\n", "in another unit"),
+        ('executors,throughput\n1,"10,5"\n', "decimals with a point"),
+        ("executors,throughput\n1_0,5\n", "line 2: executors: '1_0'"),
+        ("executors,throughput\n4\n", "1 value, and 2 columns are named"),
     ],
 )
 def test_files_without_samples_are_refused(tmp_path: Path, text: str, says: str) -> None:
-    """Empty files, missing and doubled columns."""
-    with pytest.raises(ConfigurationError, match=says):
-        load_samples(written(tmp_path / "a.csv", text))
+    """Empty files, missing and doubled columns, other marks than commas, and numbers that models cannot take."""
+    with pytest.raises(ConfigurationError, match=f"(?s)^--truth: .*{says}"):
+        load_samples(written(tmp_path / "a.csv", text), "--truth")
 
 
 def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
@@ -98,3 +106,10 @@ def test_rates_are_read_from_a_column(tmp_path: Path) -> None:
         read_rates(written(tmp_path / "w.csv", "rate\nx\n1\n-2\n"), "rate")
     assert "line 2: 'x'" in str(fault.value)
     assert "line 4: '-2'" in str(fault.value)
+
+
+@pytest.mark.parametrize(("text", "says"), [("rate,rate\n1,2\n", "twice"), ("rate\n1e308\n", "line 2: '1e308'")])
+def test_rates_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    """A doubled column, and rates so large that sums overflow."""
+    with pytest.raises(ConfigurationError, match=says):
+        read_rates(written(tmp_path / "rates.csv", text), "rate")

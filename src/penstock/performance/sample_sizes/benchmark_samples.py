@@ -55,7 +55,7 @@ class BenchmarkSamples:
         if not samples:
             raise ConfigurationError("samples: there is no application; give samples of at least one", field="samples")
         faults = [
-            f"{name}: samples have several CPU shares; give those of one share"
+            f"{name or 'all'}: samples have several CPU shares; give those of one share"
             for name, of in samples.items()
             if len({sample.allocation.cpu_share for sample in of}) > 1
         ]

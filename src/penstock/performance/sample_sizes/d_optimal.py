@@ -35,7 +35,9 @@ def d_optimal_sizes(sizes: Sequence[int], number: int, scale_to: int | None = No
     """
     known = sorted(set(sizes))
     if not 2 <= number <= len(known):
-        raise ConfigurationError(f"numbers: {number} of {len(known)} sizes cannot be chosen", field="numbers")
+        raise ConfigurationError(
+            f"sizes: {number} cannot be chosen out of {len(known)}; choose fewer, or allow larger sizes", field="sizes"
+        )
     if known[0] < 1:
         raise ConfigurationError(f"sizes: {known[0]} must be at least 1 executor", field="sizes")
     grid = np.array([*known, max(known[-1], scale_to or 0)], dtype=np.float64)

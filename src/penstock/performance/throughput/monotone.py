@@ -34,6 +34,8 @@ work goes from 0.9 to 0.5 over a factor of 10."""
 _SLOPE, _SLOPE_SPREAD = 0.7, 0.5
 """What is expected of the first slope before samples say."""
 _FIRST_NOISE = 0.05
+_MOST_KNOTS = 40
+"""Pieces begin at sampled sizes; of more than this many sizes, at some that are spread evenly among them."""
 _EXPONENTS = np.linspace(0.0, 1.0, 11)
 
 
@@ -106,7 +108,8 @@ class MonotoneModel(LearntModel):
                 f"only one size was sampled (an effective size of {high:g} executors): throughput is taken as "
                 "proportional below it, and as no higher above it",
             )
-        return (f"sampled from {low:g} to {high:g} effective executors; beyond, the last slope goes on",)
+        sampled = f"sampled from {low:g} to {high:g} whole executors (executors times CPU share)"
+        return (f"{sampled}; beyond, the last slope goes on",)
 
     def trained(self, table: SampleTable) -> Self:
         """With the chain that fits best, over the exponents of the share."""
@@ -143,6 +146,8 @@ def _rows(sizes: FloatArray, knots: FloatArray) -> FloatArray:
 def _chain(table: SampleTable, exponent: float) -> Chain:
     sizes = np.round(np.log(table.executors) + exponent * np.log(table.speed), 9)
     knots = np.unique(np.round(sizes, 6))
+    if len(knots) > _MOST_KNOTS:
+        knots = knots[np.round(np.linspace(0, len(knots) - 1, _MOST_KNOTS)).astype(int)]
     noise, freedom = _FIRST_NOISE, 1.0
     logs, root = np.log(table.rate), np.sqrt(table.weight)
     mean = float(np.average(logs, weights=table.weight))

@@ -7,6 +7,7 @@ validation error is less. Algorithm 1 finds those sizes for two models, Eq. 13 s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -19,6 +20,7 @@ from penstock.performance.throughput.leave_out import held_out_predictions, rmse
 from penstock.ports import FloatArray, ThroughputModel
 from penstock.records import Allocation, ThroughputSample
 
+_EXACT, _STEP = 512, 1.01
 Judgement: TypeAlias = Literal["validation", "leave-one-size-out", "training"]
 
 
@@ -112,11 +114,14 @@ def validation_sizes(
     -----
     Taken literally, the algorithm looks nowhere when all crossings lie below `largest_trained` (its line 3), and takes
     every size above the threshold (lines 17 to 22). The text, and the sizes that the paper reports, have the search
-    begin after the largest trained size in any case, and take one size for each start. So it is here.
+    begin after the largest trained size in any case, and take one size for each start. So it is here. More than 512
+    executors beyond the largest trained size, only sizes in steps of 1 % are looked at.
     """
     if max_executors <= largest_trained:
         return ()
-    sizes = range(largest_trained, max_executors + 1)
+    sizes = list(range(largest_trained, min(max_executors, largest_trained + _EXACT) + 1))
+    while sizes[-1] < max_executors:
+        sizes.append(min(max_executors, math.ceil(sizes[-1] * _STEP)))
     rates = [
         np.array([model.predict(Allocation(size, cpu_share)).records_per_second for size in sizes]) for model in models
     ]
@@ -131,7 +136,7 @@ def validation_sizes(
     for start, end in pairwise(borders):
         places = np.flatnonzero(apart[start:end])
         if len(places):
-            found.append(largest_trained + start + int(places[0]))
+            found.append(sizes[start + int(places[0])])
     return tuple(found)
 
 
@@ -157,6 +162,7 @@ def select(
         the least error there is taken.
     max_executors
         The most executors that will be asked about, for `validation_sizes`; twice the largest trained where None.
+        They have the largest CPU share of the samples.
     threshold
         How far predictions must be apart for a size to be worth a measurement.
     without_validation
@@ -192,7 +198,11 @@ def select(
         judged_by,
         tuple(scores),
         validation_sizes(
-            list(trained.values()), largest, max_executors if max_executors else 2 * largest, threshold=threshold
+            list(trained.values()),
+            largest,
+            max_executors if max_executors else 2 * largest,
+            threshold=threshold,
+            cpu_share=max(sample.allocation.cpu_share for sample in samples),
         ),
         {name: str(fault) for name, fault in refused.items()},
     )
@@ -215,7 +225,8 @@ def _score(
 
 
 def _predicted(model: ThroughputModel, samples: Sequence[ThroughputSample]) -> FloatArray:
-    return np.array([model.predict(sample.allocation).records_per_second for sample in samples])
+    known = {each: model.predict(each).records_per_second for each in {sample.allocation for sample in samples}}
+    return np.array([known[sample.allocation] for sample in samples])
 
 
 def _error(score: ModelScore, judged_by: Judgement) -> float:

@@ -11,11 +11,16 @@ from penstock.records import Allocation, ThroughputSample
 from penstock.units import parse_number, parse_whole_number
 
 _NEEDED = ("executors", "throughput")
+_KNOWN = (*_NEEDED, "cpu_share", "application")
 _MOST_FAULTS = 10
+_MOST_EXECUTORS, _LEAST_THROUGHPUT, _MOST_THROUGHPUT = 1_000_000, 1e-12, 1e18
+"""As `penstock predict` reads them: outside of these, models lose their digits."""
 
 
 def read_samples(path: str | Path) -> tuple[ThroughputSample, ...]:
     """The samples of a CSV file with the columns `executors`, `throughput` and, where it has one, `cpu_share`.
+
+    Lines that begin with # are left out. A column `application` may be there; all lines then have the same one.
 
     Raises
     ------
@@ -23,20 +28,32 @@ def read_samples(path: str | Path) -> tuple[ThroughputSample, ...]:
         The file cannot be read, or with every fault in it.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
+        table = csv.reader(Path(path).read_text(encoding="utf-8-sig").splitlines())
+        rows = [(table.line_num, [cell.strip() for cell in row]) for row in table if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise ConfigurationError(f"samples: cannot read {str(path)!r}: {fault}", field="samples") from fault
-    rows = csv.DictReader(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-    missing = [column for column in _NEEDED if column not in (rows.fieldnames or ())]
+    rows = [(line, row) for line, row in rows if not row[0].startswith("#")]
+    columns = [name.lower() for name in rows[0][1]] if rows else []
+    missing = [column for column in _NEEDED if column not in columns]
     if missing:
         raise ConfigurationError(
             f"samples: {str(path)!r} has no column {' and no column '.join(missing)}; its first line names columns, "
             "such as executors,cpu_share,throughput",
             field="samples",
         )
+    twice = [column for column in _KNOWN if columns.count(column) > 1]
+    if twice:
+        raise ConfigurationError(f"samples: {str(path)!r} has the column {twice[0]} twice; keep one", field="samples")
+    cells = [(line, dict(zip(columns, row, strict=False))) for line, row in rows[1:]]
+    applications = sorted({row["application"] for _, row in cells if "application" in row})
+    if len(applications) > 1:
+        raise ConfigurationError(
+            f"samples: {str(path)!r} has samples of {', '.join(applications)}; give those of one application",
+            field="samples",
+        )
     mistakes, found = Mistakes(), list[ThroughputSample]()
-    for row in rows:
-        sample = mistakes.of(lambda row=row, line=rows.line_num: _sample(row, f"samples, line {line}"))  # type: ignore[misc]
+    for line, row in cells:
+        sample = mistakes.of(lambda row=row, line=line: _sample(row, f"samples, line {line}"))  # type: ignore[misc]
         if sample is not None:
             found.append(sample)
         if len(mistakes.found) >= _MOST_FAULTS:
@@ -47,10 +64,13 @@ def read_samples(path: str | Path) -> tuple[ThroughputSample, ...]:
     return tuple(found)
 
 
-def _sample(row: dict[str, str | None], where: str) -> ThroughputSample:
+def _sample(row: dict[str, str], where: str) -> ThroughputSample:
     share = row.get("cpu_share")
     allocation = Allocation(
-        parse_whole_number(f"{where}: executors", row["executors"], least=1),
+        parse_whole_number(f"{where}: executors", row.get("executors", ""), least=1, most=_MOST_EXECUTORS),
         1.0 if share in (None, "") else parse_number(f"{where}: cpu_share", share, above=0.0, most=1.0),
     )
-    return ThroughputSample(allocation, parse_number(f"{where}: throughput", row["throughput"], above=0.0))
+    throughput = parse_number(
+        f"{where}: throughput", row.get("throughput", ""), least=_LEAST_THROUGHPUT, most=_MOST_THROUGHPUT
+    )
+    return ThroughputSample(allocation, throughput)

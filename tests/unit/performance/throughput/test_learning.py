@@ -55,10 +55,19 @@ def test_the_monotone_model_says_where_it_guesses() -> None:
     widths = [found.high / found.low for found in (model.predict(Allocation(m)) for m in (8, 12, 16, 32, 64))]
     assert widths == sorted(widths)
     assert widths[-1] > 2.0 * widths[0]
-    assert "sampled from 1 to 8 effective executors" in model.notes[0]
+    assert "sampled from 1 to 8 whole executors" in model.notes[0]
 
 
 def test_the_monotone_model_learns_what_a_share_is_worth() -> None:
     """Samples whose throughput goes with the square root of the share give an exponent near a half."""
     model = MonotoneModel().fit([a_sample(100.0 * m * s**0.5, m, s) for m in (1, 2, 4, 8) for s in (0.25, 0.5, 1.0)])
     assert model.parameters["share_exponent"] == pytest.approx(0.5, abs=0.051)
+
+
+def test_the_monotone_model_has_a_bounded_number_of_pieces() -> None:
+    """Of many sizes some begin a piece, the smallest and the largest among them; so a fit ends in good time."""
+    model = MonotoneModel().fit([a_sample(10.0 * m**0.8, m) for m in range(1, 121)])
+    slopes = [name for name in model.parameters if name.startswith("slope after")]
+    assert len(slopes) == 39
+    assert "from 1 to 120" in model.notes[0]
+    assert model.predict(Allocation(77)).records_per_second == pytest.approx(10.0 * 77**0.8, rel=0.01)

@@ -19,7 +19,7 @@ from penstock.performance.throughput import (
     select,
     validation_sizes,
 )
-from penstock.records import Allocation, ThroughputSample
+from penstock.records import Allocation, ThroughputPrediction, ThroughputSample
 
 BOTH = (InverseTimeModel(), PolynomialModel())
 
@@ -170,3 +170,28 @@ def test_members_that_wait_count_nothing() -> None:
     assert early.weights == {"inverse-time": 1.0}
     later = early.update(ThroughputSample(Allocation(8), 4700.0))
     assert set(later.weights) == {"inverse-time", "polynomial"}
+
+
+def test_sizes_to_measure_are_those_of_the_sampled_share() -> None:
+    """Executors with a fifth of a core are told apart at the same numbers as whole ones of the same throughput."""
+    whole = amdahl(1, 2, 4, 8, noise=0.02)
+    shared = [ThroughputSample(Allocation(s.allocation.executors, 0.2), s.records_per_second) for s in whole]
+    models = (InverseTimeModel(), PolynomialModel())
+    found = select(models, whole, max_executors=40).validation_sizes
+    assert found
+    assert select(models, shared, max_executors=40).validation_sizes == found
+
+
+def test_far_sizes_are_looked_at_in_steps() -> None:
+    """With a million executors allowed, models are asked about some hundred sizes, not about all."""
+    asked: list[int] = []
+
+    class Counted(InverseTimeModel):
+        def predict(self, allocation: Allocation, coverage: float = 0.9) -> ThroughputPrediction:
+            asked.append(allocation.executors)
+            return super().predict(allocation, coverage)
+
+    validation_sizes([Counted().fit(amdahl(1, 2, 4, 8))], 8, 1_000_000)
+    assert asked[:3] == [8, 9, 10]
+    assert asked[-1] == 1_000_000
+    assert len(asked) < 2_000

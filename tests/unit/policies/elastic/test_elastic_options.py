@@ -66,3 +66,28 @@ def test_a_wrong_file_shows_its_faults(tmp_path: Path, text: str, words: str) ->
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=f"(?s){words}"):
         read_samples(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("application,executors,throughput\na,1,5\nb,1,9\n", "samples of a, b; give those of one application"),
+        ("executors,throughput,throughput\n1,5,6\n", "column throughput twice"),
+        ("executors,throughput\n\n# by night\n1,x\n", "samples, line 4: throughput: 'x'"),
+        ("executors,throughput\n1,1e300\n", "samples, line 2: throughput"),
+        ("executors,throughput\n1\n", "samples, line 2: throughput: ''"),
+    ],
+)
+def test_samples_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    """Samples of several applications, doubled columns and wrong numbers; the line is that of the file."""
+    file = tmp_path / "samples.csv"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=says):
+        read_samples(file)
+
+
+def test_samples_of_a_spreadsheet_are_read(tmp_path: Path) -> None:
+    """A mark at the start of the file, capitals and Windows line ends do no harm."""
+    file = tmp_path / "samples.csv"
+    file.write_bytes("\ufeffExecutors,Throughput\r\n2,19\r\n".encode())
+    assert read_samples(file)[0].records_per_second == 19.0
