@@ -113,10 +113,6 @@ def measure(
     check_picture(plot)
     _check_place(folder, resume=resume)
     plan, broker = read_plan(**given), _pairs(broker_options, "--broker-option")
-    if broker and plan.topic is None:
-        raise ConfigurationError(
-            "--broker-option: nothing is read from a broker; give --topic", field="--broker-option"
-        )
     console = words_console(as_json)
     with modules_beside(Path("measure")):
         with _in_option_words():

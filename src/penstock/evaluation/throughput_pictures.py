@@ -49,8 +49,11 @@ def capacity_picture(fit: CapacityFit, title: str, answer: SizeAnswer | None = N
     with _figure(8.6, 4.8) as figure:
         axes = figure.subplots()
         sizes = np.array([point["executors"] for point in fit.curve()])
+        measured = max(sample.records_per_second for sample in (*fit.samples, *fit.validation))
+        highest = max(measured, float(fit.table.expected.max()))
         for number, score in enumerate(score for score in fit.selection.scores if score.name != fit.selection.chosen):
             table = _other(fit, score.name, sizes)
+            highest = max(highest, *table)
             colour = _COLOURS[1 + number % (len(_COLOURS) - 1)]
             axes.plot(sizes, table, color=colour, lw=0.9, alpha=0.75, label=score.name)
         table = fit.table
@@ -60,7 +63,8 @@ def capacity_picture(fit: CapacityFit, title: str, answer: SizeAnswer | None = N
         _dots(axes, fit.samples, INK, "samples")
         if fit.validation:
             _dots(axes, fit.validation, RED, "validation samples")
-        highest = float(table.high.max())
+        # Far from the samples the upper end of the interval would press everything else to the bottom.
+        highest = min(max(float(table.high.max()), measured), 1.3 * highest)
         if answer is not None:
             axes.axhline(answer.rate, color=INK, ls="--", lw=0.9)
             axes.axvline(answer.executors, color=INK, ls="--", lw=0.9)

@@ -170,7 +170,6 @@ def test_the_check_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["--agree", "6/5"], "--agree: '6/5' asks for 6 of 5 batches; write K/N"),
         (["--check", "--resume"], "--resume: name the measurement"),
         (["--check", "--folder", __file__], "is not a folder; name another place"),
-        (["--broker-option", "a=b"], "--broker-option: nothing is read from a broker; give --topic"),
         (["--batch", "soon"], "--batch: cannot read 'soon'"),
         (["--option", "x"], "--option: one of them has no '='"),
         (["--source-option", "x"], "--source-option: one of them has no '='"),
