@@ -204,8 +204,8 @@ def test_sizes_are_compared_over_the_same_records(tmp_path: Path, monkeypatch: p
             # Two executors had the whole CPU until these were done.
             whole = ClusterState(observed=Allocation(2, 2.0))
             dear = [replace(o, cluster=whole) if (o.last_batch_id or 0) < 4 else o for o in dear]
-        result.history.observations["machines"] = dear
-        return result
+        seen = {**result.history.observations, "machines": dear}
+        return replace(result, history=replace(result.history, observations=seen))
 
     monkeypatch.setattr(reproduce_static, "run_live", run)
     monkeypatch.chdir(tmp_path)
