@@ -38,10 +38,11 @@ from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import Produced, produce
-from penstock.adaptors.replay.payloads import LogPayload
+from penstock.adaptors.replay.payloads import LinesPayload
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.real_time_mode import check_real_time
 from penstock.arrivals import parse_shape
+from penstock.arrivals.log_lines import LogLines
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import LatencySummary, Limits
 
@@ -69,7 +70,7 @@ def send(connection: KafkaConnection, topic: str, shape: str) -> Produced:
     """The load, in a process of its own."""
     sink = KafkaSink(connection, topic, "benchmark")
     try:
-        return produce(parse_shape(shape), LogPayload(seed=1, malformed=0.0), sink)
+        return produce(parse_shape(shape), LinesPayload(LogLines(seed=1, malformed=0.0)), sink)
     finally:
         sink.close()
 

@@ -20,9 +20,11 @@ from penstock._wiring import (
     objective_out_of_reach,
 )
 from penstock.clock import SystemClock
+from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.sqlite import SqliteStore
+from penstock.loop import Cycle
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
@@ -133,7 +135,20 @@ def attach(
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
-        kept: KnowledgeStore = MemoryStore() if given.store is None else SqliteStore(given.store)
+        cycles: list[Cycle] = []
+
+        def open_shares() -> None:
+            for controlled in cycles:
+                controlled.let_go()
+            hold.actuator.open_shares()
+
+        kept: KnowledgeStore = MemoryStore()
+        if given.store is not None:
+            kept = EnduringStore(
+                SqliteStore(given.store),
+                say=lambda text: _LOG.warning("%s: %s", operator, text),
+                on_lost=open_shares,
+            )
         undo.callback(kept.close)
         settings = replace(
             settings,
@@ -161,6 +176,7 @@ def attach(
             record_latencies=_NotMeasured() if facts.is_real_time else None,
             since=since,
         )
+        cycles.append(cycle)
         let_go = undo.pop_all()
     for line in (
         ignored_objective(made, [settings.objective]),

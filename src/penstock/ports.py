@@ -387,6 +387,14 @@ class NarrowedPathLatency(PathLatency, Protocol):
         ...
 
 
+class RestingPathLatency(PathLatency, Protocol):
+    """A `PathLatency` that keeps much in memory, and can do without."""
+
+    def rest(self) -> None:
+        """Let go of what takes much memory until something is asked again; predictions stay the same."""
+        ...
+
+
 class ThroughputModel(Protocol):
     """Predicts the maximum sustainable throughput of an operator for any allocation.
 

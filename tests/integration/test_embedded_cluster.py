@@ -29,11 +29,11 @@ spark = (SparkSession.builder.master(sys.argv[1]).appName("sum").config("spark.e
          .config("spark.cores.max", "1").config("spark.executor.memory", "512m").getOrCreate())
 total = spark.sparkContext.range(0, 100, numSlices=2).map(lambda n: n + 1).sum()
 import psutil
-mark = psutil.Process().environ()["PENSTOCK_WARDEN"]
+mark = psutil.Process().environ()["PENSTOCK_WARDEN_ID"]
 hosts = set()
 for process in psutil.process_iter():
     try:
-        if process.environ().get("PENSTOCK_WARDEN") == mark:
+        if process.environ().get("PENSTOCK_WARDEN_ID") == mark:
             hosts |= {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
     except psutil.Error:
         continue

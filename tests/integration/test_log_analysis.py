@@ -173,6 +173,26 @@ def test_one_query_counts_every_line_exactly_once_over_restarts(spark: SparkSess
     assert run() == second
 
 
+def test_lines_made_to_hurt_the_matcher_are_counted_and_the_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither the built-in patterns nor one of the user's that repeats a group overflow Java's stack or never end."""
+    raw, out, patterns = tmp_path / "raw", tmp_path / "out", tmp_path / "patterns.txt"
+    own = Pattern("own", r"(?:[a-z]\w*\.)*[A-Z]\w*Exception")
+    patterns.write_text("\n".join(f"{p.name}\t{p.regex}" for p in (*DEFAULT_PATTERNS, own)), encoding="utf-8")
+    long = ["a." * 10_000, "at " + "a." * 10_000, "a=b " * 5_000, "blk_1" + "_1" * 10_000, "../" * 7_000]
+    lines = [f"2026-01-31T12:34:56.789 INFO a.B: {text}" for text in [*long, "a.b.FooException"]]
+    write_lines(raw, "0.parquet", lines)
+    options = {"output": str(out), "patterns": str(patterns)}
+    run_to_end(log_analysis(read_files(spark, raw, RAW_SCHEMA), options), tmp_path / "checkpoint")
+    counts = counts_in(out)
+    assert (counts.total, counts.malformed, counts.cut) == (6, None, 5)
+    assert (counts.of("pattern")["own"], counts.of("pattern")["exception"]) == (1, 1)
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    for pattern in DEFAULT_PATTERNS:
+        for text in long:
+            jvm.java.util.regex.Pattern.compile(pattern.regex).matcher(text).find()
+
+
 def test_three_operators_give_the_same_counts_and_exact_arrivals(spark: SparkSession, tmp_path: Path) -> None:
     """Parser, counter and matcher joined by files agree with a plain count; arrivals are the commits upstream."""
     raw, parsed = tmp_path / "raw", tmp_path / "parsed lines"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
 from penstock.clock import SystemClock
+from penstock.errors import AdaptorError
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
 from penstock.policies.fixed import FixedPolicy
@@ -406,3 +408,19 @@ def test_guards_can_be_left_out(tmp_path: Path) -> None:
 def test_a_store_keeps_trigger_and_cap_where_they_are_known(facts: QueryFacts, kept: dict[str, Any]) -> None:
     """What starts a batch, and how many records it may have, is kept as settings have it."""
     assert _attach._batch_settings(facts) == kept
+
+
+def test_a_store_that_breaks_opens_the_shares_of_an_attached_query(
+    toy: ToyQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some passes that could not be kept, the query is not left at its cap."""
+    opened = threading.Event()
+    monkeypatch.setattr(toy, "open_shares", opened.set, raising=False)
+
+    def fail(*_: object) -> None:
+        raise AdaptorError("database or disk is full", target="store")
+
+    query = java_query(RATE, trigger="ProcessingTimeTrigger(2000)")
+    with ps.attach(query, policy="fixed", store=tmp_path / "s.sqlite", interval_seconds=0.1):
+        monkeypatch.setattr("penstock.knowledge.sqlite.SqliteStore.add_observation", fail)
+        assert opened.wait(30.0)

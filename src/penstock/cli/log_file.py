@@ -7,8 +7,10 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from penstock.running.log_rotation import KEPT, MOST_BYTES
 from penstock.units import moment
 
 
@@ -37,7 +39,10 @@ class RunLogFormatter(logging.Formatter):
 def logging_to(path: Path) -> Iterator[None]:
     """Write Penstock's own log to a file instead of across the view."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    logger, handler = logging.getLogger("penstock"), logging.FileHandler(path, encoding="utf-8")
+    logger, handler = (
+        logging.getLogger("penstock"),
+        RotatingFileHandler(path, maxBytes=MOST_BYTES, backupCount=KEPT, encoding="utf-8"),
+    )
     handler.setFormatter(RunLogFormatter())
     before = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -13,7 +13,9 @@ from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
 from penstock.cli.forecast import forecast
 from penstock.cli.kafka import kafka
+from penstock.cli.measure import measure
 from penstock.cli.policies import metrics, policies
+from penstock.cli.predict import predict
 from penstock.cli.produce import produce
 from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
@@ -48,15 +50,17 @@ def main() -> None:
       penstock forecast TRACE  how well a load can be forecast, and by which method
       penstock solve QUEUE     mean and percentiles of a queue's response time
       penstock what-if TRACE   latency under many allocations, and the cheapest that will do
+      penstock predict         capacity planning: the executors that a rate needs, from a few measurements
       penstock policies        what can decide, what it needs, and its options
       penstock rules           scaling rules of your own: check and explain them
       penstock simulate        what a policy would do on a trace, and what it would cost
+      penstock measure APP     how many records per second an application sustains, by executors
       penstock reproduce       repeat the experiment of a paper, its figures beside ours
     """
 
 
 for _command in (
-    demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, simulate,
-    reproduce, policies, rules, metrics,
+    demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, predict,
+    measure, simulate, reproduce, policies, rules, metrics,
 ):  # fmt: skip
     main.add_command(_command)

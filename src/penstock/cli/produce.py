@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 )
 @click.option("--column", help="Name or number (from 0) of a trace's column, in csv and parquet.")
 @click.option("--origin", type=click.Choice(("zero", "first")), help="What a trace's times count from.")
-@click.option("--payload", default="log", show_default=True, help="Text of the records: none, log or file:PATH")
+@click.option(
+    "--payload", default="log", show_default=True,
+    help="Text of the records: none, log, text, web-log, features or file:PATH",
+)  # fmt: skip
 @click.option("--malformed", metavar="F", help="Fraction of malformed log lines.  [default: 0.01]")
-@click.option("--seed", metavar="N", help="Seed of log lines and random shapes.  [default: 0]")
+@click.option("--seed", metavar="N", help="Seed of generated lines and random shapes.  [default: 0]")
 @click.option("--records", type=click.IntRange(min=1), metavar="N", help="Send only the first N records.")
 @click.option("--exchange", help="RabbitMQ: where to publish.  [default: the default exchange]")
 @click.option("--routing-key", default="", help="RabbitMQ: with --exchange, the routing key; without, the queue.")
@@ -155,13 +158,13 @@ def replay_options(**load: Any) -> ReplayOptions:
         raise ConfigurationError.of_all("produce", faults) from fault
 
 
-def read_options(texts: tuple[str, ...]) -> dict[str, str]:
+def read_options(texts: tuple[str, ...], field: str = "--option") -> dict[str, str]:
     """Parse ``NAME=VALUE`` texts."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigurationError("--option: one of them has no '='; write NAME=VALUE", field="--option")
+            raise ConfigurationError(f"{field}: one of them has no '='; write NAME=VALUE", field=field)
         pairs[name.strip()] = value.strip()
     return pairs
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[float], None]
+Steps = Callable[[str, float], None]
+"""Hears what is being done, and how much of all is done, from 0 to 1."""
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -28,6 +30,23 @@ def progress_bar(text: str) -> Iterator[Progress | None]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=1.0)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def step_bar(text: str) -> Iterator[Steps | None]:
+    """Show how much is done and, in words that change, what is being done."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=1.0)
+        yield lambda said, done: bar.update(task, description=said, completed=done)
 
 
 @contextmanager

@@ -1,27 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles Ctrl-C and SIGTERM as a request to stop in order, instead of an exception in the middle of something."""
+"""Handles Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) as a request to stop in order.
+
+Otherwise they would be an exception in the middle of something.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def stopping_on_signals(stop: threading.Event, tell: Callable[[bool], None]) -> Iterator[None]:
-    """Set `stop` on Ctrl-C or SIGTERM, and call `tell`: with False for the first signal, True for later ones."""
+    """Set `stop` on Ctrl-C, SIGTERM or SIGHUP, and call `tell`: with False for the first signal, True for later ones.
+
+    A signal that is ignored stays so: `nohup` lets a run outlive its terminal.
+    """
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         again = stop.is_set()
         stop.set()
-        tell(again)
+        with suppress(OSError):  # the terminal may be what is gone
+            tell(again)
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    wanted = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in wanted}
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experim
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
+from penstock.evaluation.throughput_experiment import ScheduleExperiment, SubsetsExperiment, ThroughputExperiment
 from penstock.settings import read_settings
 
 
@@ -68,12 +69,33 @@ def _dynamic(experiment: DynamicExperiment, call: Call) -> Reproduction:
     return reproduce_dynamic(experiment, call)
 
 
+def _subsets(experiment: SubsetsExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_subsets import reproduce_subsets
+
+    return reproduce_subsets(experiment, call)
+
+
+def _throughput(experiment: ThroughputExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_throughput import reproduce_throughput
+
+    return reproduce_throughput(experiment, call)
+
+
+def _schedule(experiment: ScheduleExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_schedule import reproduce_schedule
+
+    return reproduce_schedule(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
     "rules": Kind(RulesExperiment, _rules),
     "static-scaling": Kind(StaticExperiment, _static),
     "dynamic-scaling": Kind(DynamicExperiment, _dynamic),
+    "size-subsets": Kind(SubsetsExperiment, _subsets),
+    "throughput-models": Kind(ThroughputExperiment, _throughput),
+    "elastic-schedule": Kind(ScheduleExperiment, _schedule),
 }
 
 

@@ -20,6 +20,7 @@ from penstock.errors import ClusterError, ConfigurationError
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.run_reading import read_history
 from penstock.knowledge.sqlite import SqliteStore
+from penstock.measuring.throughput import BatchEnd, Throughput, throughput_of
 from penstock.records import Observation
 
 _LAST_LINES = 15
@@ -130,23 +131,6 @@ def _wait(child: subprocess.Popen[str], watcher: Watcher | None, path: Path) -> 
                 watcher.look(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """Records per second of an operator, over its batches."""
-
-    batches: int
-    mean: float
-    """All records over all the time."""
-    median: float
-    p75: float
-    p90: float
-    p95: float
-
-    def to_json(self) -> dict[str, float]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
 def throughput(observations: Sequence[Observation], skip: int, least_done: int = 0) -> Throughput | None:
     """What an operator did, batch by batch; None: too few batches.
 
@@ -161,13 +145,7 @@ def throughput(observations: Sequence[Observation], skip: int, least_done: int =
     least_done
         Nor are batches before so many records were done: runs are compared over the same records, as some cost more.
     """
-    points = _counted(observations, skip, least_done)
-    if len(points) < 2:
-        return None
-    at, done = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    rates = np.diff(done) / np.maximum(np.diff(at), 1e-9)
-    found = np.percentile(rates, [50, 75, 90, 95]).tolist()
-    return Throughput(len(rates), float((done[-1] - done[0]) / (at[-1] - at[0])), *found)
+    return throughput_of([BatchEnd(*point) for point in _counted(observations, skip, least_done)])
 
 
 def done_before(observations: Sequence[Observation], skip: int) -> int:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static scaling done again: the throughput of a query with n executors, its speed-up and efficiency.
 
-Speed-up is the throughput over that of the smallest size, efficiency the speed-up over how many times larger the size
-is. The bottleneck is where CPU is short: the operator that used the largest part of what it was allowed.
+Rates, speed-up and efficiency come from `penstock.measuring`, as those of `penstock measure`. Here two operators run a
+trace to its end, because their results are checked; so the rates of all batches after the warm-up count.
+
+The bottleneck is where CPU is short: the operator that used the largest part of what it was allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from penstock.errors import ClusterError
 from penstock.evaluation.live_experiment import StaticExperiment
 from penstock.evaluation.live_run import (
     LiveRun,
-    Throughput,
     Watcher,
     done_before,
     mean_utilisation,
@@ -29,6 +30,7 @@ from penstock.evaluation.live_run import (
     working_folder,
 )
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
+from penstock.measuring.throughput import Throughput, speed_up
 from penstock.records import Observation
 
 
@@ -178,16 +180,15 @@ def scaling_rows(experiment: StaticExperiment, results: Sequence[SizeResult]) ->
     base = published.get(first.executors)
     rows = []
     for result in results:
-        factor = result.executors / first.executors
-        speed_up = result.scaled.mean / first.scaled.mean
+        gained, efficiency = speed_up(result.scaled.mean, result.executors, first.scaled.mean, first.executors)
         theirs = published.get(result.executors)
         row: dict[str, Any] = {
             "executors": result.executors, **result.scaled.to_json(),
-            "speed_up": speed_up, "efficiency": speed_up / factor, "published": None,
+            "speed_up": gained, "efficiency": efficiency, "published": None,
         }  # fmt: skip
         if theirs is not None and base is not None:
-            gained = base.minutes / theirs.minutes
-            row["published"] = {**theirs.model_dump(), "speed_up": gained, "efficiency": gained / factor}
+            gained, efficiency = speed_up(1 / theirs.minutes, result.executors, 1 / base.minutes, first.executors)
+            row["published"] = {**theirs.model_dump(), "speed_up": gained, "efficiency": efficiency}
         rows.append(row)
     return rows
 

@@ -32,6 +32,8 @@ from penstock.units import format_seconds
 @dataclass(slots=True)
 class _Pending:
     action: Action
+    began: float
+    """By a clock that nobody sets, as every instant of this module that is compared."""
     deadline_seconds: float
     is_restart: bool
     run_id: str | None
@@ -44,6 +46,7 @@ class _Drain:
     """An action that has what it asked for, but for executors that are still on their way out."""
 
     action: Action
+    began: float
     executors: frozenset[str]
     since: float
     run_id: str | None
@@ -87,6 +90,7 @@ class Reconciler:
         self._pending: _Pending | None = None
         self._drains: list[_Drain] = []
         self._pauses = PauseMeter()
+        self._steady = 0.0
 
     @property
     def state(self) -> ClusterState:
@@ -101,8 +105,12 @@ class Reconciler:
         """
         return self._observed if self._observed is None or self._planned is None else self._planned
 
-    def sync(self, telemetry: Telemetry, now: float) -> list[Outcome]:
-        """Take in what is true; returns the actions that have ended, or now only wait for executors to go."""
+    def sync(self, telemetry: Telemetry, now: float, monotonic: float | None = None) -> list[Outcome]:
+        """Take in what is true; returns the actions that have ended, or now only wait for executors to go.
+
+        `now` is for the records. Deadlines follow `monotonic`, which nobody sets; without it they follow `now`.
+        """
+        self._steady = now if monotonic is None else monotonic
         for batch in telemetry.batches:
             pause = self._pauses.add(batch)
             if pause is not None and self._pending is not None:
@@ -117,19 +125,21 @@ class Reconciler:
             return [*outcomes, self._fail(now, process.fault)]
         if self._is_reached(pending):
             return [*outcomes, self._reach(pending, telemetry, now)]
-        if now >= pending.action.at + pending.deadline_seconds:
+        if self._steady >= pending.began + pending.deadline_seconds:
             return [*outcomes, self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
         return outcomes
 
-    def start(self, decision: Decision, now: float) -> tuple[Action, list[Outcome]]:
+    def start(self, decision: Decision, now: float, monotonic: float | None = None) -> tuple[Action, list[Outcome]]:
         """Carry a decision out; an action under way is superseded."""
+        self._steady = now if monotonic is None else monotonic
         outcomes = [self._end(OutcomeStatus.SUPERSEDED, now)] if self._pending else []
         self._planned = decision.target
         action = Action(self._operator, now, decision.target, decision.decision_id)
         return action, [*outcomes, *self._ask(action, now)]
 
-    def heal(self, now: float) -> tuple[Action, list[Outcome]] | None:
+    def heal(self, now: float, monotonic: float | None = None) -> tuple[Action, list[Outcome]] | None:
         """Ask again for the plan when what is observed has drifted from it and nothing is under way."""
+        self._steady = now if monotonic is None else monotonic
         if self._planned is None or self._pending is not None:
             return None
         if self._observed is None or self._observed.satisfies(self._planned):
@@ -137,10 +147,14 @@ class Reconciler:
         action = Action(self._operator, now, self._planned, None)
         return action, self._ask(action, now)
 
-    def release(self) -> None:
-        """Put everything back as it was."""
+    def let_go(self) -> None:
+        """Drop the plan, and what is under way: nothing is healed, and planning goes on from what is observed."""
         self._planned = self._requested = self._pending = None
         self._drains = []
+
+    def release(self) -> None:
+        """Put everything back as it was."""
+        self.let_go()
         self._actuator.release()
 
     @property
@@ -160,7 +174,7 @@ class Reconciler:
         if pending.is_restart or not going:
             return self._end(OutcomeStatus.DONE, now, _restart_text(pending, self._process))
         # The next change does not wait for them: they take no work any more, and cannot be called back.
-        self._drains.append(_Drain(pending.action, going, now, self._pauses.run_id))
+        self._drains.append(_Drain(pending.action, pending.began, going, self._steady, self._pauses.run_id))
         return self._end(OutcomeStatus.DRAINING, now, _executors_text(going))
 
     def _drained(self, telemetry: Telemetry, now: float) -> list[Outcome]:
@@ -172,10 +186,10 @@ class Reconciler:
         for drain in self._drains:
             is_other_application = drain.run_id != self._pauses.run_id  # its executors have the same numbers again
             if is_other_application or not drain.executors & there:
-                outcomes.append(self._outcome(drain.action, OutcomeStatus.DONE, now))
-            elif now >= drain.since + self._deadline_seconds:
+                outcomes.append(self._outcome(drain.action, drain.began, OutcomeStatus.DONE, now))
+            elif self._steady >= drain.since + self._deadline_seconds:
                 why = f"{_executors_text(drain.executors)} did not go within {self._deadline_seconds:.0f} s"
-                outcomes.append(self._outcome(drain.action, OutcomeStatus.FAILED, now, why))
+                outcomes.append(self._outcome(drain.action, drain.began, OutcomeStatus.FAILED, now, why))
             else:
                 left.append(drain)
         self._drains = left
@@ -184,7 +198,7 @@ class Reconciler:
     def _ask(self, action: Action, now: float) -> list[Outcome]:
         is_restart = action.target.size != self._process.size
         deadline = self._restart_deadline_seconds if is_restart else self._deadline_seconds
-        self._pending = _Pending(action, deadline, is_restart, self._pauses.run_id)
+        self._pending = _Pending(action, self._steady, deadline, is_restart, self._pauses.run_id)
         try:
             self._actuator.request(action)
         except ActuationError as fault:
@@ -199,24 +213,30 @@ class Reconciler:
 
     def _end(self, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
         assert self._pending is not None
-        action, self._pending = self._pending.action, None
-        return self._outcome(action, status, now, detail)
+        pending, self._pending = self._pending, None
+        return self._outcome(pending.action, pending.began, status, now, detail)
 
-    def _outcome(self, action: Action, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
-        return Outcome(action.request_id, self._operator, now, status, self._observed, now - action.at, detail)
+    def _outcome(self, action: Action, began: float, status: OutcomeStatus, now: float, detail: str = "") -> Outcome:
+        after = self._steady - began
+        return Outcome(action.request_id, self._operator, now, status, self._observed, after, detail)
 
     def _read(self, telemetry: Telemetry, size: ExecutorSize | None) -> Allocation | None:
+        """What is there; None where a part of it could not be read."""
         if telemetry.executors is None:
             return None
         there = [executor for executor in telemetry.executors if executor.is_active and not executor.is_draining]
         count, asked = len(there), self._requested
         cores = self._cores_per_executor * (1.0 if size is None else size.worth)
-        return Allocation(count, self._read_share(telemetry, count, asked, cores), size, self._read_nodes(there))
+        share = self._read_share(telemetry, count, asked, cores)
+        return None if share is None else Allocation(count, share, size, self._read_nodes(there))
 
-    def _read_share(self, telemetry: Telemetry, count: int, asked: Allocation | None, cores: float) -> float:
+    def _read_share(self, telemetry: Telemetry, count: int, asked: Allocation | None, cores: float) -> float | None:
         cpu = telemetry.cpu
-        if cpu is None or cpu.quota_cores is None:
-            others = None if cpu is None else cpu.parents_quota_cores
+        if cpu is None:
+            # Where shares are set, counters that cannot be read leave the cap unknown; elsewhere there is none.
+            return 1.0 if self._limits.cpu_shares == (1.0,) else None
+        if cpu.quota_cores is None:
+            others = cpu.parents_quota_cores
             if others is not None and asked is not None and asked.executors * asked.cpu_share * cores >= others:
                 return asked.cpu_share  # somebody else's cap is tighter: ours is left to it
             return 1.0  # no cap: all of the CPU, whether the limits allow that or not

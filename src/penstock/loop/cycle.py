@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.clock import stopwatch
+from penstock.clock import ClockSteps, stopwatch
 from penstock.errors import ConfigurationError, PolicyError
 from penstock.execute import Reconciler
+from penstock.loop.patient_source import PatientSource
 from penstock.loop.policy_calls import decision_of, notes_of
 from penstock.monitor import Monitor
 from penstock.monitor.exactness import ExactnessChange, ExactnessWatch
@@ -108,19 +109,31 @@ class Cycle:
         self._has_looked = False
         self._run_latency = RunLatency()
         self._next_latency = float("-inf")
+        self._clock_steps = ClockSteps()
 
     @property
     def operator(self) -> str:
         """Whose control this is."""
         return self.monitor.operator
 
-    def run_once(self, now: float) -> CycleReport:
-        """One pass. Raises PenstockError when the operator cannot be reached; then nothing was changed."""
+    def run_once(self, now: float, monotonic: float | None = None) -> CycleReport:
+        """One pass. Raises PenstockError when the operator cannot be reached; then nothing was changed.
+
+        Parameters
+        ----------
+        now
+            The present instant by the wall clock: all records of the pass have it.
+        monotonic
+            The same by a clock that nobody sets: what is due follows it. None: the wall clock is never set (a
+            simulation).
+        """
+        steady = now if monotonic is None else monotonic
         times: list[StageTime] = []
+        self._follow_clock(now, steady)
         with _timed("collect", now, times):
             telemetry = self._source.collect()
         with _timed("observe", now, times):
-            outcomes = self._reconciler.sync(telemetry, now)
+            outcomes = self._reconciler.sync(telemetry, now, steady)
             look = self.monitor.look(telemetry, now, self._reconciler.state)
         observation = look.observation
         self._history.append(observation)
@@ -134,15 +147,24 @@ class Cycle:
             exactness=self._exactness.take(observation),
         )
         with _timed("plan", now, times):
-            self._consult(report, look, now)
+            self._consult(report, look, now, steady)
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.
             self._remember_decision(report)
         with _timed("act", now, times):
-            self._act(report, now)
-            self._remember_action(report)
+            self._act(report, now, steady)
+            self._remember_action(report, steady)
         self._log(report)
         return report
+
+    def begin(self) -> None:
+        """Let the source measure already, where it can: the next pass then finds its answer."""
+        if isinstance(self._source, PatientSource):
+            self._source.begin()
+
+    def let_go(self) -> None:
+        """Drop the plan: somebody else has changed what the operator has, and planning goes on from that."""
+        self._reconciler.let_go()
 
     @property
     def policy(self) -> Policy:
@@ -187,7 +209,7 @@ class Cycle:
         finally:
             self._reconciler.release()
 
-    def _consult(self, report: CycleReport, look: Look, now: float) -> None:
+    def _consult(self, report: CycleReport, look: Look, now: float, steady: float) -> None:
         """Show the policy what was seen, and ask it if it is time. A fault in it costs its decision, not the pass."""
         if self._watching is not None:
             try:
@@ -195,9 +217,9 @@ class Cycle:
             except PolicyError as fault:
                 report.fault = fault
         current = self._reconciler.current
-        if now < self._next_plan or current is None:
+        if steady < self._next_plan or current is None:
             return
-        self._next_plan = now + self._policy.every_seconds
+        self._next_plan = steady + self._policy.every_seconds
         request = self._request(report.observation, current, now)
         if report.fault is None:
             try:
@@ -209,6 +231,19 @@ class Cycle:
         # Also where it missed a look: what it would say now rests on something else than what was seen.
         reason = f"holding: {report.fault}"
         report.decision = Decision(self.operator, now, self._policy.name, current, current, reason, mode=self._mode)
+
+    def _follow_clock(self, now: float, steady: float) -> None:
+        """Where the wall clock was set, move what is remembered with it: how long ago it was has not changed.
+
+        The store keeps every record with the instant that the clock showed then.
+        """
+        step = self._clock_steps.take(now, steady)
+        if step == 0.0:
+            return
+        _LOG.warning("%s: the clock was set by %+.0f s; what is due stays due", self.operator, step)
+        self._history = deque(replace(seen, at=seen.at + step) for seen in self._history)
+        self._recent = deque(replace(change, at=change.at + step) for change in self._recent)
+        self.monitor.clock_was_set(step)
 
     def _forget(self, now: float) -> None:
         """Let go of what is beyond the usual number, and older than the policy asks for."""
@@ -228,14 +263,14 @@ class Cycle:
             self.operator, now, observation, current, self.limits, self.objective, recent=recent, history=history
         )
 
-    def _act(self, report: CycleReport, now: float) -> None:
+    def _act(self, report: CycleReport, now: float, steady: float) -> None:
         if self._mode is not Mode.ACT:
             return
         if report.decision is not None and report.decision.is_change:
             self._recent.append(report.decision)
-            report.action, ended = self._reconciler.start(report.decision, now)
+            report.action, ended = self._reconciler.start(report.decision, now, steady)
             report.outcomes += ended
-        elif (healed := self._reconciler.heal(now)) is not None:
+        elif (healed := self._reconciler.heal(now, steady)) is not None:
             report.action, ended = healed
             report.outcomes += ended
 
@@ -244,21 +279,21 @@ class Cycle:
         if report.decision is not None:
             self._store.add_decision(report.decision)
 
-    def _remember_action(self, report: CycleReport) -> None:
+    def _remember_action(self, report: CycleReport, steady: float) -> None:
         if report.action is not None:
             self._store.add_action(report.action)
         for outcome in report.outcomes:
             self._store.add_outcome(outcome)
-        self._remember_latency(report)
+        self._remember_latency(report, steady)
         # One pass late, so that the time of this step is among them.
         self._store.add_stage_times(self._times_of_last_pass)
         self._times_of_last_pass = report.stage_times
 
-    def _remember_latency(self, report: CycleReport) -> None:
+    def _remember_latency(self, report: CycleReport, steady: float) -> None:
         now, path = report.observation.at, self.monitor.path
-        if now < self._next_latency:
+        if steady < self._next_latency:
             return
-        self._next_latency = now + _LATENCY_EVERY_SECONDS
+        self._next_latency = steady + _LATENCY_EVERY_SECONDS
         self._run_latency = report.run_latency = self.monitor.run_latency()
         followed = None if path is None else path.run_latency()
         kept = {name: None if run is None else json.loads(encode(run))

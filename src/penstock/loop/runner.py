@@ -57,22 +57,21 @@ class Runner:
 
     def run(self, until: float | None = None) -> None:
         """Run in this thread until `stop` is called or `until` is reached, then release every operator."""
-        due = self._clock.now()
+        due = self._clock.monotonic()  # whoever sets the wall clock, passes stay an interval apart
         self._has_ended = False
         try:
             while not self._stop.is_set() and (until is None or self._clock.now() < until):
                 # The scheduled instant, not the one a moment later, so that periods and guard times are met exactly.
-                now = self._clock.now()
-                self._pass(due if now - due < self._interval else now)
+                late = self._clock.monotonic() - due
+                late = late if late < self._interval else 0.0
+                self._pass(self._clock.now() - late, self._clock.monotonic() - late)
                 due += self._interval
-                late = self._clock.now() - due
+                late = self._clock.monotonic() - due
                 if late > 0:
                     missed = int(late // self._interval)
                     self.missed_turns += missed
                     due += missed * self._interval
-                if late < -self._interval:  # the wall clock was set back
-                    due = self._clock.now() + self._interval
-                self._clock.wait(due - self._clock.now(), self._stop)
+                self._clock.wait(due - self._clock.monotonic(), self._stop)
         finally:
             self._release()
 
@@ -123,12 +122,14 @@ class Runner:
             if old is not policy:
                 self._close(old)
 
-    def _pass(self, now: float) -> None:
+    def _pass(self, now: float, monotonic: float) -> None:
         self.passes += 1
         self._change_policy(now)
+        for cycle in self._cycles:  # all at once: none waits for the driver of another
+            cycle.begin()
         for cycle in self._cycles:
             try:
-                report = cycle.run_once(now)
+                report = cycle.run_once(now, monotonic)
                 if report.fault is not None:
                     self._note_policy(cycle.operator, report.fault)
                 if self._on_report is not None:

@@ -183,21 +183,19 @@ def fundamental(rates: FloatArray, exits: FloatArray) -> FloatArray:
     [[0.5, 0.25], [0.0, 0.25]]
     """
     n = len(exits)
-    A = np.array(rates, dtype=np.float64)
-    out = np.array(exits, dtype=np.float64)
-    right = np.eye(n)
+    # Rates, exits and the right side in one array: an elimination is one operation, and its cost is that of a call.
+    A = np.empty((n, 2 * n + 1))
+    A[:, :n], A[:, n], A[:, n + 1 :] = rates, exits, np.eye(n)
     pivots = np.empty(n)
     for k in range(n):
-        pivots[k] = out[k] + A[k, k + 1 :].sum()
+        pivots[k] = np.add.reduce(A[k, k + 1 : n + 1])
         if not pivots[k] > 0:
             raise InvalidProcessError(f"phase {k} never leads to absorption: give it, or a phase it reaches, an exit")
-        factor = A[k + 1 :, k] / pivots[k]
-        A[k + 1 :, k + 1 :] += np.outer(factor, A[k, k + 1 :])
-        out[k + 1 :] += factor * out[k]
-        right[k + 1 :, : k + 1] += np.outer(factor, right[k, : k + 1])
+        factor = A[k + 1 :, k, None] / pivots[k]
+        A[k + 1 :, k + 1 : n + k + 2] += factor * A[k, k + 1 : n + k + 2]
     M = np.empty((n, n))
     for k in range(n - 1, -1, -1):
-        M[k] = (right[k] + A[k, k + 1 :] @ M[k + 1 :]) / pivots[k]
+        M[k] = (A[k, n + 1 :] + A[k, k + 1 : n] @ M[k + 1 :]) / pivots[k]
     return M
 
 

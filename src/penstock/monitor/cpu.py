@@ -31,13 +31,15 @@ class CpuWindow:
     """Utilisation over the last `window_seconds`.
 
     With cgroups: CPU seconds used over the integral of the quota (no quota: the executors' cores). Without: time
-    in tasks over core time, which counts waiting inside a task as work.
+    in tasks over core time, which counts waiting inside a task as work. Cgroups that could be read once and fail now
+    are waited for: time in tasks knows of no quota, and would make a capped operator look idle.
     """
 
     def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
         self._samples: deque[_Sample] = deque()
         self._source = ""
+        self._has_cgroup = False
         self._task_seconds: dict[str, float] = {}
         self._task_total = 0.0
 
@@ -45,11 +47,12 @@ class CpuWindow:
         """Take the counters of one look; a change of counters starts the window anew."""
         cores = _active_cores(telemetry.executors)
         cpu = telemetry.cpu
+        self._has_cgroup = self._has_cgroup or cpu is not None
         if cpu is not None and (cpu.quota_cores is not None or cores is not None):
             own = cpu.quota_cores if cpu.quota_cores is not None else cores
             allowed = min(cap for cap in (own, cpu.parents_quota_cores) if cap is not None)
             self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)
-        elif cpu is None and telemetry.executors is not None and cores:
+        elif not self._has_cgroup and telemetry.executors is not None and cores:
             self._append("task time", telemetry.at, self._count_task_seconds(telemetry.executors), cores, None)
 
     def use(self, now: float) -> CpuUse | None:

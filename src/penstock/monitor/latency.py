@@ -136,6 +136,12 @@ class LatencyTracker:
         """Latency of all records of the run, with those of the start-up apart."""
         return RunLatency(self.whole(), self._start_up.summary(), self._steady.summary(), self.steady_from)
 
+    def clock_was_set(self, seconds: float) -> None:
+        """Begin the window anew, and move the end of the start-up with the wall clock."""
+        self._forget(float("inf"))
+        if self.steady_from is not None:
+            self.steady_from += seconds
+
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._window_seconds:
             self._recent.add(self._window.popleft()[1], sign=-1)

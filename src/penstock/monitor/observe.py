@@ -142,6 +142,15 @@ class Monitor:
         self._quality.first_batch_end = None
         self._cpu = CpuWindow(self._window_seconds)
 
+    def clock_was_set(self, seconds: float) -> None:
+        """The wall clock was set forward (or back, below 0): windows begin anew, the warm-up goes on where it was."""
+        self._batches.clear()
+        self._cpu = CpuWindow(self._window_seconds)
+        self._quality.clock_was_set(seconds)
+        self._latency.clock_was_set(seconds)
+        if self.path is not None:
+            self.path.clock_was_set(seconds)
+
     def latency_of_run(self) -> LatencySummary | None:
         """Latency over all records done so far."""
         return self._latency.whole() if self._records is None else self._records.whole()

@@ -159,6 +159,10 @@ class PathMonitor:
     def steady_from(self, at: float) -> None:
         self._latency.steady_from = at
 
+    def clock_was_set(self, seconds: float) -> None:
+        """Begin the window anew, and move the end of the start-up with the wall clock."""
+        self._latency.clock_was_set(seconds)
+
     def run_latency(self) -> RunLatency:
         """Latency of all records that came to the end of this operator, with those of the start-up apart."""
         if self._measured is not None:

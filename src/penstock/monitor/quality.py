@@ -53,6 +53,13 @@ class QualityJudge:
             self._gap = f"gap: batches {last.batch_id + 1} to {batch.batch_id - 1} were not reported"
         self.last_batch = batch
 
+    def clock_was_set(self, seconds: float) -> None:
+        """Move what is remembered with the wall clock."""
+        if self.first_batch_end is not None:
+            self.first_batch_end += seconds
+        if self.last_look is not None:
+            self.last_look += seconds
+
     def judge(self, now: float, has_utilisation: bool) -> tuple[Quality, tuple[str, ...]]:
         """The quality, and what is wrong in words."""
         notes: list[str] = []

@@ -1,37 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worst case over many arrival processes, of which only those that decide are solved everywhere.
+"""The worst case over many models of the arrivals, of which only those that decide are solved everywhere.
 
-A search over allocations predicts hundreds of times, and each prediction solves a queue for each operator and process.
+A search over allocations predicts dozens of times, and each prediction solves a queue for each operator and process.
 Nearly always one or two processes are the worst wherever one looks. So a search begins with one, the likely worst, and
 all are solved where it ends. If another is worse there and the bounds are broken, the search goes on with that one too.
 The last search ends where all processes agree. Its plan holds for all of them, as if all had always been solved: what
 breaks a bound for some breaks it for all, and what is cheapest for some is so for all if it keeps the bounds for all.
+
+The models may be windows, each with processes of its own that are narrowed in the same way (`checked_latency`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from penstock.errors import ConfigurationError
-from penstock.performance.pipeline_latency import PipelineLatency
+from penstock.ports import NarrowedPathLatency, RestingPathLatency
 from penstock.records import Allocation, Prediction
 from penstock.topology import Path
 
 
 class NarrowedLatency:
-    """Predicts path latencies under the worst of the processes looked at so far; a `ports.NarrowedPathLatency`.
+    """Predicts path latencies under the worst of the models looked at so far; a `ports.NarrowedPathLatency`.
 
     Parameters
     ----------
     each
-        The same pipeline under one process each, by the process's label.
+        The same pipeline under one process or window each, by its label.
     first
-        The label of the process to begin with; the nearer to the worst, the sooner a search ends.
+        The label of the one to begin with; the nearer to the worst, the sooner a search ends.
 
     Examples
     --------
     >>> from penstock.markov import MAP, PH
     >>> from penstock.performance.demand import RecordDemand
+    >>> from penstock.performance.pipeline_latency import PipelineLatency
     >>> from penstock.performance.pipeline_model import OperatorModel, PipelineModel
     >>> from penstock.records import Objective
     >>> pipeline = PipelineModel([OperatorModel("a", RecordDemand(PH.exponential(mean=0.01)))], Objective("mean", 0.1))
@@ -46,15 +49,15 @@ class NarrowedLatency:
     'busy'
     """
 
-    def __init__(self, each: Mapping[str, PipelineLatency], first: str) -> None:
+    def __init__(self, each: Mapping[str, RestingPathLatency], first: str) -> None:
         if first not in each:
-            raise ConfigurationError(f"first: {first!r} is none of the processes {', '.join(each)}", field="first")
+            raise ConfigurationError(f"first: {first!r} is none of the models {', '.join(each)}", field="first")
         self._each = dict(each)
         self._used = [first]
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The processes that predictions are the worst of."""
+        """The models that predictions are the worst of."""
         return tuple(self._used)
 
     @property
@@ -68,29 +71,32 @@ class NarrowedLatency:
         return self._first.paths
 
     def predict(self, allocations: Mapping[str, Allocation]) -> tuple[Prediction, ...]:
-        """Predict every path under the worst of the processes used."""
-        return _worst([self._each[label].predict(allocations) for label in self._used])
+        """Predict every path under the worst of the models used."""
+        of_models = zip(*(self._each[label].predict(allocations) for label in self._used), strict=True)
+        return tuple(max(paths, key=_badness) for paths in of_models)
 
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
-        """Look at all processes here, and use those that are the worst of a path; True: there are new ones."""
-        found = _worst([latency.predict(allocations) for latency in self._each.values()])
-        new = {path.worst for path in found}.difference(self._used)
-        self._used += [label for label in self._each if label in new]
-        return bool(new)
+        """Look at all models here, and use those that are the worst of a path; True: predictions may be higher."""
+        before = len(self._used)
+        narrowed = {label: one for label, one in self._each.items() if isinstance(one, NarrowedPathLatency)}
+        widened = [label for label, one in narrowed.items() if one.widen(allocations)]
+        predicted = {label: one.predict(allocations) for label, one in self._each.items()}
+        # Of models that are as bad as each other one that is in use already.
+        order = sorted(predicted, key=lambda label: label not in self._used)
+        worst = {max(order, key=lambda label: _badness(predicted[label][place])) for place in range(len(self.paths))}
+        self._used += [label for label in self._each if label in worst.difference(self._used)]
+        return len(self._used) > before or any(label in self._used for label in widened)
 
     def rest(self) -> None:
-        """Let go of what takes much memory, until something is asked again."""
-        for latency in self._each.values():
-            latency.rest()
+        """Let go of what takes much memory until something is asked again."""
+        for one in self._each.values():
+            one.rest()
 
     @property
-    def _first(self) -> PipelineLatency:
+    def _first(self) -> RestingPathLatency:
         return next(iter(self._each.values()))
 
 
-def _worst(predicted: Sequence[tuple[Prediction, ...]]) -> tuple[Prediction, ...]:
-    """The worst prediction of each path; of endless ones that with the highest utilisation."""
-    return tuple(
-        max(paths, key=lambda path: (path.seconds, max(path.utilisation.values())))
-        for paths in zip(*predicted, strict=True)
-    )
+def _badness(path: Prediction) -> tuple[float, float]:
+    """Orders predictions of a path; of endless ones that with the highest utilisation is the worst."""
+    return path.seconds, max(path.utilisation.values())

@@ -50,7 +50,7 @@ from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchAnswer, MicroBatchSolver, Suffices
 from penstock.performance.queueing.queue_inputs import SATURATION
 from penstock.performance.queueing.response import Response
-from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.queueing.single_server import solve_each, solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.performance.screening import single_records
 from penstock.records import Allocation, Objective, Prediction
@@ -228,22 +228,23 @@ class PipelineLatency:
                 field="allocations",
             )
         network = _Network(self.pipeline, allocations)
-        return tuple(self._path(path, network) for path in self.paths)
+        asked = {
+            path: tuple((name, allocations[name], feed) for name, feed in network.along(path)) for path in self.paths
+        }
+        # Another operator's CPU changes only the paths it is on.
+        new = {path: questions for path, questions in asked.items() if questions not in self._predicted}
+        self._answer([question for questions in new.values() for question in questions])
+        for path, questions in new.items():
+            self._predicted[questions] = self._predict_path(path, questions)
+        return tuple(self._predicted[questions] for questions in asked.values())
 
     def rest(self) -> None:
         """Let go of what takes much memory; queues stay solved, and their distributions are made again on demand."""
         for answer in self._answers.values():
             answer.rest()
 
-    def _path(self, path: Path, network: _Network) -> Prediction:
-        """Predict a path, or give the answer again: another operator's CPU changes only the paths it is on."""
-        questions = tuple((name, network.allocations[name], feed) for name, feed in network.along(path))
-        if questions not in self._predicted:
-            self._predicted[questions] = self._predict_path(path, questions)
-        return self._predicted[questions]
-
     def _predict_path(self, path: Path, questions: Sequence[_Question]) -> Prediction:
-        answers = {name: self._answer(name, allocation, feed) for name, allocation, feed in questions}
+        answers = {question[0]: self._answers[question] for question in questions}
         bound, p = self.pipeline.bound(path), self.pipeline.probability(path)
         parts = list(answers.values())
         if p is None:
@@ -284,17 +285,18 @@ class PipelineLatency:
                 gains[i] = weight * max(same_rank - seconds[i], 0.0)
         return gains
 
-    def _answer(self, name: str, allocation: Allocation, feed: _Feed) -> _Answer:
-        key = (name, allocation, feed)
-        if key not in self._answers:
-            responses = [self._solve(name, allocation, feed, i) for i in range(len(self._processes))]
+    def _answer(self, questions: Sequence[_Question]) -> None:
+        """Answer what has no answer yet, all of it together."""
+        new = [question for question in dict.fromkeys(questions) if question not in self._answers]
+        of_processes = [self._solve_all(new, i) for i in range(len(self._processes))]
+        for question, *responses in zip(new, *of_processes, strict=True):
+            name, allocation, feed = question
             parts = [
                 self._burst_part(name, allocation, self._stream(feed, i).rate, response)
                 for i, response in enumerate(responses)
             ]
             in_batches = isinstance(self.pipeline.operator(name).demand, BatchDemand)
-            self._answers[key] = _Answer(responses, parts, in_batches=in_batches)
-        return self._answers[key]
+            self._answers[question] = _Answer(responses, parts, in_batches=in_batches)
 
     def _stream(self, feed: _Feed, i: int) -> MAP:
         """The stream that comes to an operator under process `i`."""
@@ -321,19 +323,34 @@ class PipelineLatency:
         assert isinstance(demand, RecordDemand)
         return demand.moved(self._errors).at(allocation)
 
-    def _solve(self, name: str, allocation: Allocation, feed: _Feed, i: int) -> Response:
+    def _solve_all(self, questions: Sequence[_Question], i: int) -> list[Response]:
+        """Solve queues under process `i`, those of single records together."""
+        together: dict[_Question, tuple[MAP, PH]] = {}
+        if self.model == "map":
+            for question in questions:
+                if isinstance(self.pipeline.operator(question[0]).demand, RecordDemand):
+                    together[question] = self._queue(question, i)
+        solved: dict[_Question, Response] = dict(zip(together, solve_each(list(together.values())), strict=True))
+        return [solved[question] if question in solved else self._solve(question, i) for question in questions]
+
+    def _queue(self, question: _Question, i: int) -> tuple[MAP, PH]:
+        """What comes to one executor that serves records one by one, and their service time."""
+        name, allocation, feed = question
+        stream = self._stream(feed, i)
+        if allocation.executors > 1:
+            stream = every_nth(stream, allocation.executors, most_states=MOST_STATES)
+        return stream, self._service(name, allocation)
+
+    def _solve(self, question: _Question, i: int) -> Response:
+        name, allocation, feed = question
         demand, stream = self.pipeline.operator(name).demand, self._stream(feed, i)
         if isinstance(demand, BatchDemand):
             moved = demand.moved(self._errors, stream.rate, allocation) if self._errors else demand
             return self._solve_batches(name, moved, allocation, feed, i)
-        if allocation.executors > 1:
-            stream = every_nth(stream, allocation.executors, most_states=MOST_STATES)
-        service = self._service(name, allocation)
+        stream, service = self._queue(question, i)
         if self.model == "m/g/1":
             return solve_m_g_1(stream.rate, service)
-        if self.model == "gi/g/1":
-            return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
-        return solve_map_ph_1(stream, service)
+        return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
 
     def _burst_part(self, name: str, allocation: Allocation, rate: float, response: Response) -> float:
         if not response.is_stable:

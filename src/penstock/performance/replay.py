@@ -26,8 +26,12 @@ def record_ends(came: FloatArray, work: FloatArray, executors: int, *, in_order:
             ended[first::executors] = record_ends(came[first::executors], work[first::executors], 1)
         return np.maximum.accumulate(ended) if in_order else ended
     served = np.cumsum(work)
-    # D_n = max over k <= n of (A_k + S_k + ... + S_n)
-    return served + np.maximum.accumulate(came - (served - work))
+    # D_n = max over k <= n of (A_k + S_k + ... + S_n). In place: a new array for each step costs as much as the step.
+    ended = work - served
+    ended += came
+    np.maximum.accumulate(ended, out=ended)
+    ended += served
+    return ended
 
 
 def batch_ends(came: FloatArray, server: MicroBatch, running: float) -> FloatArray:

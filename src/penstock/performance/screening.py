@@ -19,10 +19,10 @@ from scipy.special import ndtri
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
-from penstock.performance.demand import BatchDemand
+from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.queueing.departure_process import MOST_STATES
-from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.queueing.single_server import solve_many, solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.records import Allocation
 
@@ -30,6 +30,8 @@ STAGES = 4
 """Stages of the Erlang distribution that stands for a record's time, which hardly varies within a batch."""
 _BATCHES_SEEN = 1.5
 """A record waits half a batch on average, and then stays for its own."""
+_BUSY = 0.5
+"""Utilisation of the busiest operator at which processes are compared: about that of plans."""
 
 
 def worst_processes(
@@ -74,16 +76,33 @@ def worst_processes(
     return {label: process for label, process in workload.items() if label in kept}
 
 
-def likely_worst(workload: Mapping[str, MAP]) -> str:
-    """The process whose records wait longest at one server that the fastest of them keeps busy to 70 %.
+def likely_worst(pipeline: PipelineModel, workload: Mapping[str, MAP]) -> str:
+    """The process under which the times at all operators add up to most, were the busiest of them busy to a half.
+
+    For operators that serve records one by one. Each is given the arrivals themselves, which is quick to solve.
 
     Examples
     --------
-    >>> likely_worst({"calm": MAP.poisson(5.0), "busy": MAP.poisson(40.0)})
+    >>> from penstock.performance.demand import RecordDemand
+    >>> from penstock.records import Objective
+    >>> pipeline = PipelineModel([OperatorModel("a", RecordDemand(PH.exponential(mean=0.01)))], Objective("p95", 5.0))
+    >>> likely_worst(pipeline, {"calm": MAP.poisson(5.0), "busy": MAP.poisson(40.0)})
     'busy'
     """
-    service = PH.erlang(2, mean=0.7 / max(process.rate for process in workload.values()))
-    return max(workload, key=lambda label: solve_map_ph_1(workload[label], service).mean)
+    services = [
+        one.demand.service.time_scaled(pipeline.visits[one.name])
+        for one in pipeline.operators
+        if isinstance(one.demand, RecordDemand)
+    ]
+    busiest = max(process.rate for process in workload.values()) * max(service.mean for service in services)
+    p = pipeline.probability(pipeline.paths[0])
+    answers = solve_many(
+        list(workload.values()),
+        [service.time_scaled(_BUSY / busiest) for service in services],
+        [] if p is None else [p],
+    )
+    seconds = answers.mean if p is None else answers.percentiles[:, :, 0]
+    return list(workload)[int(np.argmax(seconds.sum(axis=1)))]
 
 
 def single_records(demand: BatchDemand, allocation: Allocation) -> PH:

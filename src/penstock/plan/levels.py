@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from penstock.errors import ConfigurationError
@@ -167,7 +168,7 @@ class AllocationSpace:
         """Every operator at its lowest level."""
         return (0,) * len(self.operators)
 
-    @property
+    @cached_property
     def top(self) -> Vector:
         """Every operator at its highest level."""
         return tuple(self.levels[name].top for name in self.operators)

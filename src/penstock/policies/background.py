@@ -128,7 +128,7 @@ class BackgroundAnalysis(Generic[Question, Answer]):
             Gives the question, or raises NotReadyError; called only when an analysis would start.
         """
         reports = [] if self._running is None else self._collect(now)
-        if self._due_at is None:
+        if self._due_at is None or self._due_at > now + self._period:  # a clock was set back
             self._due_at = now
         if now < self._due_at:
             return tuple(reports)

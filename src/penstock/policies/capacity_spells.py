@@ -43,6 +43,8 @@ class CapacitySpells:
 
     def add(self, seen: Observation) -> None:
         """Take one look. Late or partial data change nothing; an operator that starts or stops begins anew."""
+        if seen.at < self._at:  # a clock was set back: how long anything has lasted is not known
+            self.forget()
         self._at = seen.at
         if seen.quality in (Quality.WARMING_UP, Quality.STOPPED):
             self.forget()

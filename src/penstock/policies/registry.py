@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from penstock.errors import ConfigurationError
+from penstock.policies.elastic.entries import ENTRY as ELASTIC
 from penstock.policies.entry import RULES, Goal, PolicyEntry, options_of
 from penstock.policies.fixed import ENTRY as FIXED
 from penstock.policies.mead.entries import ENTRIES as MEAD
@@ -56,7 +57,7 @@ class FoundPolicies:
 @cache
 def found_policies() -> FoundPolicies:
     """Look for policies, ours and those of other packages; what is wrong with one keeps nobody from the others."""
-    ours = {entry.name: entry for entry in (*MEAD, THRESHOLD, RULES_ENTRY, SCHEDULE, FIXED)}
+    ours = {entry.name: entry for entry in (*MEAD, ELASTIC, THRESHOLD, RULES_ENTRY, SCHEDULE, FIXED)}
     found, broken = dict(ours), list[BrokenPolicy]()
     points = list(entry_points(group=GROUP))
     for point in points:

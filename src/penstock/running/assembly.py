@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from penstock._wiring import LoopSettings, fitting_limits, ignored_objective, make_cycle, why_no_cpu_shares
 from penstock.clock import Clock
-from penstock.errors import ConfigurationError
+from penstock.errors import AdaptorError, ConfigurationError
+from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle
+from penstock.loop import Cycle, PatientSource
 from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
-from penstock.running.checks import executor_bytes, executor_cores
+from penstock.running.driver_addresses import DriverAddresses, driver_addresses, is_local_master
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
@@ -30,13 +31,15 @@ from penstock.running.policy_choice import policy_context, policy_of
 from penstock.running.recollection import recall
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
-from penstock.running.spark_configuration import spark_configuration
+from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
+_FAILED_PASSES = 5
+"""After so many passes whose records could not be kept, control goes on without."""
 _EXECUTORS_COME_SECONDS = 90.0
 """How long executors may take to come once their query runs."""
 
@@ -71,13 +74,20 @@ class Assembly:
         from penstock.adaptors.process.leftovers import remove_leftovers
 
         self._settings, self._folder = settings, folder
+        self.cycles: dict[str, Cycle] = {}
+        """Empty where the run was stopped before every operator was there."""
         self._listener, self._clock, self._stop = listener, clock, stop
         self._resume, self._policy = resume, policy
         left = remove_leftovers()
         if left.processes or left.folders:
             found = f"{len(left.processes)} processes and {len(left.folders)} folders"
             listener.fault("run", f"removed what a dead run left behind: {found}")
-        self.store = SqliteStore(folder / "knowledge.sqlite")
+        self.store = EnduringStore(
+            SqliteStore(folder / "knowledge.sqlite"),
+            patience=_FAILED_PASSES * len(settings.operators),
+            say=lambda text: listener.fault("run", text),
+            on_lost=self._open_shares,
+        )
         if resume:
             self._check_resumable()
         self.store.set_fact("settings", settings.model_dump_json())
@@ -86,10 +96,9 @@ class Assembly:
         self._inputs: dict[str, OperatorInput] = {}
         self.streams = self._make_streams()
         self.cluster: EmbeddedCluster | None = None
+        self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
         self.actuators: dict[str, OperatorActuator] = {}
-        self.cycles: dict[str, Cycle] = {}
-        """Empty where the run was stopped before every operator was there."""
 
     def __enter__(self) -> Assembly:
         return self
@@ -115,10 +124,24 @@ class Assembly:
             self.cycles = {name: self._make_cycle(operator, policy) for name, operator in self.operators.items()}
             self.streams.begin()
 
+    @property
+    def log_folders(self) -> tuple[Path, ...]:
+        """Where processes of the run write their logs."""
+        return tuple(self._folder / name for name in ("logs", "cluster/logs", "kafka"))
+
     def end_operators(self) -> None:
         """Stop the operators, the last of the pipeline first."""
         for operator in reversed(self.operators.values()):
             operator.end()
+
+    def _open_shares(self) -> None:
+        """Lift every CPU cap: what cannot be kept must not leave an operator with the least it ever had."""
+        for name, cycle in self.cycles.items():
+            cycle.let_go()
+            try:
+                self.actuators[name].open_shares()
+            except AdaptorError as fault:  # nobody there: its agent opens them when the lease runs out
+                self._listener.fault(name, f"CPU shares could not be opened: {fault}")
 
     def _check_resumable(self) -> None:
         why = None
@@ -147,26 +170,20 @@ class Assembly:
             say=self._listener.phase,
             clock=self._clock.now,
             resume=self._resume,
+            stop=self._stop,
         )
 
     def _start_cluster(self) -> tuple[str, Mapping[str, str]]:
         """Start the embedded cluster where the run has one; returns the master and the processes' environment."""
-        from penstock.adaptors.spark.cluster import EmbeddedCluster
         from penstock.adaptors.spark.installation import SparkInstallation
 
         wanted = self._settings.cluster
         if wanted.master != "embedded":
-            return wanted.master, SparkInstallation.find().environment()
+            self._addresses = driver_addresses(wanted.master, os.environ, is_local=is_local_master(wanted.master))
+            return wanted.master, {**SparkInstallation.find().environment(), **self._addresses.environment}
         self._listener.phase("starting the Spark cluster")
-        operators = self._settings.operators
-        cores = sum(map(executor_cores, operators))
-        heap = sum(map(executor_bytes, operators))
-        self.cluster = EmbeddedCluster(
-            self._warden,
-            self._folder / "cluster",
-            workers=wanted.workers,
-            cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
-            memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
+        self.cluster = embedded_cluster(
+            wanted, self._settings.operators, self._warden, self._folder / "cluster", stop=self._stop
         )
         self.cluster.start()
         return self.cluster.master_url, self.cluster.spark_environment()
@@ -192,42 +209,34 @@ class Assembly:
         )
         self._inputs[settings.name] = self.streams.input_of(settings, job.checkpoint_folder)
         self.operators[settings.name] = operator
-        self.actuators[settings.name] = OperatorActuator(operator, self._settings.resize.patience, self._clock.now)
+        self.actuators[settings.name] = OperatorActuator(
+            operator, self._settings.resize.patience, self._clock.monotonic
+        )
         if self._resume:
             recall(operator.account, self.store, settings.name)
-        operator.start(self._clock.now(), resume=self._resume)
+        operator.start(self._clock.monotonic(), resume=self._resume)
         if self._resume:
             name = settings.name
             self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
-        own = self._folder_of[operator.name]
-        is_local = self.cluster is not None or master.startswith(("local", "spark://127.", "spark://localhost"))
         reads, writes = self.streams.ends(operator)
-        return OperatorJob(
-            name=operator.name,
-            app=operator.app,
+        return make_job(
+            operator,
+            reads,
+            writes,
             master=master,
-            limits=operator.limits(),
+            folder=self._folder_of[operator.name],
+            socket_path=sockets / f"{operator.name}.sock",
             mode=Mode(self._settings.mode),
-            folder=str(own),
-            socket_path=str(sockets / f"{operator.name}.sock"),
-            reads=reads,
-            writes=writes,
-            options=operator.options,
-            spark={
-                "spark.sql.warehouse.dir": str(own / "warehouse"),
-                **spark_configuration(
-                    operator, self.streams.spark, is_local=is_local, source_partitions=reads.partitions
-                ),
-            },
-            trigger_seconds=operator.trigger_seconds,
-            checkpoint_seconds=operator.checkpoint_seconds,
+            streams=self.streams.spark,
+            is_embedded=self.cluster is not None,
+            addresses=self._addresses.configuration,
         )
 
     def _await_ready(self, operator: RunningOperator) -> None:
         self._listener.phase(f"waiting for the query of {operator.name}")
-        while not self._stop.is_set() and not operator.is_ready(self._clock.now()):
+        while not self._stop.is_set() and not operator.is_ready(self._clock.monotonic()):
             self._clock.wait(0.2, self._stop)
         wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
         if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
@@ -262,7 +271,7 @@ class Assembly:
                 ),
             ),
             policy=policy,
-            source=operator.remote,
+            source=PatientSource(operator.remote),
             actuator=self.actuators[operator.name],
             arrival_times=reads.arrivals,
             store=self.store,

@@ -9,7 +9,7 @@ from penstock.settings import RestartSettings
 
 
 class BackOff:
-    """Waits that double from restart to restart, and an end to them.
+    """Waits that double from restart to restart, and an end to them. Instants are those of a clock that nobody sets.
 
     Parameters
     ----------
@@ -36,3 +36,7 @@ class BackOff:
         wait = min(self._settings.first_wait * 2.0 ** len(self._deaths), self._settings.longest_wait)
         self._deaths.append(died_at)
         return died_at + wait
+
+    def after_failed_start(self, now: float) -> float:
+        """When to try again to start what could not be started at all; that is no death of the operator."""
+        return now + self._settings.longest_wait

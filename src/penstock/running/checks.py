@@ -15,6 +15,7 @@ from penstock.running.operator_process import load_app
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.settings import (
+    WITH_SECRETS,
     ArrivalsSettings,
     BrokerSettings,
     OperatorSettings,
@@ -87,7 +88,7 @@ def check_run(settings: RunSettings) -> None:
     from penstock.adaptors.spark.installation import SparkInstallation
     from penstock.adaptors.spark.master_address import MasterAddress
 
-    faults = run_faults(settings.model_dump(mode="json"))
+    faults = run_faults(settings.model_dump(mode="json", context=WITH_SECRETS))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
     settings = with_policy(settings)

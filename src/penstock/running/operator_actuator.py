@@ -25,7 +25,7 @@ class OperatorActuator:
     patience_seconds
         How long the running batch may take before a restart stops it.
     clock
-        Gives the present instant.
+        Gives the present instant, by a clock that nobody sets.
     """
 
     def __init__(self, operator: RunningOperator, patience_seconds: float, clock: Callable[[], float]) -> None:
@@ -93,6 +93,10 @@ class OperatorActuator:
                 _LOG.info("%s cannot be asked for its allocation yet: %s", operator.name, fault)
                 return
         self._waiting = None
+
+    def open_shares(self) -> None:
+        """Lift the CPU cap and leave the executors as they are."""
+        self._operator.remote.open_shares()
 
     def release(self) -> None:
         """Put executors and CPU shares back as they were when the process started."""

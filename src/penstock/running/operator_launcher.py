@@ -43,7 +43,14 @@ class OperatorLauncher:
 
     def adopt(self, job: OperatorJob) -> DetachedProcess | None:
         """Take over a process that outlived its controller; None: there is none."""
-        running = DetachedProcess.adopt(self._name, log=self._log, identity=self._own / "process.json")
+        identity = self._own / "process.json"
+        if DetachedProcess.is_elsewhere(identity):
+            raise ConfigurationError(
+                f"resume: operator {self._name} was started in another container, where it may still run; resume "
+                f"there, or end it and remove {identity}",
+                field="resume",
+            )
+        running = DetachedProcess.adopt(self._name, log=self._log, identity=identity)
         if running is not None and (self._own / "job.json").read_text(encoding="utf-8") != encode(job):
             raise ConfigurationError(
                 f"resume: operator {self._name} runs with other settings; give those it was started with",
@@ -52,7 +59,19 @@ class OperatorLauncher:
         return running
 
     def start(self, job: OperatorJob) -> Child | DetachedProcess:
-        """Start it; it goes on from its checkpoint where there is one."""
+        """Start it; it goes on from its checkpoint where there is one.
+
+        Raises
+        ------
+        ClusterError
+            It cannot be started: no room for its files, no more processes.
+        """
+        try:
+            return self._start(job)
+        except OSError as fault:
+            raise ClusterError(f"operator {self._name} cannot be started: {fault}", target=self._name) from fault
+
+    def _start(self, job: OperatorJob) -> Child | DetachedProcess:
         path = self._own / "job.json"
         write_private(path, encode(job))
         (self._own / FAILURE_FILE).unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import signal
 import sys
 import threading
@@ -29,6 +30,8 @@ from penstock.running.operator_job import (
     OperatorJob,
     output_folder,
 )
+from penstock.running.private_file import write_private
+from penstock.running.spark_properties import PROPERTIES_FILE, SUBMIT_ARGUMENTS, properties_text, submit_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,10 +148,11 @@ def _end_at_border(
 def _session(job: OperatorJob) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(job.name).master(job.master)
-    for key, value in job.spark.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    # Options of a builder become arguments of the driver's command line, which every user of the machine can read.
+    path = Path(job.folder) / PROPERTIES_FILE
+    write_private(path, properties_text(job.spark))
+    os.environ[SUBMIT_ARGUMENTS] = submit_arguments(path, os.environ.get(SUBMIT_ARGUMENTS))
+    return SparkSession.builder.appName(job.name).master(job.master).getOrCreate()
 
 
 def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:

@@ -16,7 +16,8 @@ from penstock.running.checks import check_run
 from penstock.running.policy_choice import with_policy
 from penstock.running.recollection import started_at
 from penstock.running.results import summarise
-from penstock.running.run_listener import RunListener
+from penstock.running.run_listener import RunListener, SafeListener
+from penstock.running.run_lock import run_lock
 from penstock.running.supervision import Supervision
 from penstock.settings import RunSettings
 
@@ -42,8 +43,11 @@ def run_pipeline(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
-    folder, clock = folder.absolute(), SystemClock()
-    with Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts:
+    folder, clock, listener = folder.absolute(), SystemClock(), SafeListener(listener)
+    with (
+        run_lock(folder),
+        Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts,
+    ):
         began = started_at(parts.store, clock.now())
         parts.start()
         supervision = Supervision(settings, parts, listener=listener, clock=clock, stop=stop)

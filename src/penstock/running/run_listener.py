@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock.loop import CycleReport
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunListener(Protocol):
@@ -22,3 +26,37 @@ class RunListener(Protocol):
     def fault(self, operator: str, text: str) -> None:
         """A pass that failed, or something the user should know."""
         ...
+
+
+class SafeListener:
+    """Passes everything on to a listener, and goes on where that fails: a full disk under a view ends no run.
+
+    Parameters
+    ----------
+    listener
+        Who wants to see the run.
+    """
+
+    def __init__(self, listener: RunListener) -> None:
+        self._listener = listener
+        self._said = ""
+
+    def phase(self, text: str, fraction: float | None = None) -> None:
+        """Pass on what is being done now."""
+        self._attempt(lambda: self._listener.phase(text, fraction))
+
+    def report(self, report: CycleReport) -> None:
+        """Pass on one operator's pass."""
+        self._attempt(lambda: self._listener.report(report))
+
+    def fault(self, operator: str, text: str) -> None:
+        """Pass on something the user should know."""
+        self._attempt(lambda: self._listener.fault(operator, text))
+
+    def _attempt(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except Exception as fault:  # whatever is wrong with a view, the run is not
+            if (why := f"{type(fault).__name__}: {fault}") != self._said:
+                self._said = why
+                _LOG.warning("the run goes on, but cannot be shown: %s", why)

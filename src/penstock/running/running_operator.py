@@ -87,6 +87,8 @@ class RunningOperator:
         self.state = State.STARTING
         self.is_adopted = False
         """Whether its process was started by another controller."""
+        self.is_held = False
+        """Whether this controller started its process, or its agent has accepted this controller."""
         self.starts = 0
         """How often its process was started."""
         self.restarts = 0
@@ -101,6 +103,7 @@ class RunningOperator:
         self._deadline = float("inf")
         self._start_at = float("inf")
         self._died_of = ""
+        self._no_start = ""
         self._last_death: Death | None = None
         self._next_job: OperatorJob | None = None
         self._job_before: OperatorJob | None = None
@@ -133,6 +136,7 @@ class RunningOperator:
         """Start the process, or take over one that runs."""
         adopted = self._launcher.adopt(self.job) if resume else None
         self.is_adopted = adopted is not None
+        self.is_held = adopted is None
         self._child = adopted or self._launcher.start(self.job)
         self.state, self._deadline = State.STARTING, now + START_SECONDS
         self.starts += 1
@@ -157,7 +161,7 @@ class RunningOperator:
                     target=self.name,
                 ) from None
             return False
-        self.state = State.RUNNING
+        self.state, self.is_held = State.RUNNING, True
         return True
 
     def restart_with(self, size: ExecutorSize | None, now: float, patience_seconds: float) -> None:
@@ -193,7 +197,7 @@ class RunningOperator:
         Parameters
         ----------
         now
-            The present instant.
+            The present instant, by a clock that nobody sets.
         say
             Takes what the user should know.
         ended
@@ -204,10 +208,9 @@ class RunningOperator:
             if self._child.poll() is not None or now >= self._deadline:
                 self._start_resized(now, say)
         elif self.state is State.DOWN and now >= self._start_at:
-            self._launcher.stop(self._child)
-            self.start(now)
-            self.restarts += 1
-            say(f"started again from its checkpoint (restart {self.restarts})")
+            if self._start_or_wait(now, say):
+                self.restarts += 1
+                say(f"started again from its checkpoint (restart {self.restarts})")
         elif self.state is State.STARTING:
             try:
                 if self.is_ready(now):
@@ -230,8 +233,8 @@ class RunningOperator:
         )
 
     def end(self) -> None:
-        """Ask it to stop, and make sure that it does."""
-        if self._child is None:
+        """Ask it to stop, and make sure that it does. One that this controller never held is left alone."""
+        if self._child is None or not self.is_held:
             return
         if self.state is not State.RUNNING:  # nobody there who could be asked
             self._launcher.stop(self._child)
@@ -244,30 +247,42 @@ class RunningOperator:
             self._launcher.stop(self._child)
 
     def close(self) -> None:
-        """Let go of it; a process that would outlive Penstock is ended."""
+        """Let go of it; a process that would outlive Penstock is ended, unless this controller never held it."""
         self.remote.close()
-        if isinstance(self._child, DetachedProcess):
+        if self.is_held and isinstance(self._child, DetachedProcess):
             self._child.stop()
 
     def _start_resized(self, now: float, say: Callable[[str], None]) -> None:
         assert self._child is not None
         assert self._next_job is not None
         self._stopped = _STOPPED.get(self._child.poll(), "at a point that is not known")
-        self._launcher.stop(self._child)
         self._job_before, self.job, self._next_job = self.job, self._next_job, None
         self._is_pause_due = True
-        self.start(now)
-        say("started from its checkpoint with another size")
+        if self._start_or_wait(now, say):
+            say("started from its checkpoint with another size")
 
     def _start_as_before(self, now: float, why: str, say: Callable[[str], None]) -> None:
-        assert self._child is not None
         assert self._job_before is not None
-        self._launcher.stop(self._child)
         self.job, self._job_before = self._job_before, None
         self._is_pause_due = False
         self._restart_fault = f"it did not start with this size and has the one before again: {why.splitlines()[0]}"
-        self.start(now)
         say(f"did not start with another size, so it gets the one before: {why.splitlines()[0]}")
+        self._start_or_wait(now, say)
+
+    def _start_or_wait(self, now: float, say: Callable[[str], None]) -> bool:
+        """End what is left of the process and start it anew; where that cannot be done now, it is tried later."""
+        assert self._child is not None
+        try:
+            self._launcher.stop(self._child)
+            self.start(now)
+        except ClusterError as fault:
+            self.state, self._start_at = State.DOWN, self._back_off.after_failed_start(now)
+            if (why := str(fault)) != self._no_start:
+                self._no_start = why
+                say(f"{why}; trying again every {self._start_at - now:.0f} s")
+            return False
+        self._no_start = ""
+        return True
 
     def _raise_if_ended(self, child: Child | DetachedProcess) -> None:
         words = None if child.poll() is None else self._launcher.last_words()

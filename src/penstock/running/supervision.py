@@ -14,6 +14,8 @@ from penstock.errors import ClusterError
 from penstock.loop import CycleReport, Runner
 from penstock.records import ExecutorSize, Mode, OutcomeStatus, Quality
 from penstock.running.assembly import Assembly
+from penstock.running.lease_beats import LeaseBeats
+from penstock.running.log_rotation import rotate_logs
 from penstock.running.operator_sizes import keep_size
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import RunningOperator, State
@@ -21,6 +23,7 @@ from penstock.settings import RunSettings
 from penstock.topology import ARRIVALS
 
 _HEAL_EVERY_SECONDS = 3.0
+_ROTATE_EVERY_SECONDS = 60.0
 
 
 class Supervision:
@@ -48,11 +51,17 @@ class Supervision:
             on_report=self.take,
             on_fault=self.note_fault,
         )
+        self._beats = LeaseBeats(
+            {name: operator.remote for name, operator in parts.operators.items()},
+            settings.interval,
+            monotonic=clock.monotonic,
+        )
         self._starts = {name: operator.starts for name, operator in parts.operators.items()}
         self._warned: set[str] = set()
         self._keeps_state: set[str] = set()
         self._passes_held = 0
-        self._next_heal = 0.0
+        self._next_heal = float("-inf")
+        self._next_rotation = float("-inf")
         self._drain_deadline: float | None = None
         self.failure: ClusterError | None = None
         """Why the run was given up; None: it was not."""
@@ -72,7 +81,8 @@ class Supervision:
         self._listener.phase("running", 0.0)
         if not self._stop.is_set():
             threading.Thread(target=self._stop_with, daemon=True).start()
-            self._runner.run()
+            with self._beats:
+                self._runner.run()
 
     def _stop_with(self) -> None:
         self._stop.wait()
@@ -81,6 +91,7 @@ class Supervision:
     def take(self, report: CycleReport) -> None:
         """Take one pass of an operator's cycle, and look after what it showed."""
         operator = self._parts.operators[report.observation.operator]
+        self._beats.passed(operator.name)
         operator.take(report)
         for note in report.notes:
             self._listener.fault(operator.name, note)
@@ -127,7 +138,7 @@ class Supervision:
         )
 
     def _look_after(self, operator: RunningOperator, ended: str | None = None) -> None:
-        operator.watch(self._clock.now(), lambda text: self._listener.fault(operator.name, text), ended)
+        operator.watch(self._clock.monotonic(), lambda text: self._listener.fault(operator.name, text), ended)
         if operator.starts > self._starts[operator.name]:
             self._starts[operator.name] = operator.starts
             self._parts.cycles[operator.name].monitor.restarted()
@@ -141,10 +152,15 @@ class Supervision:
     def _look_around(self, now: float) -> None:
         for fault in self._parts.streams.faults():
             self._listener.fault("streams", fault)
-        if self._parts.cluster is not None and now >= self._next_heal:
-            self._next_heal = now + _HEAL_EVERY_SECONDS
+        steady = self._clock.monotonic()
+        if self._parts.cluster is not None and steady >= self._next_heal:
+            self._next_heal = steady + _HEAL_EVERY_SECONDS
             for worker in self._parts.cluster.replace_lost_workers():
                 self._listener.fault("cluster", f"{worker} was lost; a new one was started")
+        if steady >= self._next_rotation:
+            self._next_rotation = steady + _ROTATE_EVERY_SECONDS
+            for fault in rotate_logs(self._parts.log_folders):
+                self._listener.fault("logs", fault)
         self._progress(now)
 
     def _progress(self, now: float) -> None:
@@ -159,10 +175,10 @@ class Supervision:
         if self._drain_deadline is None:
             # What a real-time query has done is known only at its checkpoints.
             checkpoints = [o.checkpoint_seconds or 0.0 for o in self._settings.operators]
-            self._drain_deadline = now + self._settings.drain + max(checkpoints)
+            self._drain_deadline = self._clock.monotonic() + self._settings.drain + max(checkpoints)
         if self._is_all_done(now):
             self._runner.stop()
-        elif now >= self._drain_deadline:
+        elif self._clock.monotonic() >= self._drain_deadline:
             self._listener.fault(
                 "run", f"not all records were done {self._settings.drain:.0f} s after the last arrival"
             )

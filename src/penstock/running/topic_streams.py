@@ -21,6 +21,8 @@ from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
 if TYPE_CHECKING:
+    import threading
+
     from penstock.adaptors.kafka.arrival_times import KafkaArrivals
     from penstock.adaptors.kafka.broker import KafkaBroker
     from penstock.adaptors.kafka.record_latency import RecordLatency
@@ -50,6 +52,8 @@ class TopicStreams:
         Gives the present instant.
     resume
         Whether topics are expected to be there.
+    stop
+        Ends the wait for a broker of the run's own.
     """
 
     def __init__(
@@ -62,15 +66,19 @@ class TopicStreams:
         say: Callable[[str], None],
         clock: Callable[[], float],
         resume: bool = False,
+        stop: threading.Event | None = None,
     ) -> None:
         assert settings.broker is not None
         self._settings, self._wanted = settings, settings.broker
         self._folder, self._folder_of, self._warden = folder, folder_of, warden
         self._say = say
-        self._resume = resume
+        self._resume, self._stop = resume, stop
         self._broker: KafkaBroker | None = None
         self._connection: KafkaConnection | None = None
         self._made: tuple[str, ...] = ()
+        """What `close` removes."""
+        self._taken_over: tuple[str, ...] = ()
+        """Topics of a resumed run: its own to remove once its operators are."""
         self._taps: dict[str, TopicTap] = {}
         self._paths: dict[str, PathMonitor] = {}
         self._producer: ProducerProcess | None = None
@@ -79,6 +87,7 @@ class TopicStreams:
         self._partitions: dict[str, int] = {}
         """Of each topic, by who writes to it."""
         self._latencies: dict[str, RecordLatency] = {}
+        self._noted: set[str] = set()
         self.spark: Mapping[str, str] = {}
         self.load: ArrivalLoad
         if settings.arrivals.topic is None:
@@ -102,7 +111,7 @@ class TopicStreams:
             from penstock.adaptors.kafka.broker import KafkaBroker
 
             self._say("starting the Kafka broker")
-            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say).start()
+            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say, stop=self._stop).start()
             self._connection = self._broker.connection
         else:
             self._connection = connection_of(self._wanted)
@@ -125,7 +134,8 @@ class TopicStreams:
             self._sent = find_sent(self._connection, self._topic(ARRIVALS))
             if self._sent is not None:
                 epoch_of(self._sent, self._replay)
-        self._made = there.made if not self._resume else tuple(names)
+        self._made = there.made
+        self._taken_over = tuple(names) if self._resume else ()
         self._learn_partitions([*there.topics, *found])
         if not self._resume:
             held = {name: count for name, count in records_in(self._connection, names).items() if count}
@@ -138,7 +148,8 @@ class TopicStreams:
                 )
 
     def begin(self) -> None:
-        """Start the producer of a trace or shape; all operators wait for its records."""
+        """Start the producer of a trace or shape; all operators wait for its records, and are this run's now."""
+        self._made = tuple(dict.fromkeys((*self._made, *self._taken_over)))
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
@@ -165,6 +176,9 @@ class TopicStreams:
         for name, latency in self._latencies.items():
             if latency.fault is not None:
                 faults.append(f"the latency of {name} cannot be measured: {latency.fault}")
+            if latency.note is not None and name not in self._noted:
+                self._noted.add(name)
+                faults.append(latency.note)
         for topic, tap in self._taps.items():
             if tap.fault is not None:
                 faults.append(f"topic {topic} cannot be read, so nothing is decided: {tap.fault}")

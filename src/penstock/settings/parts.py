@@ -19,7 +19,7 @@ from pydantic import (
 
 from penstock.errors import ConfigurationError
 from penstock.records import ExecutorSize, Limits
-from penstock.secrets import is_secret
+from penstock.secrets import shown
 from penstock.settings.demand import LEARNT, MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import (
     AppPath,
@@ -57,7 +57,7 @@ def _told(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, st
     """Options as they are written down: settings are kept with a run and shown in its report."""
     if info.context == WITH_SECRETS:
         return options
-    return {name: "***" if is_secret(name) else value for name, value in options.items()}
+    return {name: shown(name, value) for name, value in options.items()}
 
 
 def _variable(name: str) -> str:

@@ -11,10 +11,19 @@ import reprlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from penstock.errors import ConfigurationError
 from penstock.records import Mode, Objective
+from penstock.secrets import shown
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand_faults
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
@@ -23,6 +32,7 @@ from penstock.settings.objectives import Bound, PathBound, objectives_of, tighte
 from penstock.settings.parts import (
     NAME_ITS_APP,
     READ_ONE_INPUT,
+    WITH_SECRETS,
     ArrivalsSettings,
     BrokerSettings,
     ClusterSettings,
@@ -88,6 +98,12 @@ class RunSettings(Part):
     drain: Seconds = Field(
         default=60.0, description="after the last arrival: how long to wait for records still under way"
     )
+
+    @model_serializer(mode="wrap")
+    def _without_secrets(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """Settings are kept with a run and shown in its report: no secret is in them, wherever it stood."""
+        plain: dict[str, Any] = written(self)
+        return plain if info.context == WITH_SECRETS else {name: shown(name, value) for name, value in plain.items()}
 
     @model_validator(mode="after")
     def _topics_need_a_broker(self) -> RunSettings:

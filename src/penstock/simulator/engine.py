@@ -112,6 +112,10 @@ class Simulation:
         """The virtual present."""
         return self._now
 
+    def monotonic(self) -> float:
+        """The virtual present: nobody sets this clock."""
+        return self._now
+
     def wait(self, seconds: float, until: threading.Event) -> bool:
         """Simulate for `seconds`; nothing sleeps."""
         if not until.is_set():

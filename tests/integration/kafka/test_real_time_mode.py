@@ -23,13 +23,14 @@ from penstock.adaptors.kafka.record_latency import RecordLatency
 from penstock.adaptors.kafka.topics import Topics
 from penstock.adaptors.produce.kafka_sink import KafkaSink
 from penstock.adaptors.produce.pacing import produce
-from penstock.adaptors.replay.payloads import LogPayload
+from penstock.adaptors.replay.payloads import LinesPayload
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.progress import to_batch_progress
 from penstock.adaptors.spark.real_time_mode import check_real_time, explain_refusal
 from penstock.apps.log_analysis import match_lines
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS
 from penstock.arrivals import parse_shape
+from penstock.arrivals.log_lines import LogLines
 from penstock.errors import ConfigurationError
 from penstock.monitor.latency import LatencyTracker
 from penstock.records import Limits
@@ -76,7 +77,8 @@ def send(connection: KafkaConnection, topic: str, lines: int, per_second: int) -
     sink = KafkaSink(connection, topic, "test")
     try:
         shape = parse_shape(f"constant:rate={per_second},duration=1h")
-        assert produce(shape, LogPayload(seed=1, malformed=0.1), sink, records=lines).delivery.confirmed == lines
+        payload = LinesPayload(LogLines(seed=1, malformed=0.1))
+        assert produce(shape, payload, sink, records=lines).delivery.confirmed == lines
     finally:
         sink.close()
 

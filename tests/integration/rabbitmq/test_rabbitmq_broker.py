@@ -25,8 +25,9 @@ from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout, declare
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_tap import QueueTap
-from penstock.adaptors.replay.payloads import LogPayload, NoPayload
+from penstock.adaptors.replay.payloads import LinesPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
+from penstock.arrivals.log_lines import LogLines
 from penstock.cli.main import main
 from penstock.errors import AdaptorError
 from penstock.monitor.iat_windows import IatWindows
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.rabbitmq
 def _send(connection: RabbitMQConnection, fanout: Fanout, shape: str) -> Produced:
     sink = RabbitMQSink(connection, fanout.exchange, "", "tester", is_persistent=False)
     try:
-        return produce(parse_shape(shape), LogPayload(0, 0.0), sink)
+        return produce(parse_shape(shape), LinesPayload(LogLines(0, 0.0)), sink)
     finally:
         sink.close()
 

@@ -34,8 +34,9 @@ from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
 from penstock.adaptors.rabbitmq.source import RabbitMQSource
 from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
-from penstock.adaptors.replay.payloads import LogPayload
+from penstock.adaptors.replay.payloads import LinesPayload
 from penstock.arrivals import Trace
+from penstock.arrivals.log_lines import LogLines
 from penstock.records import SourceProgress
 from penstock.testing.rabbitmq_server import RabbitMQServer
 
@@ -45,7 +46,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq, pytest.mark.core]
 def _send(connection: RabbitMQConnection, fanout: Fanout, count: int, producer: str = "tester") -> Produced:
     sink = RabbitMQSink(connection, fanout.exchange, "", producer)
     try:
-        result = produce(Trace(np.linspace(0.0, 0.5, count)), LogPayload(0, 0.0), sink)
+        result = produce(Trace(np.linspace(0.0, 0.5, count)), LinesPayload(LogLines(0, 0.0)), sink)
     finally:
         sink.close()
     assert result.unconfirmed == 0

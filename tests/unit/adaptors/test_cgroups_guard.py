@@ -140,3 +140,17 @@ def test_guard_imports_the_standard_library_alone() -> None:
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_origins_of_ended_processes_are_not_kept_for_ever(
+    group: CpuGroup, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors come and go for weeks: beyond a number, those that are gone are forgotten, and no other."""
+    monkeypatch.setattr(guard, "ORIGINS_KEPT", 10)
+    folders = guard.GroupFolders(1, ["f"], [[]], proc="/proc", kernel=kernel)
+    folders.note_origin(os.getpid(), ["here"])
+    for number in range(1000):
+        folders.note_origin(10_000_000 + number, ["there"])
+        assert len(folders.origins) <= 10
+    assert folders.origins[os.getpid()] == ["here"]
+    assert folders.origins[10_000_999] == ["there"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.adaptors import machine
 from penstock.adaptors.machine import Severity
+from penstock.adaptors.process.identity import ProcessIdentity
 from penstock.adaptors.process.leftovers import OWNER_FILE
 
 GIB = 1 << 30
@@ -146,7 +148,8 @@ def test_a_dead_runs_folder_comes_with_the_command_that_removes_it(tmp_path: Pat
     assert machine.check_leftovers(tmp_path).ok
     stale = tmp_path / "penstock-old one"
     stale.mkdir()
-    (stale / OWNER_FILE).write_text(f"{os.getpid()}:1")  # this pid, but a process that started at tick 1
+    # This pid, but a process that started at tick 1.
+    (stale / OWNER_FILE).write_text(str(replace(ProcessIdentity.this_process(), started=1)))
     check = machine.check_leftovers(tmp_path)
     assert not check.ok
     assert check.mend.endswith(f"rm -rf '{stale}'")

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,8 @@ import pytest
 from penstock.adaptors.process import leftovers
 from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.children import Warden, describe_exit
-from penstock.adaptors.process.warden import MARK, start_tick
+from penstock.adaptors.process.identity import ProcessIdentity
+from penstock.adaptors.process.warden import MARK
 from penstock.errors import ClusterError
 
 
@@ -152,11 +154,11 @@ def test_the_warden_stands_in_a_session_of_its_own(warden: Warden, tmp_path: Pat
 
 def test_a_mark_names_one_process_for_ever(tmp_path: Path) -> None:
     """A dead warden's mark is dead, as is that of a later process with its pid; folders with it are leftovers."""
-    own = f"{os.getpid()}:{start_tick(os.getpid())}"
-    assert leftovers.is_alive(own)
-    stale = f"{os.getpid()}:1"
-    assert not leftovers.is_alive(stale)
-    assert not leftovers.is_alive("nonsense")
+    this = ProcessIdentity.this_process()
+    own, stale = str(this), str(replace(this, started=1))
+    assert not leftovers.is_dead(own)
+    assert leftovers.is_dead(stale)
+    assert not leftovers.is_dead("nonsense")
     for name, mark in (("penstock-dead", stale), ("penstock-living", own), ("other-dead", stale)):
         (tmp_path / name).mkdir()
         (tmp_path / name / leftovers.OWNER_FILE).write_text(mark)
@@ -180,3 +182,28 @@ def test_a_warden_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tm
 def test_an_exit_is_told_in_words(code: int, words: str) -> None:
     """Exit codes and signals, named or not, are said in words."""
     assert describe_exit(code) == words
+
+
+def test_a_start_that_is_reported_too_late_does_not_end_the_reader(tmp_path: Path) -> None:
+    """Nobody waits for the child any more: it is ended, and everything else goes on."""
+    with Warden() as warden:
+        log, argv = tmp_path / "log", ["sleep", "60"]
+        warden._send({"start": "late#0", "argv": argv, "env": dict(os.environ), "cwd": str(tmp_path), "log": str(log)})
+        child = warden.start("next", argv, log=log)
+        warden.check()
+        assert child.poll() is None
+        assert warden.stop(child) is not None
+        assert eventually(lambda: warden_program.descendants_of(warden.pid) == [])
+
+
+def test_ended_children_are_not_remembered_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over weeks of restarts only the newest stay, and those that run."""
+    monkeypatch.setattr("penstock.adaptors.process.children._ENDED_KEPT", 2)
+    with Warden() as warden:
+        log = tmp_path / "log"
+        stays = warden.start("stays", ["sleep", "60"], log=log)
+        for number in range(5):
+            assert warden.start(f"goes {number}", ["true"], log=log).wait(20.0) == 0
+        names = [child.name for child in warden.children]
+        assert names == ["stays", "goes 3", "goes 4"]
+        assert stays.poll() is None

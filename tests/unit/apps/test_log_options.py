@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.log_analysis import check_options, stream_schema
-from penstock.apps.log_analysis.options import chosen_format, chosen_patterns
+from penstock.apps.log_analysis.options import chosen_format, chosen_patterns, longest_message
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS
 from penstock.errors import ConfigurationError
 
@@ -91,3 +91,16 @@ def test_options_are_checked_without_loading_spark() -> None:
         "check_options('log_analysis', {'output': 'x'}); assert 'pyspark' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("text", ["0", "9", "-5", "many", "2.5", "1000001"])
+def test_a_length_that_cannot_be_searched_is_refused(text: str) -> None:
+    """The option says how many characters of a message are searched."""
+    with pytest.raises(ConfigurationError, match="longest_message"):
+        check_options("match_lines", {"longest_message": text})
+
+
+def test_messages_are_searched_up_to_a_length() -> None:
+    """Without the option there is a limit all the same."""
+    assert longest_message({}) == 2000
+    assert longest_message({"longest_message": "500"}) == 500

@@ -148,3 +148,15 @@ def test_more_patterns_than_there_are_go_round_under_new_names_and_texts() -> No
         found = [re.search(p.regex, text) is not None for p in taken]
         assert found == [found[0], found[1], found[0], found[1], found[0]]
     assert take(patterns, 1) == patterns[:1]
+
+
+def test_no_built_in_pattern_repeats_a_group_without_a_bound() -> None:
+    """Java's matcher calls itself for each repetition of a group: a long line would overflow its stack."""
+    unbounded = re.compile(r"(?<!\\)\)(?:[*+]|\{\d+,\})")
+    assert [p.name for p in DEFAULT_PATTERNS if unbounded.search(p.regex)] == []
+
+
+def test_a_repetition_that_may_begin_anywhere_in_a_word_is_bounded() -> None:
+    """Before an @ that never comes, each part of a long name would be searched to its end."""
+    (mail,) = [p for p in DEFAULT_PATTERNS if p.name == "mail address"]
+    assert not re.search(r"\](?:[*+]|\{\d+,\})", mail.regex)

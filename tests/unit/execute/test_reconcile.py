@@ -378,3 +378,38 @@ def test_a_restart_ends_every_drain() -> None:
     anew = replace(a_look(20.0, 2), batches=(replace(batch, batch_id=1, run_id="second"),))
     (done,) = reconciler.sync(anew, 20.0)
     assert done.status is OutcomeStatus.DONE
+
+
+def test_unreadable_cpu_counters_leave_the_share_unknown() -> None:
+    """A look without CPU counters shows no share: nothing is observed, healed or planned from it, and nothing ends."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS)
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    reconciler.start(a_decision(Allocation(1, 0.5)), 0.0)
+    assert [o.status for o in reconciler.sync(a_look(1.0, 1, quota=0.5), 1.0)] == [OutcomeStatus.DONE]
+    assert reconciler.sync(replace(a_look(2.0, 1), cpu=None), 2.0) == []
+    assert reconciler.state.observed is None
+    assert reconciler.current is None
+    assert reconciler.heal(2.0) is None
+    reconciler.sync(a_look(3.0, 1, quota=0.5), 3.0)
+    assert reconciler.current == Allocation(1, 0.5)
+
+
+def test_without_shares_no_counters_are_needed() -> None:
+    """Where only executors are scaled, no executor is capped."""
+    reconciler = Reconciler("a", RecordingActuator(), Limits(1, 3))
+    reconciler.sync(replace(a_look(0.0, 2), cpu=None), 0.0)
+    assert reconciler.current == Allocation(2, 1.0)
+
+
+def test_a_plan_that_was_let_go_is_not_healed() -> None:
+    """Somebody has opened the shares: the cap of the old plan does not come back by itself."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS)
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    reconciler.start(a_decision(Allocation(1, 0.5)), 0.0)
+    reconciler.sync(a_look(1.0, 1, quota=0.5), 1.0)
+    reconciler.let_go()
+    reconciler.sync(a_look(2.0, 1), 2.0)
+    assert reconciler.heal(2.0) is None
+    assert reconciler.current == Allocation(1, 1.0)

@@ -124,3 +124,16 @@ def test_without_cgroups_time_in_tasks_counts() -> None:
     assert use.source == "task time"
     assert use.utilisation == pytest.approx(0.3)  # 3 s over 10 s x 1 core
     assert use.used_cores is None
+
+
+def test_counters_that_fail_are_not_replaced_by_time_in_tasks() -> None:
+    """Under a cap, time in tasks over all cores would read as idle: once there were counters, the window waits."""
+    window = CpuWindow(60.0)
+    window.add(a_look(0.0, 0.0, 0.5))
+    window.add(replace(a_look(5.0, 0.0, 0.5), cpu=None))
+    window.add(replace(a_look(8.0, 0.0, 0.5), cpu=None))
+    assert window.use(8.0) is None
+    window.add(a_look(10.0, 4.0, 0.5))
+    use = window.use(10.0)
+    assert use is not None
+    assert use.utilisation == pytest.approx(0.8)  # 4 s over 10 s x half a core: the counters went on counting

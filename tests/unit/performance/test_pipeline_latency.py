@@ -429,5 +429,7 @@ def _held(latency: PipelineLatency) -> Iterator[object]:
     for answer in latency._answers.values():
         yield answer._spectra
         for response in answer.responses:
-            tails = vars(response._chain).get("tails") if isinstance(response, TimeDistribution) else None
-            yield None if tails is None else vars(tails)
+            if isinstance(response, TimeDistribution):
+                tails = vars(response._times.chains).get("tails")
+                yield None if tails is None else vars(tails)
+                yield response._times._grids

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ConfigurationError, InvalidProcessError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.performance.queueing.response import Response, Saturated
-from penstock.performance.queueing.single_server import SingleServer, solve_map_map_1, solve_map_ph_1
+from penstock.performance.queueing.single_server import SingleServer, solve_each, solve_map_map_1, solve_map_ph_1
 
 BURSTY = map2_from_moments(1.0, 6.0, 90.0, 0.9)
 ALTERNATING = map2_from_moments(1.0, 3.0, 15.0, -0.25)
@@ -213,3 +213,19 @@ def test_a_queue_that_is_hardly_used_answers_its_service(load: float) -> None:
         queue = solve_map_ph_1(arrivals, PH.erlang(2, mean=load))
         assert queue.mean == pytest.approx(load, rel=1e-12)
         assert queue.percentile(0.95) / load == pytest.approx(float(PH.erlang(2, mean=1.0).quantile(0.95)), rel=1e-10)
+
+
+def test_queues_solved_together_are_those_solved_alone() -> None:
+    """Whatever their sizes and loads, mean, percentiles and shares on a grid are those of each queue by itself."""
+    bursts = MAP.mmpp([[-0.1, 0.1], [0.3, -0.3]], [9.0, 1.0])
+    services = [PH.erlang(2, mean=mean) for mean in (0.01, 0.05, 0.1, 0.3)] + [PH.exponential(mean=0.02)]
+    queues = [(arrivals, service) for arrivals in (bursts, MAP.poisson(5.0)) for service in services]
+    for (arrivals, service), found in zip(queues, solve_each(queues), strict=True):
+        alone = solve_map_ph_1(arrivals, service)
+        assert (found.is_stable, found.utilisation) == (alone.is_stable, alone.utilisation)
+        assert found.mean == pytest.approx(alone.mean, rel=1e-12)
+        assert found.percentile(0.95) == pytest.approx(alone.percentile(0.95), rel=1e-11)
+        if isinstance(found, SingleServer) and isinstance(alone, SingleServer):
+            assert found.cdf_on_grid(0.01, 100) == pytest.approx(alone.cdf_on_grid(0.01, 100), abs=1e-13)
+            assert found.waiting.percentile(0.99) == pytest.approx(alone.waiting.percentile(0.99), rel=1e-11)
+            assert found.variance == pytest.approx(alone.variance, rel=1e-11)

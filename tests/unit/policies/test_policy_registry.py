@@ -31,7 +31,7 @@ from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Objective
 from penstock.testing import a_request
 
-OURS = ("mead", "mead-published", "m/g/1", "gi/g/1", "threshold", "rules", "schedule", "fixed")
+OURS = ("mead", "mead-published", "m/g/1", "gi/g/1", "elastic", "threshold", "rules", "schedule", "fixed")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,12 @@ def test_what_an_entry_says_is_plain_data() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "field", "words"),
     [
-        ("mead2", {}, "policy", "known: mead, mead-published, m/g/1, gi/g/1, threshold, rules, schedule, fixed"),
+        (
+            "mead2",
+            {},
+            "policy",
+            "known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed",
+        ),
         ("", {}, "policy", "known: mead, mead-published"),
         ("threshold", {"uper": 0.7}, "policy threshold", "uper: threshold has no such option; it has upper, lower, "),
         ("mead", {"windows": 5}, "policy mead", "windows: mead has no such option; it has queues, window, "),
@@ -172,7 +177,7 @@ def test_a_policy_that_plans_for_a_bound_is_refused_without_one() -> None:
         make_policy(name, a_fork(dict.fromkeys((slow, quick), MEAN)))
     with pytest.raises(ConfigurationError, match=r"objective: gi/g/1 queues give means only; bound the mean"):
         make_policy("gi/g/1", a_fork({slow: P95, quick: MEAN}))
-    for name in ("threshold", "rules", "schedule", "fixed"):
+    for name in ("elastic", "threshold", "rules", "schedule", "fixed"):
         make_policy(name, a_context(Objective()))
 
 

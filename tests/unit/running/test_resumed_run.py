@@ -116,7 +116,7 @@ def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_pat
     settings = a_run()
     seen = SimpleNamespace(at=50.0, records_done=None, backlog_records=None, records_arrived=25)
     taken_over = SimpleNamespace(
-        name="a", starts=1, state=State.RUNNING, is_adopted=True, settings=settings.operators[0],
+        name="a", starts=1, remote=None, state=State.RUNNING, is_adopted=True, settings=settings.operators[0],
         last=SimpleNamespace(observation=seen), job=SimpleNamespace(checkpoint_folder=str(tmp_path)),
     )  # fmt: skip
     load = SimpleNamespace(total=25, done=lambda checkpoint: done if checkpoint == tmp_path else None)

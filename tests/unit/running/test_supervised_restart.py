@@ -199,6 +199,7 @@ class Scene:
             store=self.store,
             streams=streams,
             cluster=None,
+            log_folders=(),
         )
         self.supervision = Supervision(
             self.settings, cast("Any", parts), listener=self.listener, clock=self.clock, stop=threading.Event()

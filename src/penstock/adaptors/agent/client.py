@@ -99,6 +99,10 @@ class RemoteOperator:
         """Put everything back as it was."""
         self._act({"do": "release"})
 
+    def open_shares(self) -> None:
+        """Lift the CPU cap and leave the executors as they are. The next request sets the cap again."""
+        self._act({"do": "open"})
+
     def beat(self) -> None:
         """Renew the lease. Only needed when no other request is sent for longer than the lease."""
         self._act({"do": "beat"})

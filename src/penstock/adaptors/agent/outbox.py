@@ -3,26 +3,52 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import replace
 from typing import Any
 
+from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES
 from penstock.ports import MetricSource
 from penstock.records import BatchProgress, encode
 
+BATCH_BYTES_PER_REPLY = REPLY_LIMIT_BYTES // 4
+"""What batches may take of a reply; the rest is for executors and faults."""
+_FAULTS_KEPT = 100
+_FAULT_CHARACTERS = 2000
+
 
 class Outbox:
-    """Keeps measurements until the controller confirms them, so that a lost reply loses no batch."""
+    """Keeps measurements until the controller confirms them, so that a lost reply loses no batch.
 
-    def __init__(self, source: MetricSource, batches_per_reply: int, batches_kept: int) -> None:
+    Parameters
+    ----------
+    source
+        Measures the operator.
+    batches_per_reply, bytes_per_reply
+        A reply ends at whichever is reached first; what is left comes with the next ones.
+    batches_kept
+        How many batches wait for a controller before the oldest are given up.
+    """
+
+    def __init__(
+        self,
+        source: MetricSource,
+        batches_per_reply: int,
+        batches_kept: int,
+        *,
+        bytes_per_reply: int = BATCH_BYTES_PER_REPLY,
+    ) -> None:
         self._source = source
         self._per_reply = batches_per_reply
+        self._bytes_per_reply = bytes_per_reply
         self._kept = batches_kept
         self._number = 0
         self._sent: list[BatchProgress] = []
         self._sent_faults: list[str] = []
         self._unsent: deque[BatchProgress] = deque()
         self._unsent_faults: list[str] = []
+        self._faults_dropped = 0
 
     @property
     def is_empty(self) -> bool:
@@ -30,8 +56,11 @@ class Outbox:
         return not self._unsent
 
     def add_fault(self, fault: str) -> None:
-        """Report `fault` with the next reply."""
-        self._unsent_faults.append(fault)
+        """Report `fault` with the next reply; of many, the newest."""
+        self._unsent_faults.append(fault[:_FAULT_CHARACTERS])
+        if (more := len(self._unsent_faults) - _FAULTS_KEPT) > 0:
+            del self._unsent_faults[:more]
+            self._faults_dropped += more
 
     def next_reply(self, ack: int) -> dict[str, Any]:
         """Return the next reply. It repeats the last one's content unless `ack` confirms that one."""
@@ -46,8 +75,28 @@ class Outbox:
             for _ in range(lost):
                 self._unsent.popleft()
             self.add_fault(f"{lost} batches were lost: no controller collected them in time")
-        self._sent = [self._unsent.popleft() for _ in range(min(self._per_reply, len(self._unsent)))]
+        self._sent = self._take()
+        if self._faults_dropped:
+            self._unsent_faults.append(f"{self._faults_dropped} earlier faults are not listed")
+            self._faults_dropped = 0
         self._sent_faults, self._unsent_faults = self._unsent_faults, []
         self._number += 1
         reply = replace(telemetry, batches=tuple(self._sent), faults=(*self._sent_faults, *telemetry.faults))
         return {"number": self._number, "telemetry": encode(reply)}
+
+    def _take(self) -> list[BatchProgress]:
+        """Take the batches that one reply may hold."""
+        taken: list[BatchProgress] = []
+        room = self._bytes_per_reply
+        while self._unsent and len(taken) < self._per_reply:
+            # As it will stand on the wire: text inside JSON, whose quotes are escaped once more.
+            size = len(json.dumps(encode(self._unsent[0])))
+            if size > self._bytes_per_reply:
+                batch = self._unsent.popleft()
+                self.add_fault(f"batch {batch.batch_id} is left out: its report of {size} bytes is too long to be sent")
+                continue
+            if size > room:
+                break
+            taken.append(self._unsent.popleft())
+            room -= size
+        return taken

@@ -228,6 +228,7 @@ class OperatorAgent:
             "collect": lambda: self._collect(message),
             "request": lambda: self._request(message),
             "release": self._release,
+            "open": self._open,
             "beat": dict,
             "stop": self._stop,
             "stop_at_border": lambda: self._stop_after_batch(message),
@@ -297,6 +298,11 @@ class OperatorAgent:
 
     def _release(self) -> dict[str, Any]:
         self._actuator.release()
+        self._is_leased = False
+        return {}
+
+    def _open(self) -> dict[str, Any]:
+        self._actuator.open_shares()
         self._is_leased = False
         return {}
 

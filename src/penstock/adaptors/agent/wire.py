@@ -12,6 +12,7 @@ hello       controller, protocol                     operator, can_set_cpu_share
 collect     ack: number of the last reply received   number, telemetry
 request     action                                   nothing; the agent requests the allocation
 release     nothing                                  nothing; the agent puts everything back as it was
+open        nothing                                  nothing; the agent lifts the CPU cap and keeps the executors
 beat        nothing                                  nothing; renews the lease, as every other verb does
 stop        nothing                                  nothing; the operator ends its query
 stop_at_    seconds: how long the running batch may  nothing; the operator ends its query after that batch and

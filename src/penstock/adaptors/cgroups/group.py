@@ -194,7 +194,7 @@ class CpuGroup:
             return False
         if origin[0] == self.folder:
             return True
-        self.folders.origins[pid] = origin
+        self.folders.note_origin(pid, origin)
         if self.on_origin is not None:
             self.on_origin(pid, origin)
         for folder in reversed(self.folders.folders):  # read before the cap: no CPU time goes missing

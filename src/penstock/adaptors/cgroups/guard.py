@@ -25,6 +25,8 @@ FOLDER = "penstock"
 
 TICK_SECONDS = 1.0
 LINGER_SECONDS = 60.0
+ORIGINS_KEPT = 500
+"""Above so many, origins of processes that have ended are forgotten: executors come and go for weeks."""
 _GONE_ERRORS = (errno.ENOENT, errno.ENODEV)
 _FORK_ROUNDS = 20
 
@@ -115,6 +117,14 @@ class GroupFolders:
         self.kernel = kernel
         self.origins: dict[int, list[str]] = {}
         """For each process that was moved in, the folders it came from, in the order of `folders`."""
+        self._look_at = ORIGINS_KEPT
+
+    def note_origin(self, pid: int, origin: list[str]) -> None:
+        """Remember where a process came from. From time to time, forget those that have ended."""
+        self.origins[pid] = origin
+        if len(self.origins) >= self._look_at:
+            self.origins = {p: o for p, o in self.origins.items() if p == pid or process_stat(self.proc, p) is not None}
+            self._look_at = max(ORIGINS_KEPT, 2 * len(self.origins))
 
     def open(self) -> None:
         """Lift the cap. A group that is gone has none."""
@@ -223,7 +233,7 @@ class Watch:
         for line in lines:
             if line:
                 message = json.loads(line)
-                self.group.origins[int(message["pid"])] = message["origin"]
+                self.group.note_origin(int(message["pid"]), message["origin"])
         self.is_expired = False
 
     def until_end(self, descriptor: int) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.adaptors.cgroups.guard import is_alive, process_stat
+from penstock.adaptors.process.identity import pid_namespace
 from penstock.errors import ActuationError
 
 _GROUP_NAME = re.compile(r"^(?P<label>[A-Za-z0-9_.-]+)-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-(?P<namespace>[0-9]+)$")
@@ -35,7 +35,7 @@ class Owner:
                 f"{proc}/{pid}/stat cannot be read, so live groups could not be recognised; mount /proc",
                 target=proc,
             )
-        return cls(pid, stat.started, _pid_namespace(proc))
+        return cls(pid, stat.started, pid_namespace(proc))
 
     @classmethod
     def of_name(cls, name: str) -> Owner | None:
@@ -55,16 +55,8 @@ class Owner:
 
     def is_dead(self, proc: str = "/proc") -> bool:
         """Whether the owner has certainly ended. An owner in another pid namespace cannot be judged."""
-        return self.namespace == _pid_namespace(proc) and not is_alive(proc, self.pid, self.started)
+        return self.namespace == pid_namespace(proc) and not is_alive(proc, self.pid, self.started)
 
 
 def _label(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)[:_LABEL_LENGTH] or "_"
-
-
-def _pid_namespace(proc: str) -> int:
-    """Return the inode of this process's pid namespace, or 0 on a kernel without namespaces."""
-    try:
-        return Path(proc, "self", "ns", "pid").stat().st_ino
-    except FileNotFoundError:
-        return 0

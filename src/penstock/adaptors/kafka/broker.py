@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,8 @@ class KafkaBroker:
         See `BrokerHome`.
     tell
         Receives messages about what is fetched at the first start on a machine.
+    stop
+        Set it to end the wait for the broker; what was started is ended.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class KafkaBroker:
         settings: Mapping[str, str] | None = None,
         timeout_seconds: float = 90.0,
         tell: Callable[[str], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         java = find_java()
         self._warden = warden
@@ -71,6 +75,7 @@ class KafkaBroker:
         self._fixed_port = port
         self._ports: tuple[int, int] | None = None
         self._timeout_seconds = timeout_seconds
+        self._stop_asked = stop
         self._process: Child | None = None
         if port is not None:
             reserve_port(host, port, "kafka.port").close()
@@ -176,7 +181,7 @@ class KafkaBroker:
             self._process = self._warden.start(
                 "Kafka broker", self._home.command(), log=self._home.log, cwd=self._home.folder
             )
-            wait_until_ready(self.connection, self._process, self._timeout_seconds)
+            wait_until_ready(self.connection, self._process, self._timeout_seconds, self._stop_asked)
 
 
 def reserve_again(host: str, port: int, field: str) -> socket.socket:
@@ -191,13 +196,15 @@ def reserve_again(host: str, port: int, field: str) -> socket.socket:
             time.sleep(0.1)
 
 
-def wait_until_ready(connection: KafkaConnection, process: LoggedProcess, timeout_seconds: float) -> None:
-    """Wait until a broker that was just started answers a client.
+def wait_until_ready(
+    connection: KafkaConnection, process: LoggedProcess, timeout_seconds: float, stop: threading.Event | None = None
+) -> None:
+    """Wait until a broker that was just started answers a client, or `stop` is set.
 
     Raises
     ------
     ClusterError
-        Its process ended, or it does not answer in time.
+        Its process ended, it does not answer in time, or the wait was stopped.
     """
     from confluent_kafka import KafkaException
 
@@ -206,6 +213,8 @@ def wait_until_ready(connection: KafkaConnection, process: LoggedProcess, timeou
     deadline = time.monotonic() + timeout_seconds
     while True:
         process.raise_if_ended()
+        if stop is not None and stop.is_set():
+            raise ClusterError("stopped while the Kafka broker was starting", target="Kafka")
         try:
             if client.list_topics(timeout=0.5).brokers:
                 return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigurationError
-from penstock.secrets import is_secret
+from penstock.secrets import shown
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -144,8 +144,8 @@ class KafkaConnection:
         }
 
     def __repr__(self) -> str:
-        shown = {name: "***" if is_secret(name) else value for name, value in self.options.items()}
-        return f"KafkaConnection({self.bootstrap_servers!r}, {shown!r})"
+        options = {name: shown(name, value) for name, value in self.options.items()}
+        return f"KafkaConnection({self.bootstrap_servers!r}, {options!r})"
 
 
 class ClientFaults:

@@ -75,6 +75,11 @@ class DetachedBroker:
         return self._process() is not None
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether it was started in another container, where it may run and cannot be seen from here."""
+        return DetachedProcess.is_elsewhere(self._identity)
+
+    @property
     def bootstrap_servers(self) -> str | None:
         """Where it listens, or None if it is not running."""
         ports = self._ports() if self.is_running else None

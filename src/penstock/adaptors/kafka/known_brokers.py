@@ -36,10 +36,12 @@ class KnownBrokers:
         """The brokers that run, the one of the default folder first. Folders whose broker has ended are forgotten."""
         folders = dict.fromkeys([self.default, *(Path(folder) for folder in self._read())])
         brokers = [DetachedBroker(folder) for folder in folders]
-        ended = {str(broker.folder) for broker in brokers if not broker.is_running}
+        running = [broker for broker in brokers if broker.is_running]
+        # One of another container may run there: it is not to be used from here, and not to be forgotten.
+        ended = {str(broker.folder) for broker in brokers if broker not in running and not broker.is_elsewhere}
         if ended.intersection(self._read()):
             self._change(lambda known: [folder for folder in known if folder not in ended])
-        return [broker for broker in brokers if str(broker.folder) not in ended]
+        return running
 
     def find(self, folder: Path | None) -> DetachedBroker | None:
         """The broker of a folder; without one the broker that runs, or None if none does.

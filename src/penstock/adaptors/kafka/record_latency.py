@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
+_DIGITS = 18  # of microseconds since 1970, up to the year 9999
 _PATIENCE_SECONDS = 20.0  # asked once, at the start, beside executors that may just be starting
 
 
@@ -94,6 +95,9 @@ class RecordLatency:
         """Records read so far, with or without an arrival."""
         self.without_arrival = 0
         """Records read so far that carry no arrival. They have no latency."""
+        self.unreadable = 0
+        """Records read so far whose arrival or timestamp cannot be one. They have no latency."""
+        self._unreadable_text = ""
         self.before_since = 0
         """Records read so far that came before `since`."""
 
@@ -131,6 +135,13 @@ class RecordLatency:
         """Why reading fails at present, in the client's words. None: it works."""
         return self._died or self._faults.last
 
+    @property
+    def note(self) -> str | None:
+        """What the user should know of records that were left out; None: there were none."""
+        if not self.unreadable:
+            return None
+        return f"records of {self.topic} are left out of its latency, such as: {self._unreadable_text}"
+
     def window(self, now: float | None = None) -> LatencySummary | None:
         """Latency of the records written recently, or None if there are none."""
         with self._lock:
@@ -155,20 +166,27 @@ class RecordLatency:
     def _read_some(self) -> None:
         ended: list[float] = []
         arrivals: list[float] = []
-        read = without = before = 0
+        read = without = before = unreadable = 0
         for message in self._consumer.consume(_READ_AT_ONCE, timeout=_POLL_SECONDS):
             error = message.error()
             if error is not None:
                 self._faults.add(error)
                 continue
             read += 1
-            arrival = arrival_of(message)
+            try:
+                arrival, stamp = arrival_of(message), message.timestamp()[1]
+                if arrival is not None and stamp < 0:
+                    raise ValueError("a record has no timestamp")
+            except ValueError as fault:  # one record of somebody else's must not end the measurement of the others
+                unreadable += 1
+                self._unreadable_text = str(fault)
+                continue
             if arrival is None:
                 without += 1
             elif self._since is not None and arrival < self._since:
                 before += 1
             else:
-                ended.append(message.timestamp()[1] / 1e3)
+                ended.append(stamp / 1e3)
                 arrivals.append(arrival)
         if not read:
             return
@@ -177,6 +195,7 @@ class RecordLatency:
             self.records += read
             self.without_arrival += without
             self.before_since += before
+            self.unreadable += unreadable
             if ended:
                 # Counted with the newest of them, each with its own latency.
                 newest = max(ended)
@@ -195,9 +214,9 @@ def arrival_of(message: Message) -> float | None:
     for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []):
         if name == ARRIVAL_HEADER and value is not None:
             text = value.decode(errors="replace")
-            if not text.isdecimal():
+            if not text.isdecimal() or len(text) > _DIGITS:
                 raise ConfigurationError(
-                    f"{ARRIVAL_HEADER}: {text!r} is not a count of microseconds; write_topic does not write "
+                    f"{ARRIVAL_HEADER}: {text[:40]!r} is not a count of microseconds; write_topic does not write "
                     "the records of this topic",
                     field=ARRIVAL_HEADER,
                 )

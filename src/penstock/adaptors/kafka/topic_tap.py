@@ -10,6 +10,7 @@ If the broker goes away, the tap waits: `fault` says so meanwhile, and reading r
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +30,11 @@ from penstock.ports import FloatArray
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
+_LOG = logging.getLogger(__name__)
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
+_MOST_AHEAD_MS = 60_000
+"""How far a producer's clock may be ahead of ours."""
 _CLIENT_OPTIONS: Mapping[str, str | int | float | bool] = {
     "group.id": "penstock-tap",
     # Fetch little at a time: what is fetched is held only until two of its numbers are read.
@@ -111,6 +115,8 @@ class TopicTap:
         self._died: str | None = None
         self.records_read = 0
         self.records_skipped = 0
+        self.implausible = 0
+        """Records read so far without a timestamp, or with one from the future; they count with when they were read."""
 
     # --- its life ----------------------------------------------------------------------------------------------
 
@@ -219,6 +225,7 @@ class TopicTap:
     def _read_some(self) -> int:
         room = max(1, min(_READ_AT_ONCE, int(self._max_rate)))
         messages = self._consumer.consume(room, timeout=_POLL_SECONDS)
+        now_ms = time.time_ns() // 1_000_000
         columns: dict[Partition, tuple[list[int], list[int]]] = {}
         order: list[int] = []
         for message in messages:
@@ -227,7 +234,7 @@ class TopicTap:
             if error is not None:
                 self._faults.add(error)
             elif topic is not None and number is not None and offset is not None:
-                at_ms = message.timestamp()[1]
+                at_ms = self._plausible(message.timestamp()[1], now_ms)
                 offsets, times = columns.setdefault((topic, number), ([], []))
                 offsets.append(offset)
                 times.append(at_ms)
@@ -243,6 +250,18 @@ class TopicTap:
         if self._on_times is not None:
             self._on_times(np.sort(np.array(order, dtype=np.float64)) / 1e3)
         return len(order)
+
+    def _plausible(self, at_ms: int, now_ms: int) -> int:
+        # Times of a partition never fall: one from the year 50,000 would be that of every record behind it.
+        if 0 <= at_ms <= now_ms + _MOST_AHEAD_MS:
+            return at_ms
+        self.implausible += 1
+        if self.implausible == 1:
+            _LOG.warning(
+                "a record of %s has the timestamp %d ms, which cannot be; it counts with when it was read",
+                ", ".join(self.topics), at_ms,
+            )  # fmt: skip
+        return now_ms
 
     def _pass_over(self, until: float) -> None:
         """Read nothing until then, and continue with what comes after."""

@@ -19,10 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.adaptors.process import identity
 from penstock.adaptors.process import warden as warden_program
 from penstock.adaptors.process.leftovers import FOLDER_PREFIX, OWNER_FILE, end_marked
 from penstock.errors import ClusterError
 
+_ENDED_KEPT = 100
+"""How many ended children are remembered: over weeks, operators are restarted often."""
 _ANSWER_SECONDS = 30.0  # the warden answers in milliseconds; this allows for a badly overloaded machine
 
 
@@ -124,7 +127,7 @@ class Warden:
         # open.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(warden_program.__file__)),
-             "--parent", str(self._owner), "--grace-seconds", str(grace_seconds)],
+             "--parent", str(self._owner), "--grace-seconds", str(grace_seconds), "--place", identity.place()],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True, cwd="/",
         )  # fmt: skip
@@ -152,7 +155,7 @@ class Warden:
 
     @property
     def children(self) -> list[Child]:
-        """All children so far, including ended ones, in the order of their start."""
+        """The children, including the last ones that ended, in the order of their start."""
         with self._changed:
             return list(self._children.values())
 
@@ -280,14 +283,30 @@ class Warden:
             self._mark = message["mark"]
         elif "started" in message:
             key = message["started"]
-            name, log = self._waiting[key]
-            self._children[key] = Child(name, key, message["pid"], log, self._changed)
+            if key in self._waiting:
+                name, log = self._waiting[key]
+                self._children[key] = Child(name, key, message["pid"], log, self._changed)
+            else:  # so late that whoever wanted it has given up: nobody else would end it before the run does
+                self._noise.append(f"{key} started too late and is ended again")
+                threading.Thread(target=self._end_late, args=(key,), daemon=True).start()
         elif "failed" in message:
-            self._failures[message["failed"]] = message["why"]
+            if message["failed"] in self._waiting:
+                self._failures[message["failed"]] = message["why"]
         elif "exited" in message:
-            self._children[message["exited"]].returncode = message["code"]
+            if (child := self._children.get(message["exited"])) is not None:
+                child.returncode = message["code"]
+            self._forget_ended()
         else:
             self._noise.append(json.dumps(message))
+
+    def _end_late(self, key: str) -> None:
+        with contextlib.suppress(ClusterError):  # the warden is gone or ends, and its children with it
+            self._send({"stop": key, "grace_seconds": self._grace_seconds})
+
+    def _forget_ended(self) -> None:
+        ended = [key for key, child in self._children.items() if child.returncode is not None]
+        for key in ended[:-_ENDED_KEPT]:
+            del self._children[key]
 
     def _on_warden_gone(self) -> None:
         if not self._is_closing and self._mark is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from penstock.adaptors.process.children import LoggedProcess
+from penstock.adaptors.process.identity import ProcessIdentity, boot_id
 from penstock.errors import ClusterError
 
 _UNKNOWN_EXIT = 255  # not our child: that it ended can be seen, but not how
@@ -38,7 +39,7 @@ class DetachedProcess(LoggedProcess):
         cwd: Path,
         identity: Path,
     ) -> DetachedProcess:
-        """Start a process and write its pid and start time to `identity`."""
+        """Start a process and write to `identity` which one it is."""
         try:
             with log.open("ab") as output:
                 child = subprocess.Popen(
@@ -48,19 +49,27 @@ class DetachedProcess(LoggedProcess):
         except OSError as fault:
             raise ClusterError(f"{name} could not be started: {fault}", target=name) from fault
         process = psutil.Process(child.pid)
-        identity.write_text(json.dumps({"pid": process.pid, "created": process.create_time()}), encoding="utf-8")
+        found = ProcessIdentity.of(child.pid)
+        identity.write_text(json.dumps({"process": str(found)}), encoding="utf-8")
         return cls(name, process, log, child)
 
     @classmethod
     def adopt(cls, name: str, *, log: Path, identity: Path) -> DetachedProcess | None:
         """Return the process that `identity` names, if it still runs."""
-        try:
-            known = json.loads(identity.read_text(encoding="utf-8"))
-            process = psutil.Process(known["pid"])
-            is_it = process.create_time() == known["created"] and process.status() != psutil.STATUS_ZOMBIE
-        except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
+        known = _read(identity)
+        if known is None or not known.is_running:
             return None
-        return cls(name, process, log, None) if is_it else None
+        try:
+            process = psutil.Process(known.pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else cls(name, process, log, None)
+        except psutil.NoSuchProcess:
+            return None
+
+    @staticmethod
+    def is_elsewhere(identity: Path) -> bool:
+        """Whether `identity` names a process of another container, which may run and cannot be seen from here."""
+        known = _read(identity)
+        return known is not None and known.boot == boot_id() and not known.is_of_here
 
     def poll(self) -> int | None:
         """The exit code, or None while the process runs."""
@@ -86,3 +95,15 @@ class DetachedProcess(LoggedProcess):
             if self.wait(grace_seconds) is None:
                 self._process.kill()
                 self.wait(grace_seconds)
+
+
+def _read(identity: Path) -> ProcessIdentity | None:
+    try:
+        known = json.loads(identity.read_text(encoding="utf-8"))
+        if "process" in known:
+            return ProcessIdentity.parse(known["process"])
+        # As earlier versions wrote it: a run of theirs may be resumed.
+        is_it = psutil.Process(known["pid"]).create_time() == known["created"]
+        return ProcessIdentity.of(known["pid"]) if is_it else None
+    except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
+        return None

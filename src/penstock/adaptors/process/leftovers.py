@@ -12,10 +12,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adaptors.process.warden import MARK, start_tick
+from penstock.adaptors.process.identity import ProcessIdentity, pid_namespace
+from penstock.adaptors.process.warden import MARK
 
-OWNER_FILE = ".penstock-owner"
-"""A file in a run's temporary folder, with the mark of the warden that will remove the folder."""
+OWNER_FILE = ".penstock-warden"
+"""A file in a run's temporary folder, with the mark of the warden that will remove the folder.
+
+File and variable have other names than in versions that knew pids alone: these would take such a mark for a dead one's.
+"""
 FOLDER_PREFIX = "penstock-"
 
 
@@ -32,7 +36,7 @@ class Leftovers:
 
 def find_leftovers(temporary: Path | None = None) -> Leftovers:
     """Return what dead runs left on this machine. Folders are searched in `temporary`, the system's by default."""
-    processes = tuple(pid for pid, mark in sorted(marked_processes().items()) if not is_alive(mark))
+    processes = tuple(pid for pid, mark in sorted(marked_processes().items()) if is_dead(mark))
     folders = []
     for owner in sorted((temporary or Path(tempfile.gettempdir())).glob(f"{FOLDER_PREFIX}*/{OWNER_FILE}")):
         folder = owner.parent
@@ -41,7 +45,7 @@ def find_leftovers(temporary: Path | None = None) -> Leftovers:
             mark = owner.read_text() if is_ours else None
         except OSError:  # removed meanwhile
             continue
-        if mark is not None and not is_alive(mark):
+        if mark is not None and is_dead(mark):
             folders.append(folder)
     return Leftovers(processes, tuple(folders))
 
@@ -49,7 +53,7 @@ def find_leftovers(temporary: Path | None = None) -> Leftovers:
 def remove_leftovers(temporary: Path | None = None) -> Leftovers:
     """End the processes and remove the folders of dead runs. Return what was found."""
     found = find_leftovers(temporary)
-    for mark in {mark for mark in marked_processes().values() if not is_alive(mark)}:
+    for mark in {mark for mark in marked_processes().values() if is_dead(mark)}:
         end_marked(mark)
     for folder in found.folders:
         shutil.rmtree(folder)
@@ -57,13 +61,18 @@ def remove_leftovers(temporary: Path | None = None) -> Leftovers:
 
 
 def marked_processes(variable: str = MARK) -> dict[int, str]:
-    """Return the living processes with a variable in their environment, and its value. Default: their warden's mark."""
-    wanted = variable.encode() + b"="
+    """Return the living processes with a variable in their environment, and its value. Default: their warden's mark.
+
+    Only those of this PID namespace: those of a container inside may carry the same value and belong to another run.
+    """
+    wanted, here = variable.encode() + b"=", pid_namespace()
     found: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
+            if here and (entry / "ns" / "pid").stat().st_ino != here:
+                continue
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:  # ended meanwhile, or another user's
             continue
@@ -73,10 +82,13 @@ def marked_processes(variable: str = MARK) -> dict[int, str]:
     return found
 
 
-def is_alive(mark: str) -> bool:
-    """Whether the warden that wrote `mark` still runs. A later process with the same pid does not count."""
-    pid, _, tick = mark.partition(":")
-    return pid.isdigit() and tick.isdigit() and start_tick(int(pid)) == int(tick)
+def is_dead(mark: str) -> bool:
+    """Whether the warden that wrote `mark` has certainly ended.
+
+    Processes of other containers can be seen here, but not their wardens: what they left cannot be judged.
+    """
+    warden = ProcessIdentity.parse(mark)
+    return warden is not None and warden.is_dead
 
 
 def end_marked(mark: str, *, variable: str = MARK, timeout_seconds: float = 10.0) -> list[int]:

@@ -33,8 +33,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-MARK = "PENSTOCK_WARDEN"
-"""Environment variable of every child: ``<pid>:<start tick>`` of its warden."""
+MARK = "PENSTOCK_WARDEN_ID"
+"""Environment variable of every child: ``<pid>:<start tick>:<PID namespace>:<boot>`` of its warden."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -80,10 +80,10 @@ class _Child:
 
 
 class _Warden:
-    def __init__(self, parent: int, grace_seconds: float) -> None:
+    def __init__(self, parent: int, grace_seconds: float, place: str) -> None:
         self.parent = parent
         self.grace_seconds = grace_seconds
-        self.mark = f"{os.getpid()}:{start_tick(os.getpid())}"
+        self.mark = f"{os.getpid()}:{start_tick(os.getpid())}:{place}"
         self.children: dict[int, _Child] = {}  # by pid, in the order of their start
         self.folders: list[str] = []
         self.is_ending = False
@@ -256,8 +256,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Owns Penstock's child processes. Not for direct use.")
     parser.add_argument("--parent", type=int, required=True, help="pid of the parent process")
     parser.add_argument("--grace-seconds", type=float, default=5.0, help="time for each child to end by itself")
+    parser.add_argument("--place", required=True, help="PID namespace and boot, as the end of its mark")
     options = parser.parse_args()
-    _Warden(options.parent, options.grace_seconds).run()
+    _Warden(options.parent, options.grace_seconds, options.place).run()
 
 
 if __name__ == "__main__":

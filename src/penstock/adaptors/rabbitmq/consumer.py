@@ -66,6 +66,8 @@ class SpoolingConsumer:
         self._wakes: list[threading.Event] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.unreadable = 0
+        """Messages received with a property that no row can hold; they are in the stream, without that property."""
 
     # --- asked by the reader -----------------------------------------------------------------------------------
 
@@ -239,7 +241,15 @@ class SpoolingConsumer:
     def _on_message(self, _channel: BlockingChannel, method: Any, properties: Any, body: bytes) -> None:
         if not self._received:
             self._oldest_at = time.monotonic()
-        self._received.append(Message.of(method, properties, body))
+        message = Message.of(method, properties, body)
+        self._received.append(message)
+        if message.unreadable:
+            self.unreadable += 1
+            if str(self.unreadable).strip("0") == "1":  # 1, 10, 100, ...: a producer does so in every message
+                log.warning(
+                    "%d messages of %s have properties that cannot be read and count as absent, such as %s",
+                    self.unreadable, self._queue, ", ".join(message.unreadable),
+                )  # fmt: skip
 
     def _on_cancel(self, _frame: Any) -> None:
         self._is_cancelled = True  # the broker cancelled the consumer: the queue was deleted or moved

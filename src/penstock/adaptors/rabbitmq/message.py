@@ -42,9 +42,18 @@ ARROW_SCHEMA = pa.schema(
 )
 
 
+_LATEST_US = 253_402_300_799_999_999
+"""The end of the year 9999: no later instant fits into a row."""
+_LARGEST = 2**63 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One delivered message. Instants are microseconds since 1970, None if the producer gave none."""
+    """One delivered message. Instants are microseconds since 1970, None if the producer gave none.
+
+    `unreadable` names properties that no row can hold, such as a timestamp in microseconds where AMQP has seconds. They
+    count as absent: a message that cannot be taken would come again, and again, and stop the stream.
+    """
 
     body: bytes
     routing_key: str
@@ -56,15 +65,22 @@ class Message:
     published_us: int | None
     arrival_us: int
     due_us: int | None
+    unreadable: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, method: Basic.Deliver, properties: BasicProperties, body: bytes) -> Message:
         """Read what pika delivered. Headers of an unexpected type count as absent."""
         headers: dict[str, Any] = properties.headers or {}
-        producer, sequence = headers.get(PRODUCER_HEADER), headers.get(SEQUENCE_HEADER)
-        due_us = whole(headers.get(DUE_HEADER))
-        stamp = properties.timestamp
-        published_us = due_us if due_us is not None else (None if stamp is None else int(stamp) * 1_000_000)
+        producer, sequence = headers.get(PRODUCER_HEADER), whole(headers.get(SEQUENCE_HEADER))
+        due, stamp = whole(headers.get(DUE_HEADER)), whole(properties.timestamp)
+        due_us, stamp_us = instant_us(due), instant_us(None if stamp is None else stamp * 1_000_000)
+        number = sequence if sequence is None or abs(sequence) <= _LARGEST else None
+        found = {
+            f"timestamp {stamp} (seconds since 1970 are expected)": (stamp, stamp_us),
+            f"{DUE_HEADER} {due}": (due, due_us),
+            f"{SEQUENCE_HEADER} {sequence}": (sequence, number),
+        }
+        unreadable = tuple(name for name, (given, read) in found.items() if given is not None and read is None)
         return cls(
             body=body,
             routing_key=method.routing_key or "",
@@ -72,10 +88,11 @@ class Message:
             redelivered=bool(method.redelivered),
             message_id=properties.message_id,
             producer=producer if isinstance(producer, str) else None,
-            sequence=whole(sequence),
-            published_us=published_us,
+            sequence=number,
+            published_us=due_us if due_us is not None else stamp_us,
             arrival_us=time.time_ns() // 1000,
             due_us=due_us,
+            unreadable=unreadable,
         )
 
     @property
@@ -101,6 +118,12 @@ def whole(value: object) -> int | None:
     """Return the value if it is a whole number, or else None."""
     # pika uses a subclass of int for long ones.
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def instant_us(value: object) -> int | None:
+    """Return the value if it can be an instant in microseconds since 1970, or else None."""
+    number = whole(value)
+    return number if number is not None and 0 <= number <= _LATEST_US else None
 
 
 def as_batch(messages: Sequence[Message], first: int, duplicate_of: Sequence[int | None]) -> pa.RecordBatch:

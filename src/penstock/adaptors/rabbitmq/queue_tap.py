@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.adaptors.produce.sink import DUE_HEADER, PRODUCER_HEADER, SEQUENCE_HEADER
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection, close_quietly
+from penstock.adaptors.rabbitmq.message import instant_us
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.ports import FloatArray
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PRODUCERS_KEPT = 10_000
+"""Producers whose last number is remembered: a producer that is restarted often has a new name each time."""
 _TURN_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
@@ -197,8 +200,8 @@ class QueueTap:
 
     def _on_message(self, _channel: BlockingChannel, _method: Any, properties: Any, _body: bytes) -> None:
         headers = properties.headers or {}
-        due_us = headers.get(DUE_HEADER)
-        at = due_us / 1e6 if isinstance(due_us, int) else time.time()
+        due_us = instant_us(headers.get(DUE_HEADER))
+        at = time.time() if due_us is None else due_us / 1e6
         producer, sequence = headers.get(PRODUCER_HEADER), headers.get(SEQUENCE_HEADER)
         with self._guard:
             if isinstance(producer, str) and isinstance(sequence, int):
@@ -206,7 +209,10 @@ class QueueTap:
                 if gap > 0:
                     self._missed += gap
                     self._break()
-                self._sequences[producer] = sequence
+                self._sequences.pop(producer, None)
+                self._sequences[producer] = sequence  # at the end: the first is the one not heard of for longest
+                if len(self._sequences) > _PRODUCERS_KEPT:
+                    del self._sequences[next(iter(self._sequences))]
             self._received += 1
             self._in_second += 1
             self._runs[-1][0].append(at)

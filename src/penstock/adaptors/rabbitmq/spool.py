@@ -59,7 +59,7 @@ class Spool:
         self._old: list[Segment] = segments_in(self.folder)
         self._known: dict[str, int] = {}  # rows whose acknowledgement the broker never saw, by identity
         self._old_identities: dict[str, set[str]] = {}  # of each old segment, by path
-        self._remembered_at = 0.0
+        self._remembered_at: dict[str, float] = {}  # when each of them was, by path
         self._done = 0  # Spark is done with the rows below this number
 
     @property
@@ -169,19 +169,23 @@ class Spool:
         for number, name in enumerate(names, segment.first):
             if name is not None:
                 self._known.setdefault(name, number)
-        self._remembered_at = time.monotonic()
+        self._remembered_at[segment.path] = time.monotonic()
         self._old.append(segment)
         self._old_identities[segment.path] = {name for name in names if name is not None}
 
     def _forget_old(self) -> None:
         # Keep an old segment while a batch may still read it, or while a copy of one of its rows may still come.
-        is_late = time.monotonic() - self._remembered_at > _REMEMBER_SECONDS
-        kept = []
+        now, kept = time.monotonic(), []
         for segment in self._old:
             names = self._old_identities.get(segment.path, set())
+            is_late = now - self._remembered_at.get(segment.path, now) > _REMEMBER_SECONDS
             if segment.stop <= self._done and (is_late or self._known.keys().isdisjoint(names)):
                 Path(segment.path).unlink()
                 self._old_identities.pop(segment.path, None)
+                self._remembered_at.pop(segment.path, None)
+                for name in names:  # its copies no longer come: else they would be remembered for ever
+                    if segment.first <= self._known.get(name, -1) < segment.stop:
+                        del self._known[name]
             else:
                 kept.append(segment)
         self._old = kept

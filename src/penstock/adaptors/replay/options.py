@@ -18,7 +18,8 @@ from penstock.units import parse_number, parse_seconds, parse_whole_number
 _LARGEST_LONG = (1 << 63) - 1
 _OptionReader = Callable[[Any, str], Any]
 
-PAYLOADS = ("none", "log", "file:PATH")
+NAMED_PAYLOADS = ("none", "log", "text", "web-log", "features")
+PAYLOADS = (*NAMED_PAYLOADS, "file:PATH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,13 @@ class ReplayOptions:
     partitions
         The number of tasks in a batch.
     payload
-        The text of each record: ``none``, ``log`` (generated log lines) or ``file:PATH`` (the lines of a file,
-        repeated).
+        The text of each record: ``none``; generated: ``log`` (system log lines), ``text`` (lines of words), ``web-log``
+        (accesses to 100 sites) or ``features`` (labelled instances for a classifier); or ``file:PATH`` (the lines of a
+        file, repeated).
     malformed
         The fraction of malformed log lines.
     seed
-        Seeds generated log lines, random shapes without their own seed, and the places of counted records in their
+        Seeds generated lines, random shapes without their own seed, and the places of counted records in their
         period.
     max_rows_per_batch
         The most records in a batch. None: all that are due.
@@ -190,7 +192,7 @@ def _whole_number(*, least: int) -> _OptionReader:
 
 def _payload(value: Any, name: str) -> str:
     text = str(value).strip()
-    if text not in PAYLOADS[:2] and not (text.startswith("file:") and text != "file:"):
+    if text not in NAMED_PAYLOADS and not (text.startswith("file:") and text != "file:"):
         raise ConfigurationError(f"{name}: unknown {value!r}; known: {', '.join(PAYLOADS)}", field=name)
     return text
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of replayed records, as Arrow arrays: none, generated log lines, or the repeated lines of a file."""
+"""The text of replayed records, as Arrow arrays: none, generated lines, or the repeated lines of a file."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -14,12 +15,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.adaptors.replay.options import ReplayOptions
+from penstock.arrivals.feature_lines import FeatureLines
 from penstock.arrivals.file_cache import cached_file, fingerprint
+from penstock.arrivals.generated_lines import GeneratedLines
 from penstock.arrivals.log_lines import LogLines
+from penstock.arrivals.text_lines import TextLines
 from penstock.arrivals.trace_files import open_bytes
+from penstock.arrivals.web_log_lines import WebLogLines
 from penstock.errors import ConfigurationError
 
 _CHUNK_BYTES = 1 << 20
+_GENERATORS: dict[str, Callable[[int], GeneratedLines]] = {
+    "text": TextLines,
+    "web-log": WebLogLines,
+    "features": FeatureLines,
+}
+"""Payloads that a seed determines."""
 
 
 class Payload(Protocol):
@@ -35,7 +46,9 @@ def open_payload(options: ReplayOptions) -> Payload:
     if options.payload == "none":
         return NoPayload()
     if options.payload == "log":
-        return LogPayload(options.seed, options.malformed)
+        return LinesPayload(LogLines(options.seed, options.malformed))
+    if options.payload in _GENERATORS:
+        return LinesPayload(_GENERATORS[options.payload](options.seed))
     return _open_file(options, fingerprint(Path(options.payload.removeprefix("file:")), "payload"))
 
 
@@ -47,11 +60,11 @@ class NoPayload:
         return pa.nulls(len(arrival_us), pa.string())
 
 
-class LogPayload:
-    """Generated log lines, stamped with the records' arrival times."""
+class LinesPayload:
+    """Generated lines."""
 
-    def __init__(self, seed: int, malformed: float) -> None:
-        self._lines = LogLines(seed, malformed)
+    def __init__(self, lines: GeneratedLines) -> None:
+        self._lines = lines
 
     def column(self, start: int, arrival_us: NDArray[np.int64]) -> Any:
         """Return one line for each record."""

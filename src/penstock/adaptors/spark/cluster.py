@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,8 @@ class EmbeddedCluster:
         A loopback address.
     port, ui_port
         Fixed ports of the master; None: free ones.
+    stop
+        Set it to end the wait for the cluster; what was started is ended.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class EmbeddedCluster:
         ui_port: int | None = None,
         daemon_memory: str = "256m",
         timeout_seconds: float = 120.0,
+        stop: threading.Event | None = None,
     ) -> None:
         _check_at_least_one("workers", workers)
         _check_at_least_one("cores_per_worker", cores_per_worker)
@@ -97,6 +101,7 @@ class EmbeddedCluster:
         self._fixed_ui_port = ui_port
         self._daemon_memory = daemon_memory
         self._timeout_seconds = timeout_seconds
+        self._stop_asked = stop or threading.Event()
         self._master: Child | None = None
         self._workers: list[Child] = []
         self._port: int | None = None
@@ -265,6 +270,8 @@ class EmbeddedCluster:
     def _wait(self, is_there: Callable[[], bool], what: str, deadline: float) -> None:
         while not is_there():
             self.check()
+            if self._stop_asked.is_set():
+                raise ClusterError("stopped while the Spark cluster was starting", target="cluster")
             if time.monotonic() > deadline:
                 tails = "\n".join(f"--- {c.log}\n{c.tail()}" for c in [_running(self._master), *self._workers])
                 raise ClusterError(
@@ -272,7 +279,7 @@ class EmbeddedCluster:
                     f"the logs end with\n{tails}",
                     target="cluster",
                 )
-            time.sleep(_POLL_SECONDS)
+            self._stop_asked.wait(_POLL_SECONDS)
 
 
 def _running(value: T | None) -> T:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.secrets import is_secret
+from penstock.secrets import shown
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -43,8 +43,8 @@ class QuerySource:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        shown = {name: "***" if is_secret(name) else value for name, value in self.options.items()}
-        return f"QuerySource({self.name!r}, {shown!r})"
+        options = {name: shown(name, value) for name, value in self.options.items()}
+        return f"QuerySource({self.name!r}, {options!r})"
 
 
 @dataclass(frozen=True, slots=True)

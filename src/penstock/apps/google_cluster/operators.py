@@ -16,7 +16,7 @@ from penstock.apps.google_cluster.options import (
 from penstock.apps.google_cluster.results import results_writer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 STATES_SCHEMA = (
@@ -48,9 +48,10 @@ def machines(stream: DataFrame, options: Options) -> DataFrame:
 
     from penstock.apps.google_cluster.processors import MachinesProcessor
     from penstock.apps.google_cluster.tables import task_events
+    from penstock.apps.one_value_state import keep_state_in_rocksdb
 
     check_options("machines", options)
-    _keep_state_in_rocksdb(stream.sparkSession)
+    keep_state_in_rocksdb(stream.sparkSession)
     events = task_events(stream, is_shedding=is_shedding(options))
     group = sf.pmod(sf.xxhash64("machine"), sf.lit(group_count(options))).cast("int")
     return (
@@ -88,8 +89,9 @@ def _statistics(states: DataFrame, options: Options) -> DataFrame:
 
     from penstock.apps.google_cluster.cluster_state import result_columns
     from penstock.apps.google_cluster.processors import ClusterProcessor
+    from penstock.apps.one_value_state import keep_state_in_rocksdb
 
-    _keep_state_in_rocksdb(states.sparkSession)
+    keep_state_in_rocksdb(states.sparkSession)
     types = {"machines": "BIGINT", "late_events": "BIGINT"}
     schema = ", ".join(f"{name} {types.get(name, 'DOUBLE')}" for name in result_columns())
     processor = ClusterProcessor(every_us(options), lateness_us(options))
@@ -97,12 +99,4 @@ def _statistics(states: DataFrame, options: Options) -> DataFrame:
         states.withColumn("cluster", sf.lit(0))
         .groupBy("cluster")
         .transformWithStateInPandas(processor, schema, outputMode="Append", timeMode="None")
-    )
-
-
-def _keep_state_in_rocksdb(spark: SparkSession) -> None:
-    # Two operators with a state of their own in one query take transformWithState, which has no other store.
-    spark.conf.set(
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     )

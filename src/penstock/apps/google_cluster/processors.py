@@ -8,32 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, ValueState
 
 from penstock.apps.google_cluster.cluster_state import COLUMNS, ClusterState, result_columns
 from penstock.apps.google_cluster.machine_states import MachineState, MachineStates, TaskEvent
-
-_SCHEMA = "bytes BINARY"
-
-
-class _OneValue(StatefulProcessor):
-    """Keeps one value of bytes for each key."""
-
-    _state: ValueState
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state."""
-        self._state = handle.getValueState("state", _SCHEMA)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _kept(self) -> bytes | None:
-        found = self._state.get()
-        return None if found is None else bytes(found[0])
+from penstock.apps.one_value_state import OneValueProcessor
 
 
-class MachinesProcessor(_OneValue):
+class MachinesProcessor(OneValueProcessor):
     """The machines of a group."""
 
     def handleInputRows(  # type: ignore[override]  # noqa: N802 - Spark's name, and its rows as pandas
@@ -47,11 +28,11 @@ class MachinesProcessor(_OneValue):
             for values in zip(*(frame[name].tolist() for name in TaskEvent._fields), strict=True)
         ]
         states = machines.apply(events)
-        self._state.update((machines.to_bytes(),))
+        self._keep(machines.to_bytes())
         yield pd.DataFrame(states, columns=list(MachineState._fields))
 
 
-class ClusterProcessor(_OneValue):
+class ClusterProcessor(OneValueProcessor):
     """The whole cluster."""
 
     def __init__(self, every_us: int, lateness_us: int) -> None:
@@ -67,5 +48,5 @@ class ClusterProcessor(_OneValue):
         taken = [frame[list(COLUMNS)].to_numpy(dtype=np.int64).T for frame in frames]
         late = sum(int(frame["is_late"].sum()) for frame in frames)
         results = cluster.take(np.concatenate(taken, axis=1), late)
-        self._state.update((cluster.to_bytes(),))
+        self._keep(cluster.to_bytes())
         yield pd.DataFrame(results, columns=result_columns())

@@ -16,7 +16,7 @@ The lines come from the replay source, which generates them or reads real ones (
 operator's option ``format`` then names the file's format).
 """
 
-from penstock.apps.log_analysis.counts import Counts, read_counts
+from penstock.apps.counts import Counts, read_counts
 from penstock.apps.log_analysis.matches import check_match_options, match_lines
 from penstock.apps.log_analysis.operators import (
     counter,

@@ -62,7 +62,7 @@ FORMATS: Mapping[str, LineFormat] = {
         # 2015-07-29 17:41:44,747 - INFO  [QuorumPeer[myid=1]/0:0:0:0:0:0:0:0:2181:FastLeaderElection@774] - text
         LineFormat(
             "zookeeper",
-            r"(?s)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - ([A-Z]+) +\[.*?([\w$]+)@\d+\] - (.*)$",
+            r"(?s)^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - ([A-Z]+) +\[.{0,500}?([\w$]{1,200})@\d+\] - (.*)$",
             time_pattern="yyyy-MM-dd HH:mm:ss,SSS",
         ),
         # Dec 10 06:55:46 LabSZ sshd[24200]: message text

@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.log_analysis.options import Options, check_options, chosen_format, chosen_patterns
+from penstock.apps.log_analysis.options import (
+    Options,
+    check_options,
+    chosen_format,
+    chosen_patterns,
+    longest_message,
+)
 from penstock.apps.log_analysis.patterns import check_in_java
 
 if TYPE_CHECKING:
@@ -21,7 +27,8 @@ if TYPE_CHECKING:
 def match_lines(stream: DataFrame, options: Options) -> DataFrame:
     """Return (index, arrival, pattern): a row for each line and each pattern found in its message.
 
-    A malformed line, and one without a match, yields no row.
+    A malformed line, and one without a match, yields no row. One with a message too long to be searched as a whole
+    yields a row with the pattern ``cut``.
 
     Parameters
     ----------
@@ -30,7 +37,8 @@ def match_lines(stream: DataFrame, options: Options) -> DataFrame:
         `penstock.adaptors.kafka.operator_stream.read_topic` returns them.
     options
         ``format``: the name of a line format (default ``penstock``). ``patterns``: a file of patterns (default: a
-        built-in set). ``pattern_count``: how many of them to look for (default: all of them once). ``output`` is
+        built-in set). ``pattern_count``: how many of them to look for (default: all of them once).
+        ``longest_message``: how many characters of a message are searched (default 2000). ``output`` is
         accepted and ignored: whoever runs the query writes the rows.
 
     Raises
@@ -45,9 +53,11 @@ def match_lines(stream: DataFrame, options: Options) -> DataFrame:
     check_match_options(options)
     patterns = chosen_patterns(options)
     check_in_java(patterns, stream.sparkSession)
-    message = sf.col("message")
+    message, longest = sf.col("message"), longest_message(options)
+    searched, is_cut = sf.substring(message, 1, longest), sf.char_length(message) > longest
     # Each expression is a literal: Spark compiles it once per task, not once per row.
-    found = sf.array_compact(sf.array(*[sf.when(message.rlike(regex), sf.lit(name)) for name, regex in patterns]))
+    names = [sf.when(searched.rlike(regex), sf.lit(name)) for name, regex in patterns]
+    found = sf.array_compact(sf.array(*names, sf.when(is_cut, sf.lit("cut"))))
     lines = parse(stream, chosen_format(options)).where("is_parsed")
     return lines.select("index", "arrival", sf.explode(found).alias("pattern"))
 

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.apps.log_analysis.counts import counts_writer
-from penstock.apps.log_analysis.options import Options, check_options, chosen_format, chosen_patterns
+from penstock.apps.counts import counts_writer
+from penstock.apps.log_analysis.options import (
+    Options,
+    check_options,
+    chosen_format,
+    chosen_patterns,
+    longest_message,
+)
 from penstock.apps.log_analysis.patterns import check_in_java
 
 if TYPE_CHECKING:
@@ -65,24 +71,27 @@ def matcher(stream: DataFrame, options: Options) -> DataStreamWriter:
     options
         ``output``: the folder for the result. ``patterns``: a file of patterns (default: a built-in set).
         ``pattern_count``: how many patterns to look for, which sets the work per line (default: all of them once).
+        ``longest_message``: how many characters of a message are searched (default 2000). Longer messages are counted
+        as ``cut``.
     """
     from penstock.apps.log_analysis.tables import pattern_counts
 
     check_options("matcher", options)
     patterns = chosen_patterns(options)
     check_in_java(patterns, stream.sparkSession)
-    return counts_writer(pattern_counts(stream, patterns), options["output"])
+    return counts_writer(pattern_counts(stream, patterns, longest_message(options)), options["output"])
 
 
 def log_analysis(stream: DataFrame, options: Options) -> DataStreamWriter:
     """Parse, count and match in one query, with the options of all three.
 
-    The counts have the kinds ``component``, ``pattern``, ``malformed`` and ``total``; the components' counts and
-    the malformed lines add up to the total.
+    The counts have the kinds ``component``, ``pattern``, ``malformed``, ``total`` and, for messages that were
+    searched in part, ``cut``; the components' counts and the malformed lines add up to the total.
     """
     from penstock.apps.log_analysis.tables import analysis_counts
 
     check_options("log_analysis", options)
     patterns = chosen_patterns(options)
     check_in_java(patterns, stream.sparkSession)
-    return counts_writer(analysis_counts(stream, chosen_format(options), patterns), options["output"])
+    counts = analysis_counts(stream, chosen_format(options), patterns, longest_message(options))
+    return counts_writer(counts, options["output"])

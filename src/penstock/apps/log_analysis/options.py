@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from penstock.apps.log_analysis.counts import COUNTS_SCHEMA
+from penstock.apps.counts import COUNTS_SCHEMA
 from penstock.apps.log_analysis.lines import LineFormat, line_format
 from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS, Pattern, load_patterns, take
 from penstock.errors import ConfigurationError
@@ -26,13 +26,16 @@ _SCHEMAS = {
 _OPTIONS = {
     "parser": ("format", "output"),
     "counter": ("output",),
-    "matcher": ("patterns", "pattern_count", "output"),
-    "log_analysis": ("format", "patterns", "pattern_count", "output"),
-    "match_lines": ("format", "patterns", "pattern_count", "output"),
+    "matcher": ("patterns", "pattern_count", "longest_message", "output"),
+    "log_analysis": ("format", "patterns", "pattern_count", "longest_message", "output"),
+    "match_lines": ("format", "patterns", "pattern_count", "longest_message", "output"),
 }
 _WRITTEN_BY_THE_RUN = ("parser", "match_lines")
 """Whoever runs these operators writes their output, so they need no folder."""
 MOST_PATTERNS = 1000
+LONGEST_MESSAGE = 2000
+"""How many characters of a message are searched by default."""
+_MESSAGE_RANGE = (10, 1_000_000)
 
 
 def stream_schema(operator: str) -> str:
@@ -63,7 +66,13 @@ def check_options(operator: str, options: Options) -> None:
     faults = [f"{name}: unknown option; known: {', '.join(known)}" for name in options if name not in known]
     if operator not in _WRITTEN_BY_THE_RUN and not options.get("output"):
         faults.append("output: is missing; give the folder for counts.json")
-    for name, check in (("format", chosen_format), ("patterns", _pattern_set), ("pattern_count", chosen_patterns)):
+    checks: tuple[tuple[str, Callable[[Options], object]], ...] = (
+        ("format", chosen_format),
+        ("patterns", _pattern_set),
+        ("pattern_count", chosen_patterns),
+        ("longest_message", longest_message),
+    )
+    for name, check in checks:
         if name in known and name in options:
             try:
                 check(options)
@@ -95,3 +104,18 @@ def chosen_patterns(options: Options) -> tuple[Pattern, ...]:
             f"pattern_count: {text!r} is not a whole number from 1 to {MOST_PATTERNS}", field="pattern_count"
         )
     return take(available, int(text))
+
+
+def longest_message(options: Options) -> int:
+    """Return how many characters of a message are searched for patterns.
+
+    A pattern may take time, and Java's stack, that grow faster than the message: what lies behind is not searched, and
+    such messages are counted.
+    """
+    text = options.get("longest_message", str(LONGEST_MESSAGE))
+    low, high = _MESSAGE_RANGE
+    if not text.strip().isdecimal() or not low <= int(text) <= high:
+        raise ConfigurationError(
+            f"longest_message: {text!r} is not a whole number from {low} to {high}", field="longest_message"
+        )
+    return int(text)

@@ -56,16 +56,20 @@ def component_counts(parsed: DataFrame) -> DataFrame:
     return parsed.groupBy(sf.lit("component").alias("kind"), sf.col("component").alias("key")).count()
 
 
-def pattern_counts(parsed: DataFrame, patterns: Sequence[Pattern]) -> DataFrame:
-    """Return (kind, key, count) with one row for each pattern that was found, and the total."""
-    entries = sf.array_compact(sf.array(_entry("total", sf.lit("")), *_matches(sf.col("message"), patterns)))
+def pattern_counts(parsed: DataFrame, patterns: Sequence[Pattern], longest: int) -> DataFrame:
+    """Return (kind, key, count) with one row for each pattern that was found, the total, and the messages cut.
+
+    Of a message that is longer than `longest` characters only these are searched.
+    """
+    matches = _matches(sf.col("message"), patterns, longest)
+    entries = sf.array_compact(sf.array(_entry("total", sf.lit("")), *matches))
     return parsed.select(sf.inline(entries)).groupBy("kind", "key").count()
 
 
-def analysis_counts(stream: DataFrame, line_format: LineFormat, patterns: Sequence[Pattern]) -> DataFrame:
+def analysis_counts(stream: DataFrame, line_format: LineFormat, patterns: Sequence[Pattern], longest: int) -> DataFrame:
     """Return (kind, key, count) of everything in one pass over the raw lines."""
     total = _entry("total", sf.lit(""))
-    matches = _matches(sf.col("message"), patterns)
+    matches = _matches(sf.col("message"), patterns, longest)
     entries = sf.when(
         sf.col("is_parsed"), sf.array_compact(sf.array(total, _entry("component", sf.col("component")), *matches))
     ).otherwise(sf.array(total, _entry("malformed", sf.lit(""))))
@@ -76,6 +80,8 @@ def _entry(kind: str, key: Column) -> Column:
     return sf.struct(sf.lit(kind).alias("kind"), key.alias("key"))
 
 
-def _matches(message: Column, patterns: Sequence[Pattern]) -> list[Column]:
+def _matches(message: Column, patterns: Sequence[Pattern], longest: int) -> list[Column]:
     # Each expression is a literal: Spark compiles it once per task, not once per row.
-    return [sf.when(message.rlike(regex), _entry("pattern", sf.lit(name))) for name, regex in patterns]
+    searched = sf.substring(message, 1, longest)
+    found = [sf.when(searched.rlike(regex), _entry("pattern", sf.lit(name))) for name, regex in patterns]
+    return [*found, sf.when(sf.char_length(message) > longest, _entry("cut", sf.lit("")))]

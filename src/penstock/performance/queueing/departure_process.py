@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve, schur
+from scipy.linalg import schur
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, fit_three_moments
@@ -128,14 +128,15 @@ def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
     moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
     idle = _stationary(D0 + D1 @ Gamma)
-    alone = np.linalg.solve(-K.T, _kron(idle @ D1, service.alpha)).reshape(n, m).sum(axis=0) * t
+    alone = np.linalg.solve(-K.T, np.outer(idle @ D1, service.alpha).ravel()).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
     return _Runs(np.maximum(moments, 0.0), D1, Gamma, last)
 
 
 def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
-    return np.asarray(np.kron(A, B), dtype=np.float64)  # numpy's own loses the type of the entries
+    rows, columns = len(A) * len(B), A.shape[1] * B.shape[1]
+    return np.asarray((A[:, None, :, None] * B[None, :, None, :]).reshape(rows, columns))  # numpy's own is slow
 
 
 def _stationary(Q: FloatArray) -> FloatArray:
@@ -148,13 +149,13 @@ def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray) -> Callable[[Flo
     if np.diagonal(basis[0], -1).any():  # pairs of complex eigenvalues stand in blocks of two
         basis = schur(Gamma, output="complex")
     S, U = basis
-    factors = [lu_factor(K + S[j, j] * A) for j in range(len(S))]
+    inverses = np.linalg.inv(K + np.diagonal(S)[:, None, None] * A)
 
     def solve(right: FloatArray) -> FloatArray:
         C = right @ U
         Y = np.zeros_like(C)
-        for j, factor in enumerate(factors):
-            Y[:, j] = lu_solve(factor, C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
+        for j, inverse in enumerate(inverses):
+            Y[:, j] = inverse @ (C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
         return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
 
     return solve
@@ -205,7 +206,8 @@ def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -
 def _simplest(process: MAP) -> MAP:
     """Give the Poisson process if this is one in more phases, so that later queues stay small."""
     n = process.order
-    if abs(process.scv - 1.0) > _POISSON:
+    # The dispersion is known by now, and tells nearly always; the variability is not.
+    if abs(process.asymptotic_idc - 1.0) > _CONSERVED or abs(process.scv - 1.0) > _POISSON:
         return process
     shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
     exponential = np.cumprod(np.arange(1.0, 2 * n))
@@ -233,10 +235,10 @@ def _assembled(eta: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
         end = 1.0 / (1.0 + mean)
         kept = 1.0 if spread * end <= 1.0 - end else (1.0 - end) / (spread * end)  # no chance above one
         ends = end * (1.0 + kept * (runs.last - 1.0))
-        D0[:n, own] = np.outer(entry, service.alpha)
+        D0[:n, own] = entry[:, None] * service.alpha
         D0[own, own] = service.T
-        D1[own, own] = np.outer(service.exits * (1.0 - ends), service.alpha)
-        D1[own, :n] = np.outer(service.exits * ends, after)
+        D1[own, own] = (service.exits * (1.0 - ends))[:, None] * service.alpha
+        D1[own, :n] = (service.exits * ends)[:, None] * after
     return MAP(D0, D1)
 
 

@@ -42,10 +42,6 @@ class SolvedMapService:
     waiting_start: FloatArray
     waiting_zero: float
 
-    def chain(self) -> tuple[FloatArray, FloatArray]:
-        """Give A and a."""
-        return self.A, self.a
-
     def mean_and_variance(self, start: FloatArray) -> tuple[float, float]:
         """Give the mean and the variance of the absorption time from a start."""
         leaving = self.A.sum(axis=1) - self.A.diagonal() + self.a

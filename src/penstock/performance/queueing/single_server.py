@@ -7,7 +7,8 @@ read from it. Work that many queues share is done once by `solve_many`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,14 @@ import numpy.typing as npt
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.markov.lags import as_lags
-from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.markov.map_ph_1 import Arrivals, Services, Sojourns, solve_sojourns
 from penstock.performance.queueing.map_service import SolvedMapService, solve_map_service
 from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 from penstock.performance.queueing.response import Saturated
-from penstock.performance.queueing.stacked_queues import ManyAnswers, solve_many
-from penstock.performance.queueing.time_distribution import TimeChain, TimeDistribution
+from penstock.performance.queueing.stacked_queues import ManyAnswers, solve_many, stacks
+from penstock.performance.queueing.time_distribution import TimeChains, TimeDistribution, TimeStack
 
-__all__ = ["ManyAnswers", "SingleServer", "solve_many", "solve_map_map_1", "solve_map_ph_1"]
+__all__ = ["ManyAnswers", "SingleServer", "solve_each", "solve_many", "solve_map_map_1", "solve_map_ph_1"]
 
 
 class SingleServer(TimeDistribution):
@@ -101,54 +102,65 @@ def solve_map_ph_1(arrivals: MAP, service: PH) -> SingleServer | Saturated:
     >>> solve_map_ph_1(MAP.poisson(3.0), PH.exponential(mean=0.5)).mean
     inf
     """
-    check_processes(arrivals, service, PH)
-    utilisation = arrivals.rate * service.mean
-    if not utilisation < SATURATION:
-        return Saturated(utilisation)
-    service = entered(service)
-    solved = solve_sojourns(Arrivals.of([arrivals]), Services.of([service]))
-    pi = solved.pi[0]
-    waiting_mean = float(pi @ solved.waiting_moments()[0][0])
-    zero = float(pi @ solved.p0[0])
+    return solve_each([(arrivals, service)])[0]
 
-    def build() -> tuple[FloatArray, FloatArray]:
-        A, a = solved.chain()
-        return A[0], a[0]
 
-    def levels() -> tuple[FloatArray, FloatArray]:
-        n, m = arrivals.order, service.order
-        up = np.kron(arrivals.D1, np.eye(m))
-        local = np.kron(arrivals.D0, np.eye(m)) + np.kron(np.eye(n), service.T)
-        G = (solved.Psi[0][:, :, None] * service.alpha).reshape(n * m, n * m)
-        inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G)), dtype=np.float64)
-        first = np.kron(arrivals.rate * solved.xi[0] @ arrivals.D1, service.alpha) @ inner
-        return first, up @ inner
+def solve_each(queues: Sequence[tuple[MAP, PH]]) -> list[SingleServer | Saturated]:
+    """Solve queues MAP/PH/1 as `solve_map_ph_1` does each, those of one size together.
 
-    def waiting_variance() -> float:
-        square = float(pi @ solved.waiting_moments(2)[1][0])
-        return max(square - waiting_mean * waiting_mean, 0.0)
+    Of queues that were solved together, what one is asked is found for all of them at once.
 
-    chain = TimeChain(build)
-    return SingleServer(
-        TimeDistribution(
-            utilisation,
-            waiting_mean + service.mean,
-            variance=lambda: waiting_variance() + service.variance,
-            start=lambda: solved.start()[0],
-            zero=0.0,
-            chain=chain,
-        ),
-        TimeDistribution(
-            utilisation,
-            waiting_mean,
-            variance=waiting_variance,
-            start=lambda: np.asarray(pi @ solved.W[0]),
-            zero=zero,
-            chain=chain,
-        ),
-        arrivals.rate,
-        levels,
-    )
+    Examples
+    --------
+    >>> [one, two] = solve_each([(MAP.poisson(1.0), PH.exponential(mean=mean)) for mean in (0.5, 0.8)])
+    >>> one.mean, round(two.mean, 9)
+    (1.0, 4.0)
+    """
+    for arrivals, service in queues:
+        check_processes(arrivals, service, PH)
+    utilisation = [arrivals.rate * service.mean for arrivals, service in queues]
+    solved: list[SingleServer | Saturated] = [Saturated(load) for load in utilisation]
+    stable = [k for k, load in enumerate(utilisation) if load < SATURATION]
+    kept = {k: (queues[k][0], entered(queues[k][1])) for k in stable}
+    sizes = {k: (arrivals.order, service.order) for k, (arrivals, service) in kept.items()}
+    for some in stacks(sizes, utilisation):
+        for k, answer in zip(some, _solved_together([kept[k] for k in some]), strict=True):
+            solved[k] = answer
+    return solved
+
+
+def _solved_together(queues: Sequence[tuple[MAP, PH]]) -> Iterator[SingleServer]:
+    solved = solve_sojourns(Arrivals.of([arrivals for arrivals, _ in queues]), Services.of([one for _, one in queues]))
+    chains = TimeChains(solved.chain)
+    waiting_means = (solved.pi * solved.waiting_moments()[0]).sum(axis=1)
+    sojourns = TimeStack(chains, solved.start, np.zeros(len(queues)))
+    waits = TimeStack(chains, lambda: (solved.pi[:, None, :] @ solved.W)[:, 0, :], (solved.pi * solved.p0).sum(axis=1))
+    for row, (arrivals, service) in enumerate(queues):
+        mean, utilisation = float(waiting_means[row]), arrivals.rate * service.mean
+
+        def waiting_variance(row: int = row, mean: float = mean) -> float:
+            square = float(solved.pi[row] @ solved.waiting_moments(2)[1][row])
+            return max(square - mean * mean, 0.0)
+
+        def variance(waiting: Callable[[], float] = waiting_variance, service: PH = service) -> float:
+            return waiting() + service.variance
+
+        yield SingleServer(
+            TimeDistribution(utilisation, mean + service.mean, variance=variance, times=sojourns, row=row),
+            TimeDistribution(utilisation, mean, variance=waiting_variance, times=waits, row=row),
+            arrivals.rate,
+            partial(_levels, solved, row, arrivals, service),
+        )
+
+
+def _levels(solved: Sojourns, row: int, arrivals: MAP, service: PH) -> tuple[FloatArray, FloatArray]:
+    n, m = arrivals.order, service.order
+    up = np.kron(arrivals.D1, np.eye(m))
+    local = np.kron(arrivals.D0, np.eye(m)) + np.kron(np.eye(n), service.T)
+    G = (solved.Psi[row][:, :, None] * service.alpha).reshape(n * m, n * m)
+    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G)), dtype=np.float64)
+    first = np.kron(arrivals.rate * solved.xi[row] @ arrivals.D1, service.alpha) @ inner
+    return first, up @ inner
 
 
 def solve_map_map_1(arrivals: MAP, service: MAP) -> SingleServer | Saturated:
@@ -174,16 +186,17 @@ def solve_map_map_1(arrivals: MAP, service: MAP) -> SingleServer | Saturated:
     if not utilisation < SATURATION:
         return Saturated(utilisation)
     solved = solve_map_service(arrivals, service)
-    chain = TimeChain(solved.chain)
+    chains = TimeChains(lambda: (solved.A[None], solved.a[None]))
     return SingleServer(
-        _answer(solved, solved.sojourn_start, 0.0, chain),
-        _answer(solved, solved.waiting_start, solved.waiting_zero, chain),
+        _answer(solved, solved.sojourn_start, 0.0, chains),
+        _answer(solved, solved.waiting_start, solved.waiting_zero, chains),
         arrivals.rate,
         solved.levels,
     )
 
 
-def _answer(solved: SolvedMapService, start: FloatArray, zero: float, chain: TimeChain) -> TimeDistribution:
+def _answer(solved: SolvedMapService, start: FloatArray, zero: float, chains: TimeChains) -> TimeDistribution:
     mean, variance = solved.mean_and_variance(start)
     utilisation = solved.arrivals.rate * solved.service.mean
-    return TimeDistribution(utilisation, mean, variance=lambda: variance, start=lambda: start, zero=zero, chain=chain)
+    times = TimeStack(chains, lambda: start[None], np.array([zero]))
+    return TimeDistribution(utilisation, mean, variance=lambda: variance, times=times)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,17 +54,31 @@ def solve_many(arrivals: Sequence[MAP], services: Sequence[PH], percentiles: Seq
     stable = utilisation < SATURATION
     mean = np.full(utilisation.shape, np.inf)
     times = np.full((*utilisation.shape, len(shares)), np.inf)
-    alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for i, j in np.argwhere(stable):
-        alike.setdefault((arrivals[i].order, kept[j].order), []).append((int(i), int(j)))
-    for (n, m), pairs in alike.items():
-        together = min(max(_STACK_ENTRIES // (n + n * m) ** 2, _FEWEST_QUEUES), _MOST_QUEUES)
-        pairs.sort(key=lambda pair: float(utilisation[pair]))  # queues that take as many steps stand together
-        for at in range(0, len(pairs), together):
-            some = pairs[at : at + together]
-            index = tuple(np.array(some).T)
-            mean[index], times[index] = _stack([arrivals[i] for i, _ in some], [kept[j] for _, j in some], shares)
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(stable)]
+    sizes = {k: (arrivals[i].order, kept[j].order) for k, (i, j) in enumerate(pairs)}
+    for together in stacks(sizes, [float(utilisation[pair]) for pair in pairs]):
+        some = [pairs[k] for k in together]
+        index = tuple(np.array(some).T)
+        mean[index], times[index] = _stack([arrivals[i] for i, _ in some], [kept[j] for _, j in some], shares)
     return ManyAnswers(stable, utilisation, mean, times)
+
+
+def stacks(sizes: Mapping[int, tuple[int, int]], utilisation: Sequence[float]) -> Iterator[list[int]]:
+    """Give the queues that are to be solved together: as many phases of arrivals and service, and about as busy.
+
+    Examples
+    --------
+    >>> list(stacks({0: (2, 1), 1: (4, 1), 2: (2, 1)}, [0.8, 0.5, 0.3]))
+    [[2, 0], [1]]
+    """
+    alike: dict[tuple[int, int], list[int]] = {}
+    for k, size in sizes.items():
+        alike.setdefault(size, []).append(k)
+    for (n, m), queues in alike.items():
+        together = min(max(_STACK_ENTRIES // (n + n * m) ** 2, _FEWEST_QUEUES), _MOST_QUEUES)
+        queues.sort(key=utilisation.__getitem__)  # queues that take as many steps stand together
+        for at in range(0, len(queues), together):
+            yield queues[at : at + together]
 
 
 def _stack(arrivals: list[MAP], services: list[PH], shares: FloatArray) -> tuple[FloatArray, FloatArray]:

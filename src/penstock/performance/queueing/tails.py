@@ -7,7 +7,7 @@ Symbol   Meaning
 A, a     rates between the phases (the diagonal is minus the row's total), rates of absorption
 q        largest rate at which a phase is left
 P, z     I + A / q and a / q: the uniformised chain, one jump
-h        y / q with y = 1/8, the shortest step
+h        the shortest step, at most 1 / (8 q); y = q h
 B_j      exp(A h 2^j), and beside it as last column the probabilities of absorption by then
 =======  ====================================================================================================
 
@@ -60,7 +60,11 @@ class Tails:
         for m in range(1, _TERMS):
             jumps[:, :, m] = (P @ jumps[:, :, m - 1, None])[:, :, 0]
         self._P, self._jumps = P, jumps
-        self._powers = [_short_step(P, jumps, np.full(len(P), _Y))]
+        self._begin(np.full(len(P), _Y))
+
+    def _begin(self, y: FloatArray) -> None:
+        self._y = y[:, None]
+        self._powers = [_short_step(self._P, self._jumps, y)]
 
     def quantiles(self, start: FloatArray, p: FloatArray) -> FloatArray:
         """Give the times by which shares p are absorbed, from starts of shape (queues, N) and p of (queues, shares)."""
@@ -81,18 +85,17 @@ class Tails:
             steps += short * 2.0**level
         live, gone = rows[:, :, :-1], rows[:, :, -1]
         wanted = np.where(lower, p - gone, live.sum(axis=2) - left)
-        before = steps * _Y
-        return np.asarray((before + _newton(live @ self._jumps, wanted, before)) / self._q)
+        before = steps * self._y
+        return np.asarray((before + _newton(live @ self._jumps, wanted, before, self._y)) / self._q)
 
     def absorbed(self, start: FloatArray, times: FloatArray) -> FloatArray:
         """Give the shares absorbed by finite times, from starts of shape (queues, N) and times of (queues, times)."""
         y = times * self._q
-        while 2.0 ** len(self._powers) * _Y <= y.max():
-            self._powers.append(_squared(self._powers[-1]))
+        self._power(max(math.frexp(float((y / self._y).max()))[1] - 1, 0))
         rows = np.zeros((*y.shape, start.shape[1] + 1))
         rows[:, :, :-1] = start[:, None, :]
         for level in range(len(self._powers) - 1, -1, -1):
-            step = 2.0**level * _Y
+            step = 2.0**level * self._y
             far = y >= step
             if far.any():
                 rows = np.where(far[:, :, None], _advanced(rows, self._powers[level]), rows)
@@ -104,36 +107,38 @@ class Tails:
         """Give the shares absorbed by `count` equidistant times from 0 on, from starts of shape (queues, N).
 
         With k = a b + c the share absorbed by k steps is what a long steps of b have absorbed, and what c short ones
-        absorb of the rest. So about 2 sqrt(`count`) products with a vector suffice.
+        absorb of the rest. So about 2 sqrt(`count`) products with a vector suffice. Both steps are among those doubled:
+        the shortest one is chosen for that, and b is a power of two.
         """
-        block = math.isqrt(count - 1) + 1
-        short = self._step(step)
-        long = np.linalg.matrix_power(_closed(short), block)[:, :-1]
+        digits = (count - 1).bit_length()
+        doublings, block = digits // 2, 2 ** (digits - digits // 2)
+        at = self._aligned(step)
+        short, long = self._power(at), self._power(at + digits - doublings)
         within = np.zeros((*start.shape, block))  # absorbed by c short steps, from each phase
         for c in range(1, block):
             within[:, :, c] = (short[:, :, :-1] @ within[:, :, c - 1, None])[:, :, 0] + short[:, :, -1]
         row = np.concatenate([start, np.zeros((len(start), 1))], axis=1)[:, None, :]
-        shares = np.empty((len(start), block, block))
-        for a in range(block):
+        blocks = 2**doublings
+        shares = np.empty((len(start), blocks, block))
+        for a in range(blocks):
             shares[:, a] = row[:, 0, -1:] + (row[:, :, :-1] @ within)[:, 0]
             row = _advanced(row, long)
         return np.asarray(shares.reshape(len(start), -1)[:, :count])
 
-    def _step(self, seconds: float) -> FloatArray:
-        """Give exp(A `seconds`), and the probabilities of absorption as its last column."""
-        y = seconds * self._q[:, 0]
-        while 2.0 ** len(self._powers) * _Y <= y.max():
+    def _aligned(self, seconds: float) -> int:
+        """The level of a step that lasts so long in all queues; begins anew where none does."""
+        steps = seconds * self._q / self._y
+        level = math.frexp(float(steps[0, 0]))[1] - 1
+        if level >= 0 and (steps == 2.0**level).all():
+            return level
+        level = max(math.ceil(math.log2(seconds * float(self._q.max()) / _Y)), 0)
+        self._begin(seconds * self._q[:, 0] / 2.0**level)
+        return level
+
+    def _power(self, level: int) -> FloatArray:
+        while len(self._powers) <= level:
             self._powers.append(_squared(self._powers[-1]))
-        taken = []
-        for level in range(len(self._powers) - 1, -1, -1):
-            far = y >= 2.0**level * _Y
-            taken.append(far)
-            y = np.where(far, y - 2.0**level * _Y, y)
-        step = _short_step(self._P, self._jumps, y)
-        for power, far in zip(reversed(self._powers), taken, strict=True):
-            if far.any():
-                step = np.where(far[:, None, None], _advanced(step, power), step)
-        return step
+        return self._powers[level]
 
     def _double(self, start: FloatArray, left: FloatArray) -> None:
         """Square until the longest step leaves less than `left` of every start."""
@@ -146,16 +151,8 @@ class Tails:
             self._powers.append(_squared(self._powers[-1]))
 
 
-def _closed(step: FloatArray) -> FloatArray:
-    """Give the step with the absorbed state as its last row."""
-    closed = np.zeros((len(step), step.shape[2], step.shape[2]))
-    closed[:, :-1] = step
-    closed[:, -1, -1] = 1.0
-    return closed
-
-
 def _short_step(P: FloatArray, jumps: FloatArray, y: FloatArray) -> FloatArray:
-    """Give a Poisson sum of mean y of powers of P, three at a time (Paterson and Stockmeyer); B_0 for y = 1/8."""
+    """Give a Poisson sum of mean y of powers of P, three at a time (Paterson and Stockmeyer)."""
     poisson = _poisson(y[:, None])[:, 0]
     weights = poisson.T[:, :, None, None]
     P2 = P @ P
@@ -173,13 +170,13 @@ def _short_step(P: FloatArray, jumps: FloatArray, y: FloatArray) -> FloatArray:
     return step
 
 
-def _newton(arrivals: FloatArray, wanted: FloatArray, before: FloatArray) -> FloatArray:
-    """Give the y at which `wanted` is absorbed, 0 <= y <= 1/8, to the last digits of `before` + y.
+def _newton(arrivals: FloatArray, wanted: FloatArray, before: FloatArray, most: FloatArray) -> FloatArray:
+    """Give the y at which `wanted` is absorbed, 0 <= y <= `most`, to the last digits of `before` + y.
 
     `arrivals` is what each jump absorbs.
     """
     by_jump = np.cumsum(arrivals, axis=2)
-    low, high = np.zeros(wanted.shape), np.full(wanted.shape, _Y)
+    low, high = np.zeros(wanted.shape), np.broadcast_to(most, wanted.shape)
     y = 0.5 * high
     for _ in range(100):
         poisson = _poisson(y)

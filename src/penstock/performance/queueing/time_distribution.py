@@ -15,13 +15,13 @@ from penstock.performance.queueing.response import check_probability
 from penstock.performance.queueing.tails import Tails
 
 
-class TimeChain:
-    """The chain that waiting and sojourn time of a queue share, built when a distribution is first asked for.
+class TimeChains:
+    """The chains that waiting and sojourn times of queues share, built when a distribution is first asked for.
 
     Parameters
     ----------
     build
-        Gives the rates between the phases (the diagonal is not read) and the rates of absorption.
+        Gives the rates between the phases (the diagonal is not read) and the rates of absorption, of all queues.
     """
 
     def __init__(self, build: Callable[[], tuple[FloatArray, FloatArray]]) -> None:
@@ -32,30 +32,71 @@ class TimeChain:
         """A, with a diagonal that makes its rows sum to minus a, and a."""
         A, a = self._build()
         A = A.copy()
-        np.fill_diagonal(A, 0.0)
-        np.fill_diagonal(A, -(A.sum(axis=1) + a))
+        diagonal = np.arange(A.shape[1])
+        A[:, diagonal, diagonal] = 0.0
+        A[:, diagonal, diagonal] = -(A.sum(axis=2) + a)
         return A, a
 
     @cached_property
     def tails(self) -> Tails:
-        """Its doubled steps."""
-        A, a = self.rates
-        return Tails(A[None], a[None])
+        """Their doubled steps."""
+        return Tails(*self.rates)
 
     def rest(self) -> None:
         """Let go of the doubled steps, which take megabytes; they are made again when they are asked for."""
         self.__dict__.pop("tails", None)
 
-    @cached_property
-    def times(self) -> FloatArray:
-        """(-A)^-1, every entry to full relative accuracy."""
-        return ctmc.fundamental(*self.rates)
+    def one(self, row: int) -> tuple[FloatArray, FloatArray]:
+        """A and a of one queue."""
+        A, a = self.rates
+        return A[row], a[row]
+
+
+class TimeStack:
+    """Times of queues that are solved together: what one of them is asked is found for all at once.
+
+    Parameters
+    ----------
+    chains
+        Of all queues.
+    starts
+        Gives, in proportion, the probabilities of starting in each phase of the chain if the time is not 0.
+    zeros
+        Probabilities of time 0.
+    """
+
+    def __init__(self, chains: TimeChains, starts: Callable[[], FloatArray], zeros: FloatArray) -> None:
+        self.chains, self.zeros, self._give_starts = chains, zeros, starts
+        self._percentiles: dict[tuple[float, ...], FloatArray] = {}
+        self._grids: dict[tuple[float, int], FloatArray] = {}
 
     @cached_property
-    def decay_rate(self) -> float:
-        """The rate at which the tail falls in the end: minus the largest eigenvalue of A."""
-        # The eigenvalue of the inverse is its largest, so that it is found to the last digits.
-        return float(1.0 / np.linalg.eigvals(self.times).real.max())
+    def starts(self) -> FloatArray:
+        """The probabilities of the phases, if the time is not 0."""
+        starts = self._give_starts()
+        return np.asarray(starts / starts.sum(axis=1, keepdims=True))
+
+    def percentiles(self, ps: tuple[float, ...]) -> FloatArray:
+        """Give the times that shares `ps` of the records stay within, a row for each queue."""
+        if ps not in self._percentiles:
+            late = np.array(ps)[None] > self.zeros[:, None]
+            conditional = (np.array(ps)[None] - self.zeros[:, None]) / (1.0 - self.zeros[:, None])
+            asked = np.where(late, conditional, 0.5)
+            times = np.where(late, self.chains.tails.quantiles(self.starts, asked), 0.0) if late.any() else 0.0 * asked
+            self._percentiles[ps] = times
+        return self._percentiles[ps]
+
+    def cdf_on_grid(self, step: float, count: int) -> FloatArray:
+        """Give the shares of the records that stay within equidistant times from 0 on, a row for each queue."""
+        if (step, count) not in self._grids:
+            absorbed = self.chains.tails.absorbed_on_grid(self.starts, step, count)
+            self._grids[step, count] = self.zeros[:, None] + (1.0 - self.zeros[:, None]) * absorbed
+        return self._grids[step, count]
+
+    def rest(self) -> None:
+        """Let go of what takes much memory, until something is asked again."""
+        self._grids.clear()
+        self.chains.rest()
 
 
 class TimeDistribution:
@@ -69,42 +110,33 @@ class TimeDistribution:
         Mean time.
     variance
         Gives the variance of the time when it is first asked for.
-    start
-        Gives, in proportion, the probabilities of starting in each phase of the chain if the time is not 0.
-    zero
-        Probability of time 0.
-    chain
-        The chain.
+    times, row
+        The times of all queues that were solved together, and which of them this is.
     """
 
     is_stable = True
 
     def __init__(
-        self,
-        utilisation: float,
-        mean: float,
-        *,
-        variance: Callable[[], float],
-        start: Callable[[], FloatArray],
-        zero: float,
-        chain: TimeChain,
+        self, utilisation: float, mean: float, *, variance: Callable[[], float], times: TimeStack, row: int = 0
     ) -> None:
         self.utilisation = utilisation
         self.mean = mean
         self._variance = variance
-        self.zero = zero
-        self._give_start = start
-        self._chain = chain
+        self._times, self._row = times, row
+
+    @property
+    def zero(self) -> float:
+        """Probability of time 0."""
+        return float(self._times.zeros[self._row])
 
     @cached_property
     def variance(self) -> float:
         """Variance of the time."""
         return self._variance()
 
-    @cached_property
+    @property
     def _start(self) -> FloatArray:
-        start = self._give_start()
-        return np.asarray(start / start.sum())
+        return np.asarray(self._times.starts[self._row])
 
     def percentile(self, p: float) -> float:
         """Give the time that a share `p` of the records stays within."""
@@ -112,13 +144,7 @@ class TimeDistribution:
 
     def percentiles(self, ps: Sequence[float]) -> FloatArray:
         """Give several percentiles at once."""
-        wanted = np.array([check_probability(p) for p in ps], dtype=np.float64)
-        times = np.zeros(wanted.shape)
-        late = wanted > self.zero
-        if late.any():
-            conditional = (wanted[late] - self.zero) / (1.0 - self.zero)
-            times[late] = self._chain.tails.quantiles(self._start[None], conditional[None])[0]
-        return times
+        return np.array(self._times.percentiles(tuple(check_probability(p) for p in ps))[self._row])
 
     def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
         """Give the share of the records that stay within each of some times."""
@@ -128,28 +154,33 @@ class TimeDistribution:
         shares = np.where(wanted < 0, 0.0, 1.0)
         inner = np.isfinite(wanted) & (wanted >= 0)
         if inner.any():
-            absorbed = self._chain.tails.absorbed(self._start[None], wanted[inner][None])[0]
+            A, a = self._times.chains.one(self._row)
+            absorbed = Tails(A[None], a[None]).absorbed(self._start[None], wanted[inner][None])[0]
             shares[inner] = self.zero + (1.0 - self.zero) * absorbed
         return shares
 
     def cdf_on_grid(self, step: float, count: int) -> FloatArray:
         """Give the share of the records that stay within each of `count` equidistant times from 0 on."""
-        absorbed = self._chain.tails.absorbed_on_grid(self._start[None], step, count)[0]
-        return np.asarray(self.zero + (1.0 - self.zero) * absorbed)
+        return np.asarray(self._times.cdf_on_grid(step, count)[self._row])
 
     def rest(self) -> None:
         """Let go of what takes much memory, until something is asked again."""
-        self._chain.rest()
+        self._times.rest()
 
     def as_phase_type(self) -> PH:
         """Give the distribution, under the condition that the time is not 0, as a `PH`."""
-        A, a = self._chain.rates
-        return PH.of_exits(self._start, A, a, self._chain.times)
+        return PH.of_exits(self._start, *self._times.chains.one(self._row), self._phase_times)
 
-    @property
+    @cached_property
     def decay_rate(self) -> float:
-        """The rate at which the tail falls in the end."""
-        return self._chain.decay_rate
+        """The rate at which the tail falls in the end: minus the largest eigenvalue of A."""
+        # The eigenvalue of the inverse is its largest, so that it is found to the last digits.
+        return float(1.0 / np.linalg.eigvals(self._phase_times).real.max())
+
+    @cached_property
+    def _phase_times(self) -> FloatArray:
+        """(-A)^-1, every entry to full relative accuracy."""
+        return ctmc.fundamental(*self._times.chains.one(self._row))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(utilisation={self.utilisation:.6g}, mean={self.mean:.6g})"

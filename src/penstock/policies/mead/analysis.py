@@ -28,7 +28,7 @@ from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import PipelinePlan
 from penstock.policies.mead.search import MOST_STEPWISE
-from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency
+from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, RestingPathLatency
 from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
 from penstock.topology import Path
 from penstock.workload import FittedWorkload, describe_iats, estimate_workload
@@ -154,9 +154,7 @@ _Solved = MutableMapping[str, PipelineLatency]
 """Networks that were solved under other objectives, by the label of their windows."""
 
 
-def _path_latency(
-    task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved
-) -> CheckedLatency | PipelineLatency:
+def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved) -> RestingPathLatency:
     pipeline, options = PipelineModel(task.operators, task.objectives), task.options
     if fitted is not None:
         arrivals = np.concatenate([[0.0], np.cumsum(task.iats)]) / task.growth
@@ -188,7 +186,7 @@ def _fits(
     }
     if apart or len(networks) == 1:
         return list(networks.values())
-    return [NarrowedLatency(networks, likely_worst(window.processes))]
+    return [NarrowedLatency(networks, likely_worst(pipeline, window.processes))]
 
 
 def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
@@ -213,7 +211,7 @@ def checked_latency(
     believed: float | None,
     errors: float,
     solved: _Solved,
-) -> CheckedLatency | PipelineLatency:
+) -> RestingPathLatency:
     """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
 
     Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
@@ -225,16 +223,19 @@ def checked_latency(
     if believed is None:
         every = {label: process for window in windows for label, process in window.processes.items()}
         return _network("every window", pipeline, every, "map", errors, solved)
-    return CheckedLatency(
-        [
-            CheckedWindow(
-                window.label,
-                _fits(window, pipeline, errors, solved, apart=in_batches),
-                ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
-            )
-            for window in windows
-        ],
-        believed,
+    checked = {
+        window.label: CheckedWindow(
+            window.label,
+            _fits(window, pipeline, errors, solved, apart=in_batches),
+            ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
+        )
+        for window in windows
+    }
+    if in_batches or len(pipeline.operators) <= MOST_STEPWISE:
+        return CheckedLatency(list(checked.values()), believed)
+    worst = {window.label: window.processes[likely_worst(pipeline, window.processes)] for window in windows}
+    return NarrowedLatency(
+        {label: CheckedLatency([window], believed) for label, window in checked.items()}, likely_worst(pipeline, worst)
     )
 
 
@@ -261,7 +262,7 @@ def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, M
 class _RememberedLatency:
     """Predictions of one workload, each computed once; a `ports.PathLatency`."""
 
-    latency: CheckedLatency | PipelineLatency
+    latency: RestingPathLatency
     _known: dict[tuple[Allocation, ...], tuple[Prediction, ...]] = field(default_factory=dict, repr=False)
 
     @property

@@ -8,7 +8,8 @@ The estimate: an operator's time is inverse to the capacity it has to spare, t(c
 capacity and r what it uses of it (its utilisation times its capacity). This is exact for M/M/1, and queues under heavy
 load behave like it. A path's time is the sum of its operators' times, scaled so that it is exact where it was last
 predicted. The levels found on the estimate are predicted, the estimate is set anew from that (between two levels that
-were predicted it is interpolated), and so on until the prediction reaches the goal: a few rounds.
+were predicted it is interpolated), and so on until the prediction reaches the goal and the estimate knows nothing
+cheaper: a few rounds.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from penstock.plan.levels import AllocationSpace, Vector
 from penstock.ports import FloatArray
 from penstock.records import Prediction
 
-ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 4, 1.2
+ROUNDS, FREE_ROUNDS, MOST_MARGIN = 20, 2, 1.2
 """Most predictions that the estimate is set from; after how many a path that is still too slow gets a margin, so that
 it ends, as where another operator becomes the bottleneck each time; and the most by which a margin grows at once."""
 ERROR = 2.0
-"""By which factor an estimate may be above a limit that the prediction keeps, one level away from the last one."""
+"""By which factor an estimated change may be above the predicted one, one level away from the last prediction."""
+
+
+MayReach = Callable[[Vector, Vector], bool]
+"""Whether the second levels, one step below the first, are worth a prediction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +58,33 @@ class Goal:
         return all(self.seconds(path) <= limit for path, limit in zip(space.predict(x), self.limits, strict=True))
 
 
-def estimated(space: AllocationSpace, goal: Goal, steps: list[str]) -> tuple[Vector, Callable[[Vector], bool]]:
+def estimated(
+    space: AllocationSpace, goal: Goal, steps: list[str], near: Vector | None = None
+) -> tuple[Vector, MayReach]:
     """The cheapest levels found on estimates whose prediction reaches the goal; the highest levels do.
 
-    The second answer says of levels near those whether they are worth a prediction: whether the estimate, exact at the
-    levels found, says that they may reach the goal.
+    Levels that come `near` it, if given, are raised as far as is needed: what changes little is soon predicted.
+
+    The second answer says of levels whether they are worth a prediction: whether the estimate, exact at the first ones,
+    says that the second ones may reach the goal.
     """
     estimate = _Estimate(space, goal)
     best, seen = space.top, {space.top}
     estimate.set_from(space.top)
+    if near is not None:
+        estimate.set_from(near)
     for rounds in range(1, ROUNDS + 1):
-        x = estimate.cheapest()
-        if x in seen:
+        x = estimate.cheapest(near or space.bottom)
+        if x in seen or space.cost(x) >= space.cost(best):
             break
         seen.add(x)
-        if goal.is_reached(space, x):
+        is_reached = goal.is_reached(space, x)
+        if is_reached:
             best = x
+        elif best != space.top:
             break
-        estimate.set_from(x, be_careful=rounds >= FREE_ROUNDS)
+        estimate.set_from(x, be_careful=not is_reached and rounds >= FREE_ROUNDS)
     steps.append(f"estimated from {rounds} prediction(s): costs {space.cost(best):.4g}")
-    estimate.set_from(best)
     return best, estimate.may_reach
 
 
@@ -91,11 +103,13 @@ class _Estimate:
         self.left_out = np.array([name in goal.left_out for name in names])
         self.times = np.full((len(names), levels), np.inf)
         self._known: list[dict[int, tuple[float, float]]] = [{} for _ in names]
+        self._set_from: Vector | None = None
         self.scale, self.margin = np.ones(len(space.latency.paths)), np.ones(len(space.latency.paths))
 
     def set_from(self, x: Vector, *, be_careful: bool = False) -> None:
         """Set every time so that the estimate is exact at `x`; what is endless there stays as it was."""
         predicted = self.space.predict(x)
+        self._set_from = x
         seconds: dict[str, float] = {}
         used: dict[str, float] = {}
         for path in predicted:
@@ -132,9 +146,9 @@ class _Estimate:
         endless = [level for level, (seconds, used) in known.items() if level not in finite]
         return np.where(levels <= max(endless, default=-1), math.inf, curve)
 
-    def cheapest(self) -> Vector:
-        """From the lowest levels up, the most time for the money first; then back down, the costliest step first."""
-        x = np.where(self.left_out, self.space.top, 0)
+    def cheapest(self, low: Vector) -> Vector:
+        """From low levels up, the most time for the money first; then back down, the costliest step first."""
+        x = np.where(self.left_out, self.space.top, low)
         while (step := self._step_up(x)) is not None:
             x[step] += 1
         for i in self._by_saving(x):
@@ -142,9 +156,14 @@ class _Estimate:
                 x[i] -= 1
         return tuple(int(level) for level in x)
 
-    def may_reach(self, x: Vector) -> bool:
-        """Whether the goal is reached as estimated, or missed by no more than an estimate may err."""
-        return bool(np.all(self._sums(x) * self.scale <= ERROR * np.array(self.goal.limits)))
+    def may_reach(self, x: Vector, lowered: Vector) -> bool:
+        """Whether the goal is reached at `lowered` as estimated from `x`, or missed by no more than that may err."""
+        if x != self._set_from:
+            self.set_from(x)
+        now = self._sums(x) * self.scale
+        with np.errstate(invalid="ignore"):  # endless before and after
+            after = now + (self._sums(lowered) * self.scale - now) / ERROR
+        return bool(np.all(after <= np.array(self.goal.limits)))
 
     def _by_saving(self, x: Sequence[int] | np.ndarray) -> list[int]:
         return sorted((i for i in range(len(x)) if x[i] > 0), key=lambda i: self.cost[i, x[i] - 1] - self.cost[i, x[i]])

@@ -196,7 +196,7 @@ class RecordKnowledge(OperatorKnowledge):
         used, rate, load = (
             observation.cpu_used_cores, observation.arrival_rate_rows_per_second, observation.utilisation
         )  # fmt: skip
-        if observation.quality is not Quality.GOOD or at - self._sampled_at < observation.window_seconds:
+        if observation.quality is not Quality.GOOD or 0.0 <= at - self._sampled_at < observation.window_seconds:
             return
         if used is None or load is None:
             if self._learnt is None:
@@ -243,15 +243,19 @@ class RecordKnowledge(OperatorKnowledge):
 
     def note_late(self, at: float, allocation: Allocation) -> None:
         """Remember a level at which records were late."""
-        if at < self._late_until:
+        if self._remembers(at):
             self._late_capacity = max(self._late_capacity, allocation.capacity)
         else:
             self._late_capacity = allocation.capacity
         self._late_until = at + _REMEMBERED_SECONDS
 
+    def _remembers(self, at: float) -> bool:
+        # Later than that it cannot have been noted, unless a clock was set back.
+        return at < self._late_until <= at + _REMEMBERED_SECONDS
+
     def lifted(self, target: Allocation, at: float) -> Allocation:
         """The next level above those at which records were late, or the highest."""
-        if at >= self._late_until or target.capacity > self._late_capacity:
+        if not self._remembers(at) or target.capacity > self._late_capacity:
             return target
         above = [level for level in ladder(self.limits) if level.capacity > self._late_capacity]
         return above[0] if above else self.limits.top

@@ -146,7 +146,7 @@ class MeadPlanner:
         while space.widen(found.x):
             # The cheapest under some models is the cheapest under all if it keeps the bounds under all.
             if not (found.is_met and space.is_met(found.x)):
-                found = self._search(space)
+                found = self._search(space, found.x)
         floor = tuple(
             0 if self.most_levels_down is None else level - self.most_levels_down
             for level in (space.levels[name].at_least(current[name]) for name in space.operators)
@@ -165,7 +165,8 @@ class MeadPlanner:
             steps=found.steps,
         )
 
-    def _search(self, space: AllocationSpace) -> Found:
+    def _search(self, space: AllocationSpace, near: Vector | None = None) -> Found:
+        """Search for levels; `near` was found under fewer models of the workload."""
         if self.search == "published":
             return figure_5(space, self.delta)
         is_large = len(space.operators) > MOST_FOR_EXACT or max(space.top) >= MOST_FOR_EXACT
@@ -177,7 +178,7 @@ class MeadPlanner:
                 f"{size}; use auto or refined",
                 field="search",
             )
-        good = refined(space, self.delta)
+        good = refined(space, self.delta, near)
         if self.search == "refined":
             return good
         if is_large:

@@ -187,6 +187,8 @@ class MeadPolicy:
 
     def _watch_rate(self, at: float, rate: float | None, window_seconds: float) -> None:
         self._arriving, self._rising, self._window_seconds = rate, None, window_seconds
+        if self._rates and self._rates[-1][0] > at:  # a clock was set back
+            self._rates.clear()
         while self._rates and self._rates[0][0] < at - _RISE_SECONDS:
             self._rates.popleft()
         if rate is None:

@@ -12,11 +12,10 @@ operator that was scaled was itself short of CPU, no if it was not).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.plan.levels import AllocationSpace, Vector
-from penstock.policies.mead.estimated import Goal, estimated
+from penstock.policies.mead.estimated import Goal, MayReach, estimated
 from penstock.records import Prediction
 
 MOST_STEPWISE = 8
@@ -48,12 +47,13 @@ def figure_5(space: AllocationSpace, delta: float) -> Found:
     return Found(x, space.is_met(x), tuple(steps), "published")
 
 
-def refined(space: AllocationSpace, delta: float) -> Found:
+def refined(space: AllocationSpace, delta: float, near: Vector | None = None) -> Found:
     """Search as in Fig. 5, go on where it gave up though it could be met, and give back what is not needed.
 
     More than `MOST_STEPWISE` operators begin with an estimate instead of Fig. 5, which predicts at every step
-    (`estimated`). Where not even the highest levels keep a bound: the latency within `delta` of the bound of the least
-    that can be had on those paths, at the lowest cost that single steps down lead to.
+    (`estimated`), from levels that are thought to be `near` if some are given. Where not even the highest levels keep a
+    bound: the latency within `delta` of the bound of the least that can be had on those paths, at the lowest cost that
+    single steps down lead to.
     """
     is_large = len(space.operators) > MOST_STEPWISE
     steps: list[str] = []
@@ -74,9 +74,9 @@ def refined(space: AllocationSpace, delta: float) -> Found:
             steps.append("went on below delta: the bounds can be kept")
             if not space.is_met(x):  # a step that gains nothing by itself may be needed for a later one: from the top
                 x = space.top
-    may_reach: Callable[[Vector], bool] = lambda _: True  # noqa: E731 - few operators: every step is worth a prediction
+    may_reach: MayReach = lambda *_: True  # noqa: E731 - few operators: every step is worth a prediction
     if is_large:
-        x, may_reach = estimated(space, goal, steps)
+        x, may_reach = estimated(space, goal, steps, near)
     x = _given_back(space, x, goal, may_reach, steps)
     return Found(x, space.is_met(x), tuple(steps))
 
@@ -134,9 +134,7 @@ def _best_of_a_bad_job(space: AllocationSpace, delta: float) -> Goal:
     )
 
 
-def _given_back(
-    space: AllocationSpace, x: Vector, goal: Goal, may_reach: Callable[[Vector], bool], steps: list[str]
-) -> Vector:
+def _given_back(space: AllocationSpace, x: Vector, goal: Goal, may_reach: MayReach, steps: list[str]) -> Vector:
     """Lower single operators, the costliest step first, while the goal is reached.
 
     More CPU never makes a path slower, so a step that misses the goal once misses it with less CPU elsewhere too: it is
@@ -146,7 +144,7 @@ def _given_back(
     while open_steps:
         i = max(open_steps, key=lambda i: (space.costs(i)[x[i]] - space.costs(i)[x[i] - 1], -i))
         lowered = (*x[:i], x[i] - 1, *x[i + 1 :])
-        if not may_reach(lowered) or not goal.is_reached(space, lowered):
+        if not may_reach(x, lowered) or not goal.is_reached(space, lowered):
             open_steps.remove(i)
             continue
         steps.append(f"{space.operators[i]} back to level {lowered[i] + 1}: not needed")

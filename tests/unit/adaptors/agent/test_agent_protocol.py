@@ -481,3 +481,14 @@ def test_a_socket_left_by_a_dead_agent_is_replaced_and_a_living_one_is_not(serve
         OperatorAgent(
             "operator", served.source, served.actuator, served.path.parent / "file", on_stop=lambda: None
         ).start()
+
+
+def test_a_controller_can_have_the_shares_opened(served: Served) -> None:
+    """The executors stay, and the lease is over until the next request."""
+    remote = served.remote()
+    remote.request(action())
+    remote.open_shares()
+    assert (served.actuator.openings, served.actuator.releases) == (1, 0)
+    served.time.now += 100.0
+    served.agent.check_lease()
+    assert served.actuator.openings == 1

@@ -18,8 +18,9 @@ pytest.importorskip("pyarrow", reason="needs the extra [spark]")
 from penstock.adaptors.produce.lateness import Lateness
 from penstock.adaptors.produce.pacing import Progress, produce
 from penstock.adaptors.produce.sink import Delivery
-from penstock.adaptors.replay.payloads import LogPayload, NoPayload
+from penstock.adaptors.replay.payloads import LinesPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
+from penstock.arrivals.log_lines import LogLines
 from penstock.errors import AdaptorError
 
 
@@ -60,7 +61,7 @@ def test_every_record_once_with_number_due_instant_and_text() -> None:
     """Records are numbered from 0, stamped with the instant they were due, and carry their text."""
     arrivals = parse_shape("constant:rate=5000,duration=200ms")
     sink = RecordingSink()
-    result = produce(arrivals, LogPayload(1, 0.0), sink, speed=2.0)
+    result = produce(arrivals, LinesPayload(LogLines(1, 0.0)), sink, speed=2.0)
     assert [number for number, _, _ in sink.sent] == list(range(1000))
     due = result.epoch * 1e6 + arrivals.times(0, 1000) * 1e6 / 2
     assert np.abs(np.array([us for _, us, _ in sink.sent]) - due).max() <= 1.0

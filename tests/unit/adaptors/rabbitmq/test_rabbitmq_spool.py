@@ -238,3 +238,24 @@ def test_dropped_rows_have_not_arrived(opened: Spool, monkeypatch: pytest.Monkey
         again.begin(start)
         again.close()
         assert (times.arrived_by(1e9) or 0) == start
+
+
+def test_copies_that_never_come_are_not_waited_for_for_ever(opened: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some time after a channel was lost, what it held is forgotten, whatever was lost since."""
+    now = [0.0]
+    monkeypatch.setattr("penstock.adaptors.rabbitmq.spool.time.monotonic", lambda: now[0])
+    opened.append(_messages(range(3)))
+    opened.lose_channel()
+    now[0] = 3000.0
+    opened.append(_messages(range(3, 5)))
+    opened.lose_channel()
+    assert len(opened._known) == 5
+    opened.release(5)
+    now[0] = 3700.0
+    opened.append(_messages(range(5, 6)))
+    opened.release(6)
+    assert sorted(opened._known) == ["p:3", "p:4"]
+    assert [segment.first for segment in opened._old] == [3]
+    now[0] = 7000.0
+    opened.release(6)
+    assert (opened._known, opened._old, opened._remembered_at) == ({}, [], {})

@@ -78,3 +78,15 @@ def test_a_broker_that_is_away_is_unknown_and_not_empty(tmp_path: object) -> Non
     assert arrivals.waiting() is None
     assert arrivals.arrived_by(1e9) is None
     arrivals.close()
+
+
+def test_producers_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many only those heard of last stay, and their gaps are still seen."""
+    monkeypatch.setattr("penstock.adaptors.rabbitmq.queue_tap._PRODUCERS_KEPT", 3)
+    tap = QueueTap(NOBODY, "q")
+    for number in range(10):
+        _see(tap, number, "stays")
+        _see(tap, 0, f"goes {number}")
+    assert list(tap._sequences) == ["goes 8", "stays", "goes 9"]
+    _see(tap, 12, "stays")
+    assert tap.counts().missed == 2

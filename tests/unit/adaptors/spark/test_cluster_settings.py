@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,45 @@ def test_the_folder_gets_quiet_logging_and_loopback_defaults(tmp_path: Path) -> 
     defaults = (tmp_path / "c" / "conf" / "spark-defaults.conf").read_text()
     assert "spark.driver.bindAddress 127.0.0.1" in defaults
     assert all((tmp_path / "c" / name).is_dir() for name in ("logs", "work", "local", "tmp"))
+
+
+def test_a_request_to_stop_ends_the_wait_for_the_cluster(tmp_path: Path) -> None:
+    """A user who presses Ctrl-C does not wait until the cluster is up; what was started is ended."""
+    stop, stopped = threading.Event(), list[str]()
+
+    class SleepyChild:
+        """A daemon that never comes up."""
+
+        name, log, returncode = "Spark master", tmp_path / "master.log", None
+
+        def raise_if_ended(self) -> None:
+            """It runs."""
+
+        def tail(self, lines: int = 20) -> str:
+            """It says nothing."""
+            return ""
+
+    class SleepyWarden(Warden):
+        """Keeps daemons that never come up."""
+
+        def __init__(self) -> None:
+            pass
+
+        def start(self, name: str, argv: Any, **rest: Any) -> Any:
+            """Start it; the user presses Ctrl-C."""
+            SleepyChild.log.write_text("")
+            stop.set()
+            return SleepyChild()
+
+        def check(self) -> None:
+            """All is well."""
+
+        def stop(self, child: Any, **rest: Any) -> int:
+            """Remember."""
+            stopped.append(child.name)
+            return 0
+
+    cluster = EmbeddedCluster(SleepyWarden(), tmp_path / "c", stop=stop, timeout_seconds=20.0)
+    with pytest.raises(ClusterError, match="stopped while the Spark cluster was starting"):
+        cluster.start()
+    assert stopped == ["Spark master"]

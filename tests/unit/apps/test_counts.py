@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.log_analysis.counts import Counts, read_counts, write_counts
+from penstock.apps.counts import Counts, read_counts, write_counts
 from penstock.errors import ConfigurationError
 
 ROWS = [("total", "", 5), ("malformed", "", 1), ("component", "a.B", 4), ("pattern", "läuft", 2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result: counts by kind and key, in one small JSON file that is always whole.
+"""The result of counting applications: counts by kind and key, in one small JSON file that is always whole.
 
 Every batch writes all counts so far (complete mode) with its id. A batch that is run again after a crash writes the
 same file again, and nothing is counted twice.
@@ -28,7 +28,8 @@ COUNTS_SCHEMA = "kind STRING, key STRING, count BIGINT"
 class Counts:
     """All counts up to and including batch `batch_id`: kind -> key -> count.
 
-    Kinds are ``component``, ``pattern``, ``malformed`` and ``total``; the last two have the one key ``""``.
+    Kinds are the application's: ``component`` and ``pattern`` of a log analysis, ``word`` of a word count. The kinds
+    ``malformed``, ``cut`` and ``total`` have the one key ``""``.
     """
 
     batch_id: int
@@ -47,6 +48,11 @@ class Counts:
     def malformed(self) -> int | None:
         """Lines discarded. None if none was, or if the query does not see them."""
         return self.of("malformed").get("")
+
+    @property
+    def cut(self) -> int | None:
+        """Lines whose message was too long to be searched as a whole. None if none was."""
+        return self.of("cut").get("")
 
 
 def write_counts(folder: str | Path, batch_id: int, rows: Iterable[tuple[str, str, int]]) -> Path:
@@ -78,7 +84,7 @@ def read_counts(path: str | Path) -> Counts | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise ConfigurationError(
-            f"output: {file} does not contain counts ({fault!r}); give the output folder of a log analysis",
+            f"output: {file} does not contain counts ({fault!r}); give the output folder of an application that counts",
             field="output",
         ) from fault
 
@@ -87,6 +93,7 @@ def counts_writer(counts: DataFrame, folder: str) -> DataStreamWriter:
     """Return the writer, not yet started, that keeps `folder`/counts.json up to date with a frame of counts."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        write_counts(folder, batch_id, [(row["kind"], row["key"], row["count"]) for row in batch.collect()])
+        table = batch.select("kind", "key", "count").toArrow()  # thousands of rows: a Row each would take long
+        write_counts(folder, batch_id, zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     return counts.writeStream.outputMode("complete").foreachBatch(write)

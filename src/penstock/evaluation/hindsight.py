@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cheapest schedule that would have kept up, had the arrivals and the throughput of every size been known.
+
+A lower bound for any policy, not a policy: its changes are at once and for nothing. Found by dynamic programming
+(Bellman 1957) over time steps and backlogs. A backlog is rounded up to the next of evenly spaced ones, so the schedule
+found keeps up for certain; it is dearer than the best by no more than what that rounding adds up to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import ConfigurationError
+from penstock.records import Allocation
+
+_BACKLOGS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class HindsightSchedule:
+    """The cheapest schedule.
+
+    Attributes
+    ----------
+    allocations
+        What the operator has in each step; as many as it takes until everything is done.
+    step_seconds
+        Length of a step.
+    executor_seconds
+        What it costs: capacity over time.
+    """
+
+    allocations: tuple[Allocation, ...]
+    step_seconds: float
+    executor_seconds: float
+
+
+def cheapest_schedule(
+    times: npt.ArrayLike, throughput: Mapping[Allocation, float], *, oldest_seconds: float, step_seconds: float = 5.0
+) -> HindsightSchedule:
+    """Give the cheapest schedule under which no record waits longer than `oldest_seconds`.
+
+    Parameters
+    ----------
+    times
+        When records arrive, rising, counted from the start of the first step.
+    throughput
+        What each allocation sustains, in records a second.
+    oldest_seconds
+        How old a record may be when it is done.
+    step_seconds
+        How often the allocation may change.
+
+    Raises
+    ------
+    ConfigurationError
+        A time is not positive, or not even the largest allocation keeps up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> even = np.arange(0.0, 100.0, 0.1)
+    >>> sizes = {Allocation(1): 8.0, Allocation(2): 16.0}
+    >>> cheapest_schedule(even, sizes, oldest_seconds=30.0).executor_seconds
+    130.0
+    """
+    if not (oldest_seconds > 0.0 and step_seconds > 0.0 and throughput):
+        raise ConfigurationError(
+            "hindsight: oldest_seconds and step_seconds must be positive, and a throughput is needed", field="hindsight"
+        )
+    at = np.asarray(times, dtype=np.float64)
+    steps = math.ceil((float(at[-1]) + oldest_seconds) / step_seconds) + 1
+    ends = step_seconds * np.arange(1, steps + 1)
+    arrived = np.searchsorted(at, ends, side="right").astype(np.float64)
+    due = np.searchsorted(at, ends - oldest_seconds, side="right").astype(np.float64)
+    most = float(np.max(arrived - due))
+    unit = max(most / _BACKLOGS, 1e-9)
+    sizes = sorted(throughput, key=lambda allocation: allocation.capacity)
+    cost = np.full(_BACKLOGS + 2, np.inf)
+    cost[0] = 0.0
+    taken = np.zeros((steps, _BACKLOGS + 2), dtype=np.int16)
+    before = np.zeros((steps, _BACKLOGS + 2), dtype=np.int32)
+    waiting = unit * np.arange(_BACKLOGS + 2)
+    last = int(np.searchsorted(ends, at[-1]))
+    for step in range(steps):
+        came = arrived[step] - (arrived[step - 1] if step else 0.0)
+        after = np.full_like(cost, np.inf)
+        for number, size in enumerate(sizes):
+            left = np.maximum(waiting + came - throughput[size] * step_seconds, 0.0)
+            # A record may be old only so long: what has come too long ago must be done by the end of the step.
+            allowed = left <= arrived[step] - due[step] + 1e-9
+            places = np.minimum(np.ceil(left / unit - 1e-9).astype(np.int64), _BACKLOGS + 1)
+            is_over = (step > last) & (waiting <= 0.0) & (came <= 0.0)
+            price = np.where(is_over, 0.0, size.capacity * step_seconds)
+            totals = np.where(allowed & (places <= _BACKLOGS), cost + price, np.inf)
+            # The cheapest way to each backlog: the first of those that lead there, by rising cost.
+            order = np.lexsort((totals, places))
+            reached, first = np.unique(places[order], return_index=True)
+            origins = order[first]
+            is_better = totals[origins] < after[reached] - 1e-12
+            reached, origins = reached[is_better], origins[is_better]
+            after[reached], taken[step, reached], before[step, reached] = totals[origins], number, origins
+        cost = after
+    if not np.isfinite(cost[0]):
+        raise ConfigurationError(
+            f"no schedule keeps every record younger than {oldest_seconds:g} s: the largest size sustains "
+            f"{max(throughput.values()):,.0f} records a second; give more executors or more time",
+            field="throughput",
+        )
+    place, found = 0, list[Allocation]()
+    for step in reversed(range(steps)):
+        origin = int(before[step, place])
+        if found or step <= last or origin > 0 or place > 0:  # after the last record is done nothing runs
+            found.append(sizes[int(taken[step, place])])
+        place = origin
+    return HindsightSchedule(tuple(reversed(found)), step_seconds, float(cost[0]))

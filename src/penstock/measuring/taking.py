@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the samples of one running application: warm-up, its size held, converged, sampled, judged.
+
+It sees what a look at the application brings and says in which phase it is; whoever runs the application acts on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from penstock.errors import ClusterError
+from penstock.measuring.batch_cap import CapTrial, is_fitting, is_hopeless
+from penstock.measuring.disturbance import HostReading, load_between
+from penstock.measuring.plan import MeasurePlan, Turn
+from penstock.measuring.sample import Sample, marks_of
+from penstock.measuring.throughput import BatchEnd, batch_rates, throughput_of
+from penstock.records import BatchProgress, CpuReading, Telemetry
+
+_WARM_BATCHES = 2
+"""The first batch compiles the query and starts Python workers."""
+_CAP_BATCHES = 2
+"""Batches after which a cap may be seen to be hopeless."""
+_FULL_BATCH = 0.9
+"""Of the cap: a smaller batch took all that there was."""
+_HOLD_SECONDS = 120.0
+"""How long executors may take to come."""
+_QUOTA_TOLERANCE = 0.01
+
+
+class Phase(StrEnum):
+    """Where the taking of a sample is."""
+
+    WARMING = "warming up"
+    HOLDING = "waiting for its size"
+    CONVERGING = "waiting for a steady throughput"
+    SAMPLING = "sampling"
+    DONE = "done"
+    OTHER_CAP = "looking for the size of a batch"
+    """The application has to be started again with the next cap."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """A sample under way."""
+
+    ends: list[BatchEnd]
+    seconds: list[float]
+    runnable: list[int]
+    host: HostReading | None
+    cpu: CpuReading | None
+    lost_share: bool = False
+
+
+class SampleTaking:
+    """The phases of one turn.
+
+    Parameters
+    ----------
+    plan, turn
+        What is measured.
+    cap
+        The most records that a batch of the application takes.
+    source_limit
+        The throughput of the source alone with this size; None: it was not measured.
+    read_host
+        Reads the host at the begin and the end of a sample; None where it cannot be read.
+    may_change_cap
+        Whether a cap that does not fit ends the taking.
+    """
+
+    def __init__(
+        self,
+        plan: MeasurePlan,
+        turn: Turn,
+        cap: int,
+        *,
+        source_limit: float | None = None,
+        read_host: Callable[[], HostReading | None] = lambda: None,
+        may_change_cap: bool = True,
+    ) -> None:
+        self._plan, self._turn, self._cap = plan, turn, cap
+        self._source_limit = source_limit
+        self._read_host = read_host
+        self._is_cap_open = may_change_cap and plan.cap is None
+        self.phase = Phase.WARMING
+        self.samples: list[Sample] = []
+        """All that were taken, disturbed ones too."""
+        self.cap_trial: CapTrial | None = None
+        """What the cap gave, once batches were seen."""
+        self._done = 0
+        self._batches = 0
+        self._first_end: float | None = None
+        self._hold_from: float | None = None
+        self._held_at: float | None = None
+        self._converged_at: float | None = None
+        self._ends: list[BatchEnd] = []
+        self._durations: list[float] = []
+        self._window: _Window | None = None
+
+    @property
+    def records_done(self) -> int:
+        """How many records the application has done."""
+        return self._done
+
+    def see(self, look: Telemetry, runnable: int | None = None) -> Phase:
+        """Take in one look; returns the phase after it.
+
+        Raises
+        ------
+        ClusterError
+            The source has run dry, executors are missing, or batches do not end.
+        """
+        held: list[BatchProgress] = []
+        for batch in look.batches:
+            self._done += batch.rows
+            if batch.rows == 0:
+                continue
+            self._batches += 1
+            if self._first_end is None:
+                self._first_end = batch.ended_at
+            self._check_full(batch)
+            if self._held_at is not None and batch.started_at >= self._held_at:
+                held.append(batch)
+                self._ends.append(BatchEnd(batch.ended_at, self._done))
+                self._durations.append(batch.duration_seconds)
+        if self.phase is Phase.WARMING:
+            self._warm(look.at)
+        elif self.phase is Phase.HOLDING:
+            self._hold(look)
+        elif self.phase is Phase.CONVERGING:
+            self._converge(look)
+        elif self.phase is Phase.SAMPLING:
+            self._sample(look, held, runnable)
+        return self.phase
+
+    def _check_full(self, batch: BatchProgress) -> None:
+        if batch.rows < _FULL_BATCH * self._cap:
+            raise ClusterError(
+                f"the source has run dry after {self._done:,} records: a batch found {batch.rows:,} of {self._cap:,}, "
+                "so the application waits for records and its throughput is not the most it can do; give it more "
+                "records (a longer shape, trace or topic)",
+                target="source",
+            )
+
+    def _warm(self, now: float) -> None:
+        if self._first_end is None or self._batches < _WARM_BATCHES:
+            return
+        if now - self._first_end >= self._plan.warm_up_seconds:
+            self.phase, self._hold_from = Phase.HOLDING, now
+
+    def _hold(self, look: Telemetry) -> None:
+        assert self._hold_from is not None
+        why = self._why_not_held(look)
+        if why is None:
+            self.phase, self._held_at = Phase.CONVERGING, look.at
+        elif look.at - self._hold_from > _HOLD_SECONDS:
+            raise ClusterError(f"{self._turn.executors} executors did not come: {why}", target="cluster")
+
+    def _why_not_held(self, look: Telemetry) -> str | None:
+        active = None if look.executors is None else sum(e.is_active for e in look.executors)
+        if active is None:
+            return "they cannot be counted"
+        if active != self._turn.executors:
+            return f"there are {active}; does the cluster have the cores and the memory for them?"
+        if self._plan.holds_cpu:
+            if look.cpu is None:
+                return "their CPU cannot be read"
+            if look.cpu.processes < self._turn.executors:
+                return f"only {look.cpu.processes} processes can be held to a CPU share: do they run on other hosts?"
+            if not self._has_share(look.cpu):
+                return "their CPU share is not held"
+        return None
+
+    def _has_share(self, cpu: CpuReading) -> bool:
+        wanted = self._plan.quota_cores(self._turn.executors)
+        if wanted is None or not self._plan.holds_cpu:
+            return True
+        return cpu.quota_cores is not None and abs(cpu.quota_cores - wanted) <= _QUOTA_TOLERANCE * max(wanted, 1.0)
+
+    def _converge(self, look: Telemetry) -> None:
+        assert self._held_at is not None
+        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
+            return
+        is_late = look.at - self._held_at >= self._plan.convergence.at_most_seconds
+        if self._plan.convergence.is_reached(batch_rates(self._ends)):
+            self._converged_at = self._ends[-1].at
+        elif not is_late:
+            return
+        elif not self._ends:
+            raise ClusterError(
+                f"no batch of at most {self._cap:,} records ended within "
+                f"{self._plan.convergence.at_most_seconds:g} s; give a smaller --cap",
+                target="application",
+            )
+        # The first batches are the slowest, so a cap is judged for good by the last ones.
+        if not self._is_cap_wrong(lambda trial, wanted: not is_fitting(trial, wanted)):
+            self._open_window(look)
+
+    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
+        """Judge the cap by the latest batches; a wrong one ends the taking."""
+        if not self._is_cap_open:
+            return False
+        self.cap_trial = CapTrial(self._cap, median(self._durations[-self._plan.convergence.window :]))
+        if is_wrong(self.cap_trial, self._plan.batch_seconds):
+            self.phase = Phase.OTHER_CAP
+        return self.phase is Phase.OTHER_CAP
+
+    def _open_window(self, look: Telemetry) -> None:
+        self._window = _Window([self._ends[-1]], [], [], self._read_host(), look.cpu)
+        self.phase = Phase.SAMPLING
+
+    def _sample(self, look: Telemetry, batches: Sequence[BatchProgress], runnable: int | None) -> None:
+        window = self._window
+        assert window is not None
+        window.ends += self._ends[len(self._ends) - len(batches) :] if batches else []
+        window.seconds += [batch.duration_seconds for batch in batches]
+        if runnable is not None:
+            window.runnable.append(runnable)
+        if look.executors is not None and sum(e.is_active for e in look.executors) != self._turn.executors:
+            raise ClusterError(
+                f"an executor of {self._turn.executors} was lost while a sample was taken; the operator's log says why",
+                target="cluster",
+            )
+        if look.cpu is not None and not self._has_share(look.cpu):
+            window.lost_share = True
+        if window.ends[-1].at - window.ends[0].at < self._plan.sample_seconds:
+            return
+        self.samples.append(self._judged(window, look))
+        if self.samples[-1].is_disturbed and len(self.samples) < self._plan.tries:
+            self._open_window(look)
+        else:
+            self.phase = Phase.DONE
+
+    def _judged(self, window: _Window, look: Telemetry) -> Sample:
+        found = throughput_of(window.ends)
+        assert found is not None
+        last = self._read_host()
+        host = None if window.host is None or last is None else load_between(window.host, last, window.runnable)
+        disturbed_by = None if host is None else self._plan.disturbance.exceeded_by(host)
+        if window.lost_share:
+            disturbed_by = "the CPU share was lifted meanwhile, for this process was held up"
+        used = utilisation = None
+        if window.cpu is not None and look.cpu is not None and look.cpu.at > window.cpu.at:
+            used = (look.cpu.used_seconds - window.cpu.used_seconds) / (look.cpu.at - window.cpu.at)
+            allowed = self._plan.quota_cores(self._turn.executors)
+            utilisation = None if allowed is None else used / allowed
+        source_limit = None if self._turn.is_source else self._source_limit
+        held_at = self._held_at or 0.0
+        return Sample(
+            at=look.at,
+            executors=self._turn.executors,
+            repeat=self._turn.repeat,
+            attempt=len(self.samples) + 1,
+            is_source=self._turn.is_source,
+            cpu_share=self._plan.cpu_share,
+            parallelism=self._plan.parallelism(self._turn.executors),
+            cap=self._cap,
+            seconds=window.ends[-1].at - window.ends[0].at,
+            throughput=found,
+            batch_seconds=sum(window.seconds) / len(window.seconds),
+            converged_after_seconds=None if self._converged_at is None else self._converged_at - held_at,
+            cpu_used_cores=used,
+            utilisation=utilisation,
+            source_limit=source_limit,
+            host=host,
+            disturbed_by=disturbed_by,
+            marks=marks_of(
+                has_converged=self._converged_at is not None,
+                disturbed_by=disturbed_by,
+                throughput=found.mean,
+                source_limit=source_limit,
+                utilisation=utilisation,
+            ),
+        )

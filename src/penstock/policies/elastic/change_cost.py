@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change of the allocation costs, learnt from the changes of the run.
+
+Two things cost: executors that go are paid for until they are gone, and do not work; and batches that run across a
+change take longer than they would have. Those that come are not there yet: that costs time, which plans look ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from penstock.records import Allocation, BatchProgress, ClusterState, Decision
+
+_FIRST_SETTLE_SECONDS = 10.0
+"""Until one was measured: an executor of Spark was seen to come within 5 to 20 s."""
+_FIRST_PAUSE_SECONDS = 2.0
+"""Until one was measured: a batch across a change was seen to take up to 3 s longer."""
+_NEWEST = 0.5
+"""How much the newest measurement counts against all before it."""
+_REMEMBERED_SECONDS = 1800.0
+_DWELLS = 3
+
+ExpectedSeconds = Callable[[int, Allocation], float | None]
+"""How long a batch of so many rows should take under an allocation; None: not known."""
+
+
+class ChangeCost:
+    """Takes every look at one operator, and measures its changes."""
+
+    def __init__(self) -> None:
+        self.settle_out_seconds = _FIRST_SETTLE_SECONDS
+        """From asking for more executors until they are there."""
+        self.settle_in_seconds = _FIRST_SETTLE_SECONDS
+        """From asking for fewer until they are gone."""
+        self.pause_seconds = _FIRST_PAUSE_SECONDS
+        """By how much batches across a change are longer."""
+        self.measured = 0
+        """How many changes were seen to their end."""
+        self._requested: Allocation | None = None
+        self._change: tuple[float, Allocation, Allocation] | None = None
+        self._across: tuple[float, float, Allocation] | None = None
+        """A change that is over: from, to, and the smaller of the two allocations."""
+
+    def watch(
+        self, at: float, cluster: ClusterState, batches: Sequence[BatchProgress], expected: ExpectedSeconds
+    ) -> None:
+        """Take in one look."""
+        requested, observed = cluster.requested, cluster.observed
+        if requested is not None and requested != self._requested:
+            before = self._requested or observed
+            self._requested = requested
+            if before is not None and before.executors != requested.executors:
+                self._change = (at, before, requested)
+        if self._change is not None and observed is not None:
+            began, before, after = self._change
+            if observed.executors == after.executors:
+                self._settled(at - began, is_out=after.executors > before.executors)
+                self._change = None
+                self._across = (began, at, min(before, after, key=lambda allocation: allocation.capacity))
+        for batch in batches:
+            self._look_at(batch, expected)
+
+    def _settled(self, seconds: float, *, is_out: bool) -> None:
+        self.measured += 1
+        if is_out:
+            self.settle_out_seconds += _NEWEST * (seconds - self.settle_out_seconds)
+        else:
+            self.settle_in_seconds += _NEWEST * (seconds - self.settle_in_seconds)
+
+    def _look_at(self, batch: BatchProgress, expected: ExpectedSeconds) -> None:
+        if self._across is None:
+            return
+        began, ended, smaller = self._across
+        if batch.started_at > ended:
+            self._across = None
+        elif batch.ended_at >= began and batch.rows > 0:
+            seconds = expected(batch.rows, smaller)
+            if seconds is not None:
+                extra = max(0.0, batch.duration_seconds - seconds)
+                self.pause_seconds += _NEWEST * (extra - self.pause_seconds)
+
+    def of(self, before: Allocation, after: Allocation) -> float:
+        """The cost of a change in executor seconds; a change of the CPU share alone is in force at once.
+
+        Examples
+        --------
+        >>> ChangeCost().of(Allocation(2), Allocation(4)), ChangeCost().of(Allocation(2, 0.5), Allocation(2, 1.0))
+        (8.0, 0.0)
+        """
+        if before.executors == after.executors:
+            return 0.0
+        going = max(0.0, before.capacity - after.capacity) if after.executors < before.executors else 0.0
+        return self.pause_seconds * max(before.capacity, after.capacity) + self.settle_in_seconds * going
+
+
+def usual_dwell_seconds(recent: Sequence[Decision], now: float) -> float | None:
+    """How long, lately, it took from a change to less until more was needed again; None: not known.
+
+    It is the median of the last three: one burst does not make every step down look short.
+    """
+    changes = [d for d in recent if d.is_change and not d.is_restart and 0.0 <= now - d.at <= _REMEMBERED_SECONDS]
+    dwells = [
+        next((later.at - change.at for later in changes[i + 1 :] if later.is_growth), None)
+        for i, change in enumerate(changes)
+        if not change.is_growth
+    ]
+    known = [dwell for dwell in dwells if dwell is not None][-_DWELLS:]
+    return median(known) if len(known) == _DWELLS else None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of the elastic policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import ConfigurationError, Mistakes
+from penstock.performance.throughput import MODELS, model_named
+from penstock.policies.elastic.sample_file import read_samples
+from penstock.ports import ThroughputModel
+from penstock.records import ThroughputSample
+from penstock.units import number, positive_seconds
+
+MEANINGS = {
+    "catch_up": "within what time a backlog has to be gone; no record should wait longer",
+    "patience": "part of `catch_up` that records may wait before capacity is added; 0: capacity always covers the "
+    "arrivals, for more executors",
+    "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: the trigger "
+    "interval, at least 10s",
+    "model": f"what predicts sizes that were not measured: {', '.join(f'`{name}`' for name in MODELS)}",
+    "samples": "a CSV file with measured throughputs to start with, as `penstock measure` writes it; null: none",
+    "confidence": "coverage of a prediction's interval, whose lower end is counted on",
+    "follow_trend": "switch: plan for what arrivals will be when a change is in force, if they rise or fall",
+    "weigh_changes": "switch: take less only if that saves more than its changes cost, as measured in the run",
+    "every_seconds": "time from one plan to the next",
+}
+"""What each option means."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticOptions:
+    """What the elastic policy is set to; `elastic_options` makes it from plain values, `MEANINGS` explains them."""
+
+    model: ThroughputModel
+    catch_up_seconds: float = 60.0
+    patience: float = 0.5
+    batch_seconds: float | None = None
+    samples: tuple[ThroughputSample, ...] = ()
+    confidence: float = 0.9
+    follow_trend: bool = True
+    weigh_changes: bool = True
+    every_seconds: float = 5.0
+
+    def batch_of(self, trigger_seconds: float | None) -> float:
+        """How long a batch of an operator may be."""
+        if self.batch_seconds is not None:
+            return self.batch_seconds
+        return max(10.0, trigger_seconds or 0.0)
+
+
+def elastic_options(
+    *,
+    catch_up: str | float = 60.0,
+    patience: float = 0.5,
+    batch: str | float | None = None,
+    model: str = "ensemble",
+    samples: str | None = None,
+    confidence: float = 0.9,
+    follow_trend: bool = True,
+    weigh_changes: bool = True,
+    every_seconds: str | float = 5.0,
+) -> ElasticOptions:
+    """Make the options from plain values, as a settings file holds them; `MEANINGS` explains each.
+
+    Examples
+    --------
+    >>> elastic_options(catch_up="2m").catch_up_seconds
+    120.0
+    """
+    mistakes = Mistakes()
+    catch_up_seconds = mistakes.of(lambda: positive_seconds("catch_up", catch_up))
+    patient = mistakes.of(lambda: number("patience", patience, least=0.0, most=0.9))
+    longest = None if batch is None else mistakes.of(lambda: positive_seconds("batch", batch))
+    made = mistakes.of(lambda: _model(model))
+    given = () if samples is None else mistakes.of(lambda: read_samples(samples))
+    sure = mistakes.of(lambda: number("confidence", confidence, least=0.5, most=0.999))
+    for option, value in (("follow_trend", follow_trend), ("weigh_changes", weigh_changes)):
+        mistakes.of(lambda option=option, value=value: _switch(option, value))  # type: ignore[misc]
+    period = mistakes.of(lambda: positive_seconds("every_seconds", every_seconds))
+    mistakes.raise_all("policy elastic")
+    assert catch_up_seconds is not None
+    assert made is not None
+    assert given is not None
+    assert patient is not None
+    assert sure is not None
+    assert period is not None  # what could not be read was raised
+    return ElasticOptions(
+        made, catch_up_seconds, patient, longest, given, sure, follow_trend, weigh_changes, period
+    )  # fmt: skip
+
+
+def _model(name: object) -> ThroughputModel:
+    if not isinstance(name, str) or name not in MODELS:
+        raise ConfigurationError(f"model: {name!r} is unknown; use one of {', '.join(MODELS)}", field="model")
+    return model_named(name)
+
+
+def _switch(option: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{option}: {value!r} is not a switch; write true or false", field=option)

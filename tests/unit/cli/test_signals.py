@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request to stop, wherever a run is, and however the request comes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+
+import pytest
+
+from penstock.cli.signals import stopping_on_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_to_stop_and_the_handlers_before_come_back(number: signal.Signals) -> None:
+    """Also that of a terminal which is closed."""
+    stop, told, before = threading.Event(), list[bool](), signal.getsignal(number)
+    with stopping_on_signals(stop, told.append):
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+    assert stop.is_set()
+    assert told == [False, True]
+    assert signal.getsignal(number) is before
+
+
+def test_an_ignored_hangup_stays_ignored() -> None:
+    """So that nohup lets a run outlive its terminal."""
+    stop, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopping_on_signals(stop, lambda _: None):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_terminal_that_is_gone_does_not_get_in_the_way() -> None:
+    """What cannot be shown is not raised into whatever runs just then."""
+
+    def tell(_: bool) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    stop = threading.Event()
+    with stopping_on_signals(stop, tell):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.is_set()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cheapest schedule in hindsight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.hindsight import HindsightSchedule, cheapest_schedule
+from penstock.ports import FloatArray
+from penstock.records import Allocation
+
+SIZES = {Allocation(n): 10.0 * n for n in range(1, 5)}
+
+
+def even(rate: float, seconds: float) -> FloatArray:
+    """So many records a second, evenly."""
+    return np.arange(0.0, seconds, 1.0 / rate)
+
+
+def oldest(schedule: HindsightSchedule, times: FloatArray) -> float:
+    """How old records become under a schedule, played record by record."""
+    done, step = 0.0, 0
+    for at in times:
+        left = 1.0
+        done = max(done, at)
+        while left > 1e-12:
+            step = min(int((done + 1e-9) / schedule.step_seconds), len(schedule.allocations) - 1)
+            rate = SIZES[schedule.allocations[step]]
+            end = schedule.step_seconds * (step + 1)
+            part = left / rate if step == len(schedule.allocations) - 1 else min(left / rate, end - done)
+            done, left = done + part, left - part * rate
+        if done - at > 1e6:
+            break
+    return done - float(times[-1])
+
+
+def test_an_even_load_that_fits_a_size_takes_that_size() -> None:
+    """19 a second with no time to wait takes two all the time."""
+    schedule = cheapest_schedule(even(19.0, 100.0), SIZES, oldest_seconds=0.2)
+    assert {a.executors for a in schedule.allocations} == {2}
+    assert schedule.executor_seconds == pytest.approx(200.0)
+
+
+def test_time_to_wait_saves() -> None:
+    """12 a second for 300 s are 360 executor seconds of work; with a minute to wait nearly no more are needed."""
+    patient = cheapest_schedule(even(12.0, 300.0), SIZES, oldest_seconds=60.0)
+    hasty = cheapest_schedule(even(12.0, 300.0), SIZES, oldest_seconds=0.5)
+    assert 360.0 <= patient.executor_seconds < 375.0
+    assert hasty.executor_seconds > patient.executor_seconds
+
+
+def test_a_burst_is_spread_over_the_time_there_is() -> None:
+    """A burst beyond the largest size is worked off before its records are too old."""
+    times = np.sort(np.concatenate([even(5.0, 100.0), 40.0 + even(60.0, 10.0)]))
+    schedule = cheapest_schedule(times, SIZES, oldest_seconds=30.0)
+    assert oldest(schedule, times) <= 30.0
+    assert max(a.executors for a in schedule.allocations) > 1
+
+
+def test_it_ends_with_the_last_record() -> None:
+    """Nothing is paid for when nothing is left to do."""
+    schedule = cheapest_schedule(even(9.0, 50.0), SIZES, oldest_seconds=30.0)
+    assert schedule.executor_seconds <= 55.0
+    assert schedule.executor_seconds == pytest.approx(schedule.step_seconds * len(schedule.allocations))
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    """More than the largest size does is an error that says how much that is."""
+    with pytest.raises(ConfigurationError, match="the largest size sustains 40 records"):
+        cheapest_schedule(even(80.0, 300.0), SIZES, oldest_seconds=10.0)
+    with pytest.raises(ConfigurationError, match="must be positive"):
+        cheapest_schedule(even(80.0, 300.0), SIZES, oldest_seconds=0.0)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change costs, learnt from changes."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.policies.elastic.elastic_worlds import a_look
+
+from penstock.policies.elastic.change_cost import ChangeCost, usual_dwell_seconds
+from penstock.records import Allocation
+from penstock.testing import a_decision
+
+TWO, FOUR = Allocation(2), Allocation(4)
+
+
+def watch(cost: ChangeCost, at: float, requested: Allocation, there: Allocation, *batches: tuple[int, float]) -> None:
+    """One look; a batch of n records should take n milliseconds."""
+    look = a_look(at, there, *batches, requested=requested)
+    cost.watch(at, look.observation.cluster, look.telemetry.batches, lambda rows, _: 0.001 * rows)
+
+
+def test_the_time_until_executors_come_is_learnt() -> None:
+    """Executors that came after 30 s move what is expected halfway there."""
+    cost = ChangeCost()
+    watch(cost, 0.0, TWO, TWO)
+    watch(cost, 10.0, FOUR, TWO)
+    watch(cost, 40.0, FOUR, FOUR)
+    assert cost.settle_out_seconds == pytest.approx((10.0 + 30.0) / 2.0)
+    assert cost.settle_in_seconds == 10.0
+    assert cost.measured == 1
+
+
+def test_batches_across_a_change_show_its_pause() -> None:
+    """A batch that should have taken 1 s and took 7 s across a change is a pause of 6 s."""
+    cost = ChangeCost()
+    watch(cost, 0.0, TWO, TWO)
+    watch(cost, 10.0, FOUR, TWO)
+    watch(cost, 15.0, FOUR, FOUR)
+    watch(cost, 17.0, FOUR, FOUR, (1000, 7.0))
+    assert cost.pause_seconds == pytest.approx((2.0 + 6.0) / 2.0)
+    watch(cost, 40.0, FOUR, FOUR, (1000, 7.0))  # long after it
+    assert cost.pause_seconds == pytest.approx(4.0)
+
+
+def test_a_change_of_the_share_alone_costs_nothing() -> None:
+    """A CPU share is in force at once."""
+    assert ChangeCost().of(Allocation(2, 0.5), Allocation(2, 1.0)) == 0.0
+    assert ChangeCost().of(Allocation(2, 0.5), Allocation(3, 0.5)) > 0.0
+
+
+def test_executors_that_go_are_paid_until_they_are_gone() -> None:
+    """Two that take 10 s to go, and 2 s of pause for four; coming back costs the pause alone."""
+    assert ChangeCost().of(FOUR, TWO) == pytest.approx(2.0 * 4.0 + 10.0 * 2.0)
+    assert ChangeCost().of(TWO, FOUR) == pytest.approx(2.0 * 4.0)
+
+
+def test_the_usual_dwell_is_the_median_of_the_last_three() -> None:
+    """From each step down to the next step up; fewer than three are no custom, and neither are old ones."""
+    times = (0.0, 20.0, 100.0, 130.0, 200.0, 300.0)
+    changes = [a_decision(*((FOUR, TWO) if number % 2 == 0 else (TWO, FOUR)), at=at) for number, at in enumerate(times)]
+    assert usual_dwell_seconds(changes, 310.0) == 30.0  # of 20, 30 and 100
+    assert usual_dwell_seconds(changes[:4], 310.0) is None
+    assert usual_dwell_seconds(changes, 5000.0) is None
