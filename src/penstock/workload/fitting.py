@@ -168,9 +168,7 @@ class Fitting:
             freed = [free for one in contenders for free in self._freed(one, targets, steps)]
             family = min((*freed, *reached), key=lambda candidate: candidate.loss).family
 
-    def _freed(
-        self, fitted: FittedMap, targets: Targets, iterations: int, damping: float = DAMPING
-    ) -> list[FittedMap]:
+    def _freed(self, fitted: FittedMap, targets: Targets, iterations: int, damping: float = DAMPING) -> list[FittedMap]:
         chain = fitted.recipe.chain
         if chain is None or self.is_late():
             return []

@@ -70,9 +70,7 @@ class _Runs:
 
     def of(self, starts: BoolArray) -> _Runs:
         """Give the runs that start in some phases."""
-        return replace(
-            self, moments=self.moments[:, starts], entries=self.entries[:, starts], after=self.after[starts]
-        )
+        return replace(self, moments=self.moments[:, starts], entries=self.entries[:, starts], after=self.after[starts])
 
 
 @dataclass(frozen=True)
