@@ -317,8 +317,8 @@ class PipelineLatency:
                 service = service.time_scaled(1.0 / origin.allocation.executors)
             keeps_up = coming.rate * service.mean < SATURATION
             # The queue itself, if it is asked about, was solved before what it feeds.
-            Psi = self._busy.get(((origin.operator, origin.allocation, origin.feed), i))
-            self._leaving[origin, i] = departure_process(coming, service, Psi=Psi) if keeps_up else coming
+            busy = self._busy.get(((origin.operator, origin.allocation, origin.feed), i))
+            self._leaving[origin, i] = departure_process(coming, service, Psi=busy) if keeps_up else coming
         return self._leaving[origin, i]
 
     def _service(self, name: str, allocation: Allocation) -> PH:

@@ -92,7 +92,7 @@ def cycle(start: Start, targets: Targets, is_late: IsLate) -> Iterator[Found]:
 
 
 def free(
-    chain: Chain, targets: Targets, is_late: IsLate, iterations: int, family: str, damping: float = DAMPING
+    chain: Chain, targets: Targets, is_late: IsLate, iterations: int, family: str, *, damping: float = DAMPING
 ) -> Iterator[Found]:
     """Search on from a chain, with every mean time and transition free."""
     wanted = _reachable(chain, targets)

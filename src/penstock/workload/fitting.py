@@ -172,7 +172,7 @@ class Fitting:
         chain = fitted.recipe.chain
         if chain is None or self.is_late():
             return []
-        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family, damping))
+        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family, damping=damping))
 
     def fall_back(self) -> None:
         """Try independent times if nothing found so far predicts the queue within a factor of 2."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.markov import PH
-from penstock.markov.conditions import FloatArray
+from penstock.markov.conditions import FloatArray, IntArray
 from penstock.markov.ctmc import eliminate
 
 
@@ -63,7 +63,7 @@ class DepartureDispersion:
         later = (self._f * run) @ F - lam * (self._f @ (idle @ M @ entries))
         self._rest = float(self._f @ (lam * lam * j2 - 2.0 * lam * j1 * run) + 2.0 * (later @ g))
 
-    def of(self, starts: FloatArray, chances: FloatArray, ends: FloatArray) -> float:
+    def of(self, starts: IntArray, chances: FloatArray, ends: FloatArray) -> float:
         """Give I.
 
         Parameters

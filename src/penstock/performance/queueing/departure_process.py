@@ -153,7 +153,7 @@ def _busy_runs(arrivals: MAP, service: PH, V: FloatArray | None) -> _Runs:
     alone = np.linalg.solve(-K.T, np.outer(idle @ D1, service.alpha).ravel()).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
-    return _Runs(np.maximum(moments, 0.0), D0, arrivals.M, D1, Gamma, last).of(D1.any(axis=0))
+    return _Runs(np.maximum(moments, 0.0), D0, arrivals.M, D1, Gamma, last).of(np.asarray(D1.any(axis=0)))
 
 
 def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
