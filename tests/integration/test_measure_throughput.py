@@ -16,7 +16,7 @@ from penstock.measuring.plan import MeasurePlan
 from penstock.measuring.sample_file import SampleFile
 from penstock.records import decode
 
-pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.core, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.cgroups, pytest.mark.long, pytest.mark.timeout(900)]
 
 APP = "log-analysis"
 
