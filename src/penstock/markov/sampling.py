@@ -45,6 +45,8 @@ class AliasTable:
 
     def __init__(self, probabilities: FloatArray) -> None:
         rows, columns = probabilities.shape
+        possible = probabilities > 0.0
+        self._only: IntArray | None = np.argmax(possible, axis=1) if (possible.sum(axis=1) == 1).all() else None
         left = probabilities * columns / probabilities.sum(axis=1, keepdims=True)
         keep = np.ones((rows, columns))
         alias = np.tile(np.arange(columns), (rows, 1))
@@ -66,7 +68,10 @@ class AliasTable:
 
     def draw(self, rows: IntArray, rng: np.random.Generator) -> IntArray:
         """Give one column per entry of `rows`, drawn with that row's probabilities."""
-        scaled = rng.random(rows.size) * self._columns
+        uniform = rng.random(rows.size)
+        if self._only is not None:  # drawn all the same: what is drawn next does not depend on it
+            return np.asarray(self._only[rows])
+        scaled = uniform * self._columns
         column = scaled.astype(np.int64)
         cell = rows * self._columns + column
         chosen: IntArray = np.where(scaled - column < self._keep[cell], column, self._alias[cell])

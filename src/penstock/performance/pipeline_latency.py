@@ -50,7 +50,7 @@ from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchAnswer, MicroBatchSolver, Suffices
 from penstock.performance.queueing.queue_inputs import SATURATION
 from penstock.performance.queueing.response import Response
-from penstock.performance.queueing.single_server import solve_each, solve_map_ph_1
+from penstock.performance.queueing.single_server import SingleServer, solve_each, solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.performance.screening import single_records
 from penstock.records import Allocation, Objective, Prediction
@@ -187,6 +187,7 @@ class PipelineLatency:
         self._errors, self._rough = errors, rough
         self._labels, self._processes = tuple(workload), tuple(workload.values())
         self._answers: dict[_Question, _Answer] = {}
+        self._busy: dict[tuple[_Question, int], FloatArray | None] = {}
         self._predicted: dict[tuple[_Question, ...], Prediction] = {}
         self._streams: dict[tuple[_Feed, int], MAP] = {}
         self._leaving: dict[tuple[_Departures, int], MAP] = {}
@@ -315,7 +316,9 @@ class PipelineLatency:
             if origin.allocation.executors > 1:
                 service = service.time_scaled(1.0 / origin.allocation.executors)
             keeps_up = coming.rate * service.mean < SATURATION
-            self._leaving[origin, i] = departure_process(coming, service) if keeps_up else coming
+            # The queue itself, if it is asked about, was solved before what it feeds.
+            busy = self._busy.get(((origin.operator, origin.allocation, origin.feed), i))
+            self._leaving[origin, i] = departure_process(coming, service, Psi=busy) if keeps_up else coming
         return self._leaving[origin, i]
 
     def _service(self, name: str, allocation: Allocation) -> PH:
@@ -324,13 +327,16 @@ class PipelineLatency:
         return demand.moved(self._errors).at(allocation)
 
     def _solve_all(self, questions: Sequence[_Question], i: int) -> list[Response]:
-        """Solve queues under process `i`, those of single records together."""
-        together: dict[_Question, tuple[MAP, PH]] = {}
+        """Solve queues under process `i`, those of single records together, each after what feeds it."""
+        solved: dict[_Question, Response] = {}
         if self.model == "map":
-            for question in questions:
-                if isinstance(self.pipeline.operator(question[0]).demand, RecordDemand):
-                    together[question] = self._queue(question, i)
-        solved: dict[_Question, Response] = dict(zip(together, solve_each(list(together.values())), strict=True))
+            singly = [one for one in questions if isinstance(self.pipeline.operator(one[0]).demand, RecordDemand)]
+            for depth in sorted({len(feed.sources) for _, _, feed in singly}):
+                level = [one for one in singly if len(one[2].sources) == depth]
+                for question, queue in zip(level, solve_each([self._queue(one, i) for one in level]), strict=True):
+                    solved[question] = queue
+                    if isinstance(queue, SingleServer) and question[1].executors == 1:
+                        self._busy[question, i] = queue.Psi
         return [solved[question] if question in solved else self._solve(question, i) for question in questions]
 
     def _queue(self, question: _Question, i: int) -> tuple[MAP, PH]:

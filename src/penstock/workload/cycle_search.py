@@ -17,7 +17,7 @@ import numpy.typing as npt
 from penstock.markov.queue_gradient import stationary_rows
 from penstock.workload import episodes, staged
 from penstock.workload.candidates import Found, Recipe, valid
-from penstock.workload.least_squares import Evaluate, IsLate, least_squares
+from penstock.workload.least_squares import DAMPING, Evaluate, IsLate, least_squares
 from penstock.workload.queue_terms import with_queue
 from penstock.workload.staged import Chain, Chains, Cycle, FreeChain, Stages, moment_factors
 from penstock.workload.targets import STIFF, Targets
@@ -91,7 +91,9 @@ def cycle(start: Start, targets: Targets, is_late: IsLate) -> Iterator[Found]:
         yield from _found(Chain(mu[0], p[0], start.phases), start.family)
 
 
-def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int, family: str) -> Iterator[Found]:
+def free(
+    chain: Chain, targets: Targets, is_late: IsLate, iterations: int, family: str, *, damping: float = DAMPING
+) -> Iterator[Found]:
     """Search on from a chain, with every mean time and transition free."""
     wanted = _reachable(chain, targets)
     kind = FreeChain.like(chain.p, chain.phases)
@@ -100,7 +102,7 @@ def free(chain: Chain, targets: Targets, is_late: IsLate, iterations: int, famil
     theta, loss = least_squares(
         _chain_evaluate(kind.chains, chain.phases, wanted, pull=start), start[None], low, high,
         iterations=iterations, is_late=is_late, stiff=STIFF, retract=lambda rows: kind.on_moments(rows, wanted),
-        tolerance=_TOLERANCE,
+        tolerance=_TOLERANCE, damping=damping,
     )  # fmt: skip
     if np.isfinite(loss[0]):
         mu, p = kind.chains(theta)

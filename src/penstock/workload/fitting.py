@@ -16,6 +16,7 @@ from penstock.markov import MAP
 from penstock.workload import cycle_search, search, simple_fits
 from penstock.workload.candidates import QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
 from penstock.workload.exponential_mixture import mixture_renewal
+from penstock.workload.least_squares import DAMPING
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
 from penstock.workload.targets import Targets, targets_of
@@ -26,8 +27,11 @@ _CLOSE_QUEUE = 0.06
 """If the best composition's queue error is at most this, chains of bursts and lulls are not tried."""
 
 
-_STEPS, _SMALLER_STEPS, _AGAIN_STEPS = 24, 12, 7
-"""Iterations of the search of all of a chain's rates: of the largest, of smaller ones, of an earlier window's."""
+_STEPS, _SMALLER_STEPS, _READ_STEPS, _AGAIN_STEPS = 24, 12, 7, 4
+"""Iterations of the search of all of a chain's rates: largest, smaller, read off the window, of an earlier window."""
+
+_AGAIN_DAMPING = 4.0
+"""Damping of the first step from an earlier window's chain: the way is short, and longer steps were all refused."""
 
 _SEARCHABLE_QUEUE_ERROR = 1.5
 """If a chain's queue error, in units of its tolerance, is at most this, its rates are worth searching."""
@@ -101,7 +105,7 @@ class Fitting:
             if chain is None:
                 self._add(search.again(fitted.recipe, targets, self.is_late))
             elif cycle_search.can_have(chain, targets):
-                self._freed(fitted, targets, _AGAIN_STEPS)
+                self._freed(fitted, targets, _AGAIN_STEPS, _AGAIN_DAMPING)
         if not self._still_good(before) and any(fitted.recipe.chain is not None for fitted in known):
             self._read_off(targets)
         self.is_warm = is_same_kind and self._still_good(before)
@@ -113,7 +117,7 @@ class Fitting:
         for place, rivals in enumerate(cycle_search.starts(targets, self.max_states, None)):
             for reached in self._add(cycle_search.cycle(rivals[0], targets, self.is_late)):
                 if place < 2:
-                    self._freed(reached, targets, _AGAIN_STEPS)
+                    self._freed(reached, targets, _READ_STEPS)
 
     def _still_good(self, before: float) -> bool:
         return min((c.loss for c in self.candidates), default=np.inf) <= max(_GOOD_LOSS, _LOSS_GROWTH_ALLOWED * before)
@@ -164,11 +168,11 @@ class Fitting:
             freed = [free for one in contenders for free in self._freed(one, targets, steps)]
             family = min((*freed, *reached), key=lambda candidate: candidate.loss).family
 
-    def _freed(self, fitted: FittedMap, targets: Targets, iterations: int) -> list[FittedMap]:
+    def _freed(self, fitted: FittedMap, targets: Targets, iterations: int, damping: float = DAMPING) -> list[FittedMap]:
         chain = fitted.recipe.chain
         if chain is None or self.is_late():
             return []
-        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family))
+        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family, damping=damping))
 
     def fall_back(self) -> None:
         """Try independent times if nothing found so far predicts the queue within a factor of 2."""

@@ -19,6 +19,9 @@ IsLate = Callable[[], bool]
 
 _LARGEST_STEP = 2.0
 
+DAMPING = 1e-2
+"""Damping of the first step; four times as much after each step that is refused."""
+
 
 def least_squares(
     evaluate: Evaluate,
@@ -28,7 +31,7 @@ def least_squares(
     *,
     iterations: int,
     is_late: IsLate = lambda: False,
-    damping: float = 1e-2,
+    damping: float = DAMPING,
     tolerance: float = 1e-4,
     stiff: int = 0,
     retract: Callable[[FloatArray], FloatArray] | None = None,

@@ -123,3 +123,13 @@ def test_alias_table_has_the_probabilities() -> None:
         seen = np.bincount(table.draw(np.full(20_000, i), rng), minlength=3)
         assert np.all(seen[row == 0] == 0)
         assert stats.chisquare(seen[row > 0], row[row > 0] * 20_000).pvalue > 1e-3 or np.count_nonzero(row) == 1
+
+
+def test_sure_outcomes_are_drawn_without_disturbing_what_follows() -> None:
+    """Rows with one outcome each give it, and leave the generator as any other rows do."""
+    sure, open_ = AliasTable(np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 1.0]])), AliasTable(np.full((2, 3), 1.0))
+    rows = np.array([0, 1, 1, 0])
+    one, other = np.random.default_rng(3), np.random.default_rng(3)
+    assert sure.draw(rows, one).tolist() == [1, 2, 2, 1]
+    open_.draw(rows, other)
+    assert one.random() == other.random()

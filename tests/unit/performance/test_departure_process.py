@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
 from penstock.performance.queueing.departure_process import _sylvester, departure_process
-from penstock.performance.queueing.single_server import solve_map_ph_1
+from penstock.performance.queueing.single_server import SingleServer, solve_map_ph_1
 
 BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
 
@@ -23,6 +23,16 @@ def test_departures_keep_rate_and_dispersion() -> None:
             assert leaving.order <= most_states
             assert leaving.rate == pytest.approx(BURSTY.rate, rel=1e-8)
             assert leaving.asymptotic_idc == pytest.approx(BURSTY.asymptotic_idc, rel=accuracy)
+
+
+def test_departures_of_a_solved_queue_are_the_same() -> None:
+    """A queue that was solved already hands its busy period on, and its departures are the same process."""
+    service = PH.erlang(2, mean=0.6)
+    solved = solve_map_ph_1(BURSTY, service)
+    assert isinstance(solved, SingleServer)
+    alone, handed = departure_process(BURSTY, service), departure_process(BURSTY, service, Psi=solved.Psi)
+    np.testing.assert_allclose(handed.D0, alone.D0, rtol=1e-12)
+    np.testing.assert_allclose(handed.D1, alone.D1, rtol=1e-12)
 
 
 def test_departures_of_the_exponential_queue_are_poisson() -> None:

@@ -22,13 +22,13 @@ it does in the queue: a long service is seldom the last.
 
 This loses how the length of a run depends on what comes before and after it. But what goes into a
 stable queue comes out: in the long run the counts of departures have the dispersion of the arrivals' counts, exactly.
-So eta is chosen such that I is conserved. For M/M/1 the result is the Poisson process (Burke).
+So eta is chosen such that I is conserved (`departure_dispersion`). For M/M/1 the result is the Poisson process (Burke).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,10 @@ from scipy.linalg import schur
 
 from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH, fit_three_moments
-from penstock.markov.conditions import FloatArray
+from penstock.markov.conditions import BoolArray, FloatArray, IntArray
 from penstock.markov.ctmc import eliminate
 from penstock.markov.map_ph_1 import Arrivals, Services, busy_period
+from penstock.performance.queueing.departure_dispersion import DepartureDispersion
 from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 
 MOST_STATES = 48
@@ -61,13 +62,30 @@ class _Runs:
     """Busy periods by the phase they start in: moments of N - 1, phase after, and how each start is reached."""
 
     moments: FloatArray  # phi_1 .. phi_3, one column for each start
+    idle: FloatArray  # rates between the idle phases
+    M: FloatArray  # expected time in each of them
     entries: FloatArray  # rates from the idle phases, one column for each start
     after: FloatArray  # phase of the arrivals after, one row for each start
     last: FloatArray  # how much likelier than on average a completion from each service phase ends the run
 
+    def of(self, starts: BoolArray) -> _Runs:
+        """Give the runs that start in some phases."""
+        return replace(self, moments=self.moments[:, starts], entries=self.entries[:, starts], after=self.after[starts])
 
-def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STATES) -> MAP:
-    """Give the departures of a stable MAP/PH/1 queue as a MAP.
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Runs of a geometric number of services each."""
+
+    start: IntArray  # where they start, as a column of the entries
+    chance: FloatArray  # which part of the runs that start there is of this kind
+    ends: FloatArray  # chance that a completion from each service phase ends the run, one row for each kind
+
+
+def departure_process(
+    arrivals: MAP, service: PH, *, most_states: int = MOST_STATES, Psi: FloatArray | None = None
+) -> MAP:
+    """Give the departures of a stable MAP/PH/1 queue as a MAP; `Psi` is V, if the queue was solved already.
 
     The runs of services are distinguished by the phase in which they start, and have two geometric parts each, if that
     needs no more than `most_states` states. Otherwise they have one part each, if that keeps nine tenths of the
@@ -92,32 +110,36 @@ def departure_process(arrivals: MAP, service: PH, *, most_states: int = MOST_STA
             field="service",
         )
     service = entered(service)
-    idle, runs = arrivals.D0, _busy_runs(arrivals, service)
+    runs = _busy_runs(arrivals, service, Psi)
     n, m = arrivals.order, service.order
-    starts = int(runs.entries.any(axis=0).sum())
+    starts = len(runs.after)
     if n + 2 * starts * m > most_states:
         if n + starts * m <= most_states:
-            single = _assembled(0.0, idle, runs, service)
-            if single.asymptotic_idc >= _MOSTLY_CONSERVED * arrivals.asymptotic_idc:
-                return _simplest(single)
+            single = _kinds(0.0, runs)
+            kept = _dispersion(runs, service).of(single.start, single.chance, single.ends)
+            if kept >= _MOSTLY_CONSERVED * arrivals.asymptotic_idc:
+                return _simplest(_assembled(single, runs, service), kept)
         runs = _lumped(runs, arrivals)
         if n + 2 * m > most_states:
-            idle, runs = _as_renewal(arrivals, runs)
-            if len(idle) + 2 * m > most_states:
+            runs = _as_renewal(arrivals, runs)
+            states = len(runs.idle) + 2 * m
+            if states > most_states:
                 raise ConfigurationError(
-                    f"most_states: runs of services of {m} phases need {len(idle) + 2 * m} states, more than "
-                    f"{most_states}; fit the service with fewer phases",
+                    f"most_states: runs of services of {m} phases need {states} states, more than {most_states}; fit "
+                    "the service with fewer phases",
                     field="most_states",
                 )
-    return _simplest(_conserving(arrivals.asymptotic_idc, idle, runs, service))
+    kinds, kept = _conserving(arrivals.asymptotic_idc, runs, service)
+    return _simplest(_assembled(kinds, runs, service), kept)
 
 
-def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
+def _busy_runs(arrivals: MAP, service: PH, V: FloatArray | None) -> _Runs:
     n, m = arrivals.order, service.order
     D0, D1, t = arrivals.D0, arrivals.D1, service.exits
     up = _kron(D1, np.eye(m))
     local = _kron(D0, np.eye(m)) + _kron(np.eye(n), service.T)
-    V = busy_period(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
+    if V is None:
+        V = busy_period(Arrivals.of([arrivals]), Services.of([service])).Psi[0]
     start = _kron(np.eye(n), service.alpha[None, :])
     Gamma = start @ V
     K = local + (up @ V) @ start
@@ -131,7 +153,7 @@ def _busy_runs(arrivals: MAP, service: PH) -> _Runs:
     alone = np.linalg.solve(-K.T, np.outer(idle @ D1, service.alpha).ravel()).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
-    return _Runs(np.maximum(moments, 0.0), D1, Gamma, last)
+    return _Runs(np.maximum(moments, 0.0), D0, arrivals.M, D1, Gamma, last).of(np.asarray(D1.any(axis=0)))
 
 
 def _kron(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -166,48 +188,59 @@ def _lumped(runs: _Runs, arrivals: MAP) -> _Runs:
     idle = _stationary(arrivals.D0 + runs.entries @ runs.after)
     flow = idle @ runs.entries
     flow = flow / flow.sum()
-    return _Runs(
-        (runs.moments @ flow)[:, None], runs.entries.sum(axis=1, keepdims=True), (flow @ runs.after)[None], runs.last
+    return replace(
+        runs,
+        moments=(runs.moments @ flow)[:, None],
+        entries=runs.entries.sum(axis=1, keepdims=True),
+        after=(flow @ runs.after)[None],
     )
 
 
-def _as_renewal(arrivals: MAP, runs: _Runs) -> tuple[FloatArray, _Runs]:
+def _as_renewal(arrivals: MAP, runs: _Runs) -> _Runs:
     """Give idle times of at most two phases, each the same whatever came before."""
     times = PH.of_exits(runs.after[0], arrivals.D0, arrivals.D1.sum(axis=1), arrivals.M)
     idle = fit_three_moments(*(float(m) for m in times.moments(3)), max_phases=2).distribution
-    return idle.T, _Runs(runs.moments, idle.exits[:, None], idle.alpha[None], runs.last)
+    return _Runs(runs.moments, idle.T, idle.M, idle.exits[:, None], idle.alpha[None], runs.last)
 
 
-def _conserving(dispersion: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
-    """Choose eta so that the long-run dispersion is kept; it grows with eta, nearly linearly."""
+def _dispersion(runs: _Runs, service: PH) -> DepartureDispersion:
+    return DepartureDispersion(runs.M, runs.entries, runs.after, 1.0 + runs.moments[0], service)
+
+
+def _conserving(dispersion: float, runs: _Runs, service: PH) -> tuple[_Kinds, float]:
+    """Choose eta so that the long-run dispersion is kept, and give it; it grows with eta, nearly linearly."""
+    of_runs = _dispersion(runs, service)
+
+    def made(eta: float) -> tuple[_Kinds, float]:
+        kinds = _kinds(eta, runs)
+        return kinds, of_runs.of(kinds.start, kinds.chance, kinds.ends)
+
     low, high = 0.0, 1.0
-    least, most = _assembled(low, idle, runs, service), _assembled(high, idle, runs, service)
-    if dispersion <= least.asymptotic_idc or most.asymptotic_idc <= least.asymptotic_idc * (1.0 + _CONSERVED):
-        return least  # services so variable that even geometric runs have more: nothing to take away
-    while most.asymptotic_idc < dispersion and high < _LARGEST_ETA:
+    (kinds, least), (_, most) = made(low), made(high)
+    if dispersion <= least or most <= least * (1.0 + _CONSERVED):
+        return kinds, least  # services so variable that even geometric runs have more: nothing to take away
+    while most < dispersion and high < _LARGEST_ETA:
         low, least, high = high, most, 4.0 * high
-        most = _assembled(high, idle, runs, service)
-    made = most
+        _, most = made(high)
     for step in range(_MOST_STEPS):
-        width = most.asymptotic_idc - least.asymptotic_idc
-        share = (dispersion - least.asymptotic_idc) / width if width > 0.0 and step % 3 < 2 else 0.5
+        width = most - least
+        share = (dispersion - least) / width if width > 0.0 and step % 3 < 2 else 0.5
         eta = low + min(max(share, 0.0), 1.0) * (high - low)
-        made = _assembled(eta, idle, runs, service)
-        reached = made.asymptotic_idc
+        kinds, reached = made(eta)
         if abs(reached - dispersion) <= _CONSERVED * dispersion:
-            return made
+            break
         if reached < dispersion:
-            low, least = eta, made
+            low, least = eta, reached
         else:
-            high, most = eta, made
-    return made
+            high, most = eta, reached
+    return kinds, reached
 
 
-def _simplest(process: MAP) -> MAP:
+def _simplest(process: MAP, dispersion: float) -> MAP:
     """Give the Poisson process if this is one in more phases, so that later queues stay small."""
     n = process.order
     # The dispersion is known by now, and tells nearly always; the variability is not.
-    if abs(process.asymptotic_idc - 1.0) > _CONSERVED or abs(process.scv - 1.0) > _POISSON:
+    if abs(dispersion - 1.0) > _CONSERVED or abs(process.scv - 1.0) > _POISSON:
         return process
     shape = process.moments(2 * n - 1) * process.rate ** np.arange(1, 2 * n)
     exponential = np.cumprod(np.arange(1.0, 2 * n))
@@ -218,27 +251,26 @@ def _simplest(process: MAP) -> MAP:
     return process
 
 
-def _assembled(eta: float, idle: FloatArray, runs: _Runs, service: PH) -> MAP:
-    n, m = len(idle), service.order
-    kinds = [
-        (runs.entries[:, i] * chance, mean, runs.after[i])
-        for i in range(runs.moments.shape[1])
-        if runs.entries[:, i].any()
-        for chance, mean in _geometric_pair(runs.moments[:, i], eta)
-    ]
-    size = n + len(kinds) * m
+def _kinds(eta: float, runs: _Runs) -> _Kinds:
+    found = [(i, *kind) for i, phi in enumerate(runs.moments.T) for kind in _geometric_pair(phi, eta)]
+    start, chance, mean = (np.array(part) for part in zip(*found, strict=True))
+    end = 1.0 / (1.0 + mean)
+    spread = max(float(runs.last.max()) - 1.0, 0.0) * end
+    kept = np.divide(1.0 - end, spread, out=np.ones_like(end), where=spread > 1.0 - end)  # no chance above one
+    return _Kinds(start, chance, end[:, None] * (1.0 + kept[:, None] * (runs.last - 1.0)))
+
+
+def _assembled(kinds: _Kinds, runs: _Runs, service: PH) -> MAP:
+    n, m = len(runs.idle), service.order
+    size = n + len(kinds.start) * m
     D0, D1 = np.zeros((size, size)), np.zeros((size, size))
-    D0[:n, :n] = idle
-    spread = max(float(runs.last.max()) - 1.0, 0.0)
-    for k, (entry, mean, after) in enumerate(kinds):
+    D0[:n, :n] = runs.idle
+    for k, (start, chance, ends) in enumerate(zip(kinds.start, kinds.chance, kinds.ends, strict=True)):
         own = slice(n + k * m, n + (k + 1) * m)
-        end = 1.0 / (1.0 + mean)
-        kept = 1.0 if spread * end <= 1.0 - end else (1.0 - end) / (spread * end)  # no chance above one
-        ends = end * (1.0 + kept * (runs.last - 1.0))
-        D0[:n, own] = entry[:, None] * service.alpha
+        D0[:n, own] = (runs.entries[:, start] * chance)[:, None] * service.alpha
         D0[own, own] = service.T
         D1[own, own] = (service.exits * (1.0 - ends))[:, None] * service.alpha
-        D1[own, :n] = (service.exits * ends)[:, None] * after
+        D1[own, :n] = (service.exits * ends)[:, None] * runs.after[start]
     return MAP(D0, D1)
 
 

@@ -35,6 +35,8 @@ class SingleServer(TimeDistribution):
         Distribution of the time before service; `waiting.zero` is the probability of none.
     arrival_rate
         Records per second.
+    Psi
+        Phase of the arrivals after a busy period, by the phases it starts in; None where services are correlated.
     """
 
     def __init__(
@@ -43,10 +45,12 @@ class SingleServer(TimeDistribution):
         waiting: TimeDistribution,
         arrival_rate: float,
         levels: Callable[[], tuple[FloatArray, FloatArray]],
+        Psi: FloatArray | None = None,
     ) -> None:
         self.__dict__.update(sojourn.__dict__)
         self.waiting = waiting
         self.arrival_rate = arrival_rate
+        self.Psi = Psi
         self._levels = levels
 
     @property
@@ -150,6 +154,7 @@ def _solved_together(queues: Sequence[tuple[MAP, PH]]) -> Iterator[SingleServer]
             TimeDistribution(utilisation, mean, variance=waiting_variance, times=waits, row=row),
             arrivals.rate,
             partial(_levels, solved, row, arrivals, service),
+            solved.Psi[row],
         )
 
 

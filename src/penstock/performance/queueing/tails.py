@@ -60,11 +60,9 @@ class Tails:
         for m in range(1, _TERMS):
             jumps[:, :, m] = (P @ jumps[:, :, m - 1, None])[:, :, 0]
         self._P, self._jumps = P, jumps
-        self._begin(np.full(len(P), _Y))
-
-    def _begin(self, y: FloatArray) -> None:
-        self._y = y[:, None]
-        self._powers = [_short_step(self._P, self._jumps, y)]
+        self._y = np.full((len(P), 1), _Y)
+        self._powers: list[FloatArray] = []
+        """Steps of y jumps in the mean, and of twice as many each; the first is made when the length is settled."""
 
     def quantiles(self, start: FloatArray, p: FloatArray) -> FloatArray:
         """Give the times by which shares p are absorbed, from starts of shape (queues, N) and p of (queues, shares)."""
@@ -132,16 +130,19 @@ class Tails:
         if level >= 0 and (steps == 2.0**level).all():
             return level
         level = max(math.ceil(math.log2(seconds * float(self._q.max()) / _Y)), 0)
-        self._begin(seconds * self._q[:, 0] / 2.0**level)
+        self._y, self._powers = seconds * self._q / 2.0**level, []
         return level
 
     def _power(self, level: int) -> FloatArray:
+        if not self._powers:
+            self._powers.append(_short_step(self._P, self._jumps, self._y[:, 0]))
         while len(self._powers) <= level:
             self._powers.append(_squared(self._powers[-1]))
         return self._powers[level]
 
     def _double(self, start: FloatArray, left: FloatArray) -> None:
         """Square until the longest step leaves less than `left` of every start."""
+        self._power(0)
         while True:
             remaining = (start * self._powers[-1][:, :, :-1].sum(axis=2)).sum(axis=1)
             if not (remaining > left).any():
