@@ -136,7 +136,7 @@ class QueryProbe:
             ) from fault
 
     def _why_ended(self) -> str | None:
-        """Return the failure of an ended query. Spark reports it after the query shows it: until then, ask the query."""
+        """Return why an ended query failed. Spark reports it after the query shows it: until then, ask the query."""
         from py4j.protocol import Py4JError
 
         if self._listener.is_terminated:
