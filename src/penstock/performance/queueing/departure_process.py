@@ -17,8 +17,8 @@ While the server is busy records leave at the ends of services, one after the ot
 So the departures alternate between the arrivals' idle phases, taken over as they are, and runs of N services. The
 factorial moments of N, by the phase the run starts in, are exact: V(z) solves (I x t) z + A1 V + A0 V (I x alpha) V = 0
 (Neuts, "Structured Stochastic Matrices of M/G/1 Type", 1989), and its derivatives linear equations, which are summed up
-as series of non-negative terms. A mixture of two geometric numbers takes them over. A completion ends the run with a probability that depends on its service phase as
-it does in the queue: a long service is seldom the last.
+as series of non-negative terms. A mixture of two geometric numbers takes them over. A completion ends the run with a
+probability that depends on its service phase as it does in the queue: a long service is seldom the last.
 
 This loses how the length of a run depends on what comes before and after it. But what goes into a
 stable queue comes out: in the long run the counts of departures have the dispersion of the arrivals' counts, exactly.
