@@ -26,6 +26,8 @@ from penstock.ports import FloatArray
 
 NOTICED_SECONDS = 60.0
 """From the start of a shortage until it is acted on. The elastic policy looks every second, and plans every five."""
+_SAMPLE_SECONDS = 20.0
+"""What a measurement takes (Imai et al., Sec. 4.4.2). While a query is behind, all of its time is a measurement."""
 _WORTHWHILE = 0.99
 """Machines are taken up to this part of the most that is expected of any number of them."""
 
@@ -146,12 +148,14 @@ def _catch_up(
 ) -> tuple[int, float]:
     """What a period ends with whose machines are too few, and for how long they were too few."""
     lasts, most = workload.period_seconds - workload.delay_seconds, len(truth)
+    mended = NOTICED_SECONDS + workload.delay_seconds
+    samples = max(1, int(mended / _SAMPLE_SECONDS))
     short = 0.0
     while truth[has - 1] < rate and has < most and short < lasts:
-        seen = truth[has - 1] * np.exp(noise * generator.standard_normal() - 0.5 * noise**2)
-        # It is behind: whatever a noisy sample says, the size does less than arrives.
-        belief.learn(np.array([has - 1]), np.array([min(seen, rate)]), np.array([draw]))
+        seen = truth[has - 1] * np.exp(noise * generator.standard_normal(samples) - 0.5 * noise**2).mean()
+        # It is behind: whatever noisy samples say, the size does less than arrives.
+        belief.learn_one(draw, has - 1, min(float(seen), rate), samples)
         sure = _least_sure(belief, coverage, rate)[0][draw]
         has = min(max(has + 1, int(sure)), most)
-        short += NOTICED_SECONDS + workload.delay_seconds
+        short += mended
     return has, min(short, lasts)
