@@ -2,8 +2,8 @@
 """Elastic scheduling by predicted throughput, simulated over a sequence of rates (Imai et al., Sec. 6).
 
 At the start of each period a scheduler knows the period's rate and asks for the machines that will do. They come after
-a delay, in which those of the period before have to do. Rates and machines are constant in between, so that a period has
-few stretches, and every figure is exact: nothing is stepped through minute by minute.
+a delay, in which those of the period before have to do. Rates and machines are constant in between, so that a period
+has few stretches, and every figure is exact: nothing is stepped through minute by minute.
 
 There are two accounts. The paper's counts the time in which the rate is above the throughput (Eq. 12). The second
 carries over what was not processed, and catches up where there is throughput to spare (the paper's last paragraph).

@@ -287,7 +287,10 @@ def reproduce_schedule(experiment: ScheduleExperiment, call: Call) -> Reproducti
         f"{experiment.paper}: {experiment.title}, {experiment.seeds} seeds of the measurements",
         *(f"{window.name}: {window.says}" for window in experiment.windows),
     )
-    remarks = (*_verdicts(bars), f"{result.simulations} simulations took {result.simulation_seconds:.2f} s of CPU time.")
+    remarks = (
+        *_verdicts(bars),
+        f"{result.simulations} simulations took {result.simulation_seconds:.2f} s of CPU time.",
+    )
     return Reproduction(document, words, _grids(result), lambda: schedule_picture(experiment, result), remarks)
 
 

@@ -165,9 +165,7 @@ def path_result(
     starts = window_starts(seconds, window_seconds)
     if objective.statistic is None or objective.seconds is None:
         windows = _under_way(ended, arrived, starts, seconds)
-        _, broken = _windows(
-            ended, arrived, starts, seconds=seconds, statistic="max", bound=objective.catch_up_seconds
-        )
+        _, broken = _windows(ended, arrived, starts, seconds=seconds, statistic="max", bound=objective.catch_up_seconds)
     else:
         windows, broken = _windows(
             ended, arrived, starts, seconds=seconds, statistic=objective.statistic, bound=objective.seconds

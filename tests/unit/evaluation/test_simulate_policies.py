@@ -193,7 +193,7 @@ def test_a_pipeline_that_cannot_keep_up_is_found_behind() -> None:
     behind = simulate(times, busy, None, Objective(), start=start)
     (path,) = behind.paths
     assert not behind.is_met
-    # 50 a second come and 33 are done: what came at t is done at 1.5 t. It is older than 60 s from 180 s on, to the end.
+    # 50 a second come and 33 are done: what came at t is done at 1.5 t. It is older than 60 s from 180 s on.
     assert behind.violation_time_share == pytest.approx((600.0 - 180.0) / 600.0, abs=0.02)
     patient = simulate(times, busy, None, Objective(catch_up_seconds=200.5), start=start)
     assert patient.is_met

@@ -67,7 +67,7 @@ class CurveBelief:
     def of(
         cls, fits: Sequence[tuple[ThroughputModel, Sequence[ThroughputSample]]], allocations: Sequence[Allocation]
     ) -> CurveBelief:
-        """The belief that a model begins with, for each fit: the fitted model, and the samples that it was fitted to."""
+        """The belief that a model begins with, for each fit: the fitted model, and the samples it was fitted to."""
         capacities = [allocation.capacity for allocation in allocations]
         curves = [model_curve(model, samples, allocations) for model, samples in fits]
         expected, spread, noise = (np.array(column) for column in zip(*curves, strict=True))
