@@ -34,10 +34,8 @@ from penstock.evaluation.learning_schedule import learn_and_schedule
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 from penstock.evaluation.throughput_experiment import Application, ApplicationsFile, RateWindow, ScheduleExperiment
 from penstock.evaluation.trained_applications import train, train_ours
-from penstock.performance.throughput import EnsembleModel
-from penstock.performance.throughput.curve_belief import CurveBelief
+from penstock.performance.throughput.curve_belief import CurveBelief, repeat_noise, spread_of_mean
 from penstock.ports import FloatArray
-from penstock.records import Allocation, ThroughputSample
 
 BAR_VIOLATION, BAR_SAVING, COMPARED = 0.1, 36.0, over_name(20)
 """Percent of the time, percent below static peak, and the policy that ours may not be dearer than."""
@@ -162,7 +160,7 @@ def run_schedules(experiment: ScheduleExperiment, call: Call) -> ScheduleResult:
             trained.append(_train(file, application, seed, experiment.coverage))
             if call.progress is not None:
                 call.progress((number + len(trained) / experiment.seeds) / len(file.applications))
-        beliefs = [CurveBelief.of([one.fit for one in trained], _sizes(file.most)) for _ in rates]
+        beliefs = [_belief(trained, experiment.coverage) for _ in rates]
         begun = time.process_time()
         for (name, shape), belief in zip(rates.items(), beliefs, strict=True):
             workload = Workload(
@@ -192,18 +190,22 @@ class _Trained:
 
     published: ThroughputTable
     ours: ThroughputTable
-    fit: tuple[EnsembleModel, tuple[ThroughputSample, ...]]
+    noise: float
 
 
 def _train(file: ApplicationsFile, application: Application, seed: int, coverage: float) -> _Trained:
     paper = train(file, application, np.random.default_rng(seed)).selection.model
     ours, _ = train_ours(file, application, np.random.default_rng(seed))
     tables = [ThroughputTable.of(model, file.most, coverage) for model in (paper, ours)]
-    return _Trained(tables[0], tables[1], (ours, ours.samples))
+    return _Trained(tables[0], tables[1], repeat_noise(ours.samples))
 
 
-def _sizes(most: int) -> list[Allocation]:
-    return [Allocation(machines) for machines in range(1, most + 1)]
+def _belief(trained: Sequence[_Trained], coverage: float) -> CurveBelief:
+    """What is believed before the run, for all draws."""
+    spreads = [spread_of_mean(one.ours.expected, one.ours.high, coverage, one.noise) for one in trained]
+    expected = np.array([one.ours.expected for one in trained])
+    sizes = np.arange(1.0, expected.shape[1] + 1.0)
+    return CurveBelief(sizes, expected, np.array(spreads), [one.noise for one in trained])
 
 
 def _simulate(

@@ -118,10 +118,16 @@ def model_curve(
     found = [model.predict(allocation, coverage) for allocation in allocations]
     least = np.finfo(np.float64).tiny
     expected = np.maximum([prediction.records_per_second for prediction in found], least)
-    low = np.maximum([prediction.low for prediction in found], least)
+    high = np.maximum([prediction.high for prediction in found], least)
     noise = repeat_noise(samples)
-    total = (np.log(expected / low) / float(ndtri(0.5 + coverage / 2.0))) ** 2
-    return expected, np.sqrt(np.maximum(total - noise**2, _LEAST_MODEL_SPREAD**2)), noise
+    return expected, spread_of_mean(expected, high, coverage, noise), noise
+
+
+def spread_of_mean(expected: FloatArray, high: FloatArray, coverage: float, noise: float) -> FloatArray:
+    """The relative standard deviation of what a size sustains, by the interval of a measurement and its noise."""
+    total = (np.log(high / expected) / float(ndtri(0.5 + coverage / 2.0))) ** 2
+    spread: FloatArray = np.sqrt(np.maximum(total - noise**2, _LEAST_MODEL_SPREAD**2))
+    return spread
 
 
 def repeat_noise(samples: Sequence[ThroughputSample]) -> float:

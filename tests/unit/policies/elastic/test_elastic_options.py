@@ -27,7 +27,8 @@ def test_every_option_is_explained() -> None:
     """The registry lists each option with its default and its meaning."""
     listed = {option.name: option for option in policy_entry("elastic").options}
     assert listed.keys() == MEANINGS.keys()
-    assert listed["catch_up"].default == 60.0
+    assert listed["catch_up"].default is None
+    assert listed["patience"].default == 0.5
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
