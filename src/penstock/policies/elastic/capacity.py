@@ -165,10 +165,9 @@ class Capacity:
             belief = CurveBelief.of([(model, self._samples)], [*rates, allocation])
             for place, measured in enumerate(rates.values()):
                 belief.learn_one(0, place, float(np.mean(measured)), len(measured))
-            ends = (curve(self._confidence, 1.0 / _AHEAD)[0, -1] for curve in (belief.low, belief.high))
-            self._beliefs[allocation] = ThroughputPrediction(
-                float(belief.expected[0, -1]), *map(float, ends), self._confidence
-            )
+            low, high = (float(curve(self._confidence, 1.0 / _AHEAD)[0, -1]) for curve in (belief.low, belief.high))
+            expects = float(belief.expected[0, -1])
+            self._beliefs[allocation] = ThroughputPrediction(expects, low, high, self._confidence)
         return self._beliefs[allocation]
 
     def _declared(self, allocation: Allocation) -> ThroughputPrediction | None:
