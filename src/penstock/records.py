@@ -411,6 +411,7 @@ class Prediction:
 
     `seconds` is the statistic that the path's objective bounds; it is infinite where an operator cannot keep up.
     `operator_seconds` gives each operator's part of it and `utilisation` its load, under the model named in `worst`.
+    `unsolved` says why that model has no answer, if it has none: `seconds` is then the most that is thought possible.
     """
 
     __pydantic_config__ = _INFINITY_AS_TEXT
@@ -420,6 +421,7 @@ class Prediction:
     operator_seconds: Mapping[str, float]
     utilisation: Mapping[str, float]
     worst: str
+    unsolved: str | None = None
 
     @property
     def is_met(self) -> bool:
@@ -431,7 +433,8 @@ class Prediction:
 class CandidateLatency:
     """The latency of one operator under one candidate allocation, with bounds.
 
-    Saturation is an answer: `is_stable` is False and all times are infinite.
+    Saturation is an answer: `is_stable` is False and all times are infinite. Where the model was not solved, `unsolved`
+    says why, and its times are infinite as well.
     """
 
     __pydantic_config__ = _INFINITY_AS_TEXT
@@ -442,6 +445,7 @@ class CandidateLatency:
     mean_seconds: Bounded
     percentile_seconds: Mapping[float, Bounded] | None = None
     """By probability (0.95); None where the model knows no percentiles."""
+    unsolved: str | None = None
 
     def statistic(self, name: str) -> Bounded | None:
         """The latency called ``mean``, ``p50``, ``p95``, ...; None where it was not predicted."""

@@ -91,11 +91,12 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     `penstock simulate` finds. Fits may be wrong at low loads, so the model counts for no less than the replay and for
     no more than --believed times that: "believed" is what the verdict rests on, and what the policy mead plans by.
     With --map there is nothing to replay, and models other than map are judged as they are.
+    An allocation whose queue cannot be solved is "not solved", with the reason; its replay alone judges it.
     Exit code 1: an objective is given and no allocation meets it; all else is printed all the same.
 
     --json prints one object: objective, model, arrival_rate, demand, replay (how the arrivals were had; null: none),
     believed (the factor), allocations (by cost; each with executors, cpu_share, cost, stable, utilisation, mean,
-    percentiles, bounds of the model, replayed and believed with the same, meets, meets_by_model, meets_replayed),
+    percentiles, bounds of the model, unsolved (why it has no answer; null: it has), replayed and believed with the same, meets, meets_by_model, meets_replayed),
     chosen (null: none) and reason. Infinite is null.
 
     \b
@@ -107,7 +108,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     """
     calculate_in_one_thread()
     from penstock.cli.output import print_json, words_console
-    from penstock.cli.what_if_view import choose, document_of, far_apart, table_of
+    from penstock.cli.what_if_view import choose, document_of, far_apart, table_of, unsolved_text
     from penstock.performance.candidate_replay import judged_candidates, replay_candidates
     from penstock.performance.operator_latency import predict
 
@@ -138,7 +139,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
         f"{predictions[0].model}: {len(predictions)} allocations in {time.perf_counter() - started:.2f} s", markup=False
     )
     console.print(table_of(judged, goal, choice))
-    for line in (choice.reason, far_apart(judged, goal)):
+    for line in (unsolved_text(judged), choice.reason, far_apart(judged, goal)):
         if line is not None:
             console.print(line, markup=False, soft_wrap=True)
     if plot is not None:

@@ -73,7 +73,7 @@ def far_apart(judged: Sequence[JudgedCandidate], objective: Objective) -> str | 
     name = objective.statistic or "mean"
     worst: tuple[float, JudgedCandidate] | None = None
     for one in judged:
-        if one.replayed is None or not one.predicted.is_stable:
+        if one.replayed is None or not one.predicted.is_stable or one.predicted.unsolved is not None:
             continue
         model, met = _of_name(one.predicted, name).value, _of_name(one.replayed, name).value
         factor = max(model, met) / max(min(model, met), 1e-300)
@@ -88,6 +88,14 @@ def far_apart(judged: Sequence[JudgedCandidate], objective: Objective) -> str | 
         f"{format_time(_of_name(one.predicted, name).value)} and {format_time(_of_name(one.replayed, name).value)}): "
         "the fitted processes are not true at that load"
     )
+
+
+def unsolved_text(judged: Sequence[JudgedCandidate]) -> str | None:
+    """Name the allocations that the model has no answer for, with the reason; None where it has all."""
+    lines = [f"not solved: {one.allocation}: {one.predicted.unsolved}" for one in judged if one.predicted.unsolved]
+    if any(one.predicted.unsolved and one.replayed is not None for one in judged):
+        lines.append("what is not solved is judged by its replay alone, as the worst that the model would be believed")
+    return "\n".join(lines) or None
 
 
 def table_of(judged: Sequence[JudgedCandidate], objective: Objective, choice: Choice) -> Table:
@@ -183,10 +191,11 @@ def _plain(one: JudgedCandidate, objective: Objective) -> dict[str, Any]:
             "percentiles": None if percentiles is None
             else {f"{p:.10g}": t.worst_case for p, t in percentiles.items()},
         },
+        "unsolved": predicted.unsolved,
         "replayed": None if replayed is None else _plain_times(replayed),
         "believed": _plain_times(one.believed),
         "meets": one.meets(objective),
-        "meets_by_model": predicted.meets(objective),
+        "meets_by_model": None if predicted.unsolved is not None else predicted.meets(objective),
         "meets_replayed": None if replayed is None else bool(replayed.meets(objective)) and replayed.is_stable,
     }  # fmt: skip
 
@@ -224,6 +233,14 @@ def _has(one: JudgedCandidate, objective: Objective, processes: int) -> str:
     if objective.statistic is None:
         return f"keeps up at utilisation {predicted.utilisation.value:.2f}"
     model = _of(predicted, objective)
+    if predicted.unsolved is not None:
+        if one.replayed is None:
+            return "not solved"
+        believed, met = _of(one.believed, objective), _of(one.replayed, objective)
+        return (
+            f"{objective.statistic} {format_time(met.value)} replayed, not solved by the model, "
+            f"{format_time(believed.value)} at most believed"
+        )
     worst = f" (worst of the processes: no. {model.worst_case + 1})" if processes > 1 else ""
     if one.replayed is None:
         return f"{objective.statistic} {format_time(model.value)}{worst}"
@@ -253,6 +270,8 @@ def _verdict(one: JudgedCandidate, objective: Objective) -> str:
     if not one.predicted.is_stable:
         return "saturated"
     if not one.meets(objective):
+        if one.predicted.unsolved is not None:
+            return "not solved"
         is_met_here = objective.statistic is not None and one.replayed is not None and one.replayed.meets(objective)
         return "this trace" if is_met_here else "no"
     bound = 1.0 if objective.seconds is None else objective.seconds

@@ -8,6 +8,7 @@ have their work drawn, the same under all allocations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -144,17 +145,28 @@ def judged_candidates(
 
 
 def _believed(predicted: CandidateLatency, met: CandidateLatency, believed: float) -> CandidateLatency:
-    """A prediction between what was met and so many times that; what cannot keep up stays infinite."""
+    """A prediction between what was met and so many times that; what cannot keep up stays infinite.
+
+    A model that was not solved may say anything, so it counts for the most that it would be believed.
+    """
     if not predicted.is_stable:
         return predicted
     percentiles = predicted.percentile_seconds
     known = met.percentile_seconds or {}
+    is_sure_to_keep_up = predicted.utilisation.high < 1.0
+
+    def judged(seconds: Bounded, met_seconds: Bounded) -> Bounded:
+        if predicted.unsolved is None:
+            return _between(seconds, met_seconds, believed)
+        most = believed * met_seconds.high if is_sure_to_keep_up else math.inf
+        return Bounded(believed * met_seconds.value, met_seconds.low, most, seconds.worst_case)
+
     return replace(
         predicted,
-        mean_seconds=_between(predicted.mean_seconds, met.mean_seconds, believed),
+        mean_seconds=judged(predicted.mean_seconds, met.mean_seconds),
         percentile_seconds=None
         if percentiles is None
-        else {p: _between(seconds, known[p], believed) for p, seconds in percentiles.items()},
+        else {p: judged(seconds, known[p]) for p, seconds in percentiles.items()},
     )
 
 

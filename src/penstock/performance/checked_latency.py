@@ -172,7 +172,10 @@ class CheckedLatency:
         seconds = believed_seconds(fit.seconds, met.seconds, self.believed)
         if seconds == met.seconds:
             return replace(met, worst=f"{label}, replayed")
-        return fit if seconds == fit.seconds else self._most(met, f"{fit.worst}, believed to {self.believed:g} x")
+        if seconds == fit.seconds:
+            return fit
+        most = self._most(met, f"{fit.worst}, believed to {self.believed:g} x")
+        return replace(most, unsolved=fit.unsolved)
 
     def _most(self, met: Prediction, worst: str) -> Prediction:
         parts = {name: self.believed * seconds for name, seconds in met.operator_seconds.items()}

@@ -20,20 +20,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand, check_allocation
 from penstock.performance.queueing.departure_process import MOST_STATES
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchSolver
-from penstock.performance.queueing.response import Response, check_probability
-from penstock.performance.queueing.single_server import ManyAnswers, solve_many
+from penstock.performance.queueing.response import Response, Unsolved, check_probability, solved_or_not
+from penstock.performance.queueing.single_server import ManyAnswers, solve_many, solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth
 from penstock.records import Allocation, Bounded, CandidateLatency, Limits
 
@@ -75,9 +76,13 @@ class _Answers:
     utilisation: FloatArray
     mean: FloatArray
     percentiles: FloatArray | None
+    unsolved: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    """Why some have no answer."""
 
     def put(self, at: tuple[int, int, int], answer: Response, percentiles: Sequence[float]) -> None:
         self.stable[at], self.utilisation[at], self.mean[at] = answer.is_stable, answer.utilisation, answer.mean
+        if isinstance(answer, Unsolved):
+            self.stable[at], self.unsolved[at] = answer.utilisation < 1.0, answer.why
         if self.percentiles is not None:
             self.percentiles[at] = answer.percentiles(percentiles)
 
@@ -107,6 +112,8 @@ def predict(
     progress: Progress | None = None,
 ) -> list[CandidateLatency]:
     """Give the latency of each allocation, in their order; what they have in common is done once.
+
+    An allocation whose queue cannot be solved for one of the processes is said to be `unsolved`; the others stand.
 
     Parameters
     ----------
@@ -191,7 +198,10 @@ def _solve_records(question: _Question, demand: RecordDemand) -> _Answers:
         streams = [every_nth(process, executors, most_states=MOST_STATES) for process in question.workload]
         services = [one.at(question.allocations[j]) for one in moved for j in places]
         if question.model == "map":
-            _put_many(answers, solve_many(streams, services, question.percentiles), places)
+            try:
+                _put_many(answers, solve_many(streams, services, question.percentiles), places)
+            except ConvergenceError:
+                _put_each(answers, streams, services, question.percentiles, places)
         else:
             for number, service in enumerate(services):
                 variant, place = divmod(number, len(places))
@@ -211,6 +221,25 @@ def _put_many(answers: _Answers, solved: ManyAnswers, places: Sequence[int]) -> 
     answers.mean[:, :, places] = solved.mean.reshape(shape).swapaxes(0, 1)
     assert answers.percentiles is not None
     answers.percentiles[:, :, places] = solved.percentiles.reshape((*shape, -1)).swapaxes(0, 1)
+
+
+def _put_each(
+    answers: _Answers,
+    streams: Sequence[MAP],
+    services: Sequence[PH],
+    percentiles: Sequence[float],
+    places: Sequence[int],
+) -> None:
+    """Queue by queue, so that those that cannot be solved do not cost the others."""
+    for number, service in enumerate(services):
+        variant, place = divmod(number, len(places))
+        for i, stream in enumerate(streams):
+            at = (variant, i, places[place])
+            load = stream.rate * service.mean
+            try:
+                answers.put(at, solve_map_ph_1(stream, service), percentiles)
+            except ConvergenceError as fault:  # also from percentiles, which are found when they are asked for
+                answers.put(at, Unsolved(load, str(fault)), percentiles)
 
 
 def _solve_general(stream: MAP, service: PH, model: str) -> Response:
@@ -236,7 +265,9 @@ def _solve_batches(question: _Question, demand: BatchDemand) -> _Answers:
             answers.repeat(variant, i, j)
             continue
         moved = demand.moved(move, streams[i].rate, allocations[j]) if move else demand
-        answers.put((variant, i, j), solvers[i].solve(moved.at(allocations[j])), question.percentiles)
+        server = moved.at(allocations[j])
+        answer = solved_or_not(partial(solvers[i].solve, server), server.utilisation(streams[i].rate))
+        answers.put((variant, i, j), answer, question.percentiles)
         question.progress(done / len(cells))
     return answers
 
@@ -254,7 +285,18 @@ def _prediction(
         utilisation=_bounded(answers.utilisation[:, :, j]),
         mean_seconds=_bounded(answers.mean[:, :, j]),
         percentile_seconds=by_probability,
+        unsolved=_unsolved(answers, j),
     )
+
+
+def _unsolved(answers: _Answers, j: int) -> str | None:
+    """Why there is no value: the demand as given could not be solved for a process."""
+    processes = answers.mean.shape[1]
+    for i in range(processes):
+        why = answers.unsolved.get((0, i, j))
+        if why is not None:
+            return why if processes == 1 else f"process {i + 1} of {processes}: {why}"
+    return None
 
 
 def _bounded(values: FloatArray) -> Bounded:

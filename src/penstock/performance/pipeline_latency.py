@@ -2,7 +2,8 @@
 """The latency along every path of a pipeline for any allocations: the worst case over all models of the workload.
 
 This is the Performance Analyzer of MEAD (Sec. V-A). The pipeline is an open queueing network, which is solved operator
-by operator. Each answer is kept, so that a search over allocations solves few queues.
+by operator. Each answer is kept, so that a search over allocations solves few queues. A queue that cannot be solved
+counts as endless, and the prediction says so: it breaks its bound, and other allocations are still judged.
 
 **Between operators.** An operator that serves records one by one passes on its departures (`departure_process`): a
 loaded queue smooths bursts. Selectivities thin a stream or multiply it (`stream_transforms`). Executors take records in
@@ -34,11 +35,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import FloatArray
 from penstock.performance.demand import BatchDemand, RecordDemand
@@ -49,7 +50,7 @@ from penstock.performance.queueing.departure_process import MOST_STATES, departu
 from penstock.performance.queueing.general import solve_gi_g_1, solve_m_g_1
 from penstock.performance.queueing.micro_batch import MicroBatchAnswer, MicroBatchSolver, Suffices
 from penstock.performance.queueing.queue_inputs import SATURATION
-from penstock.performance.queueing.response import Response
+from penstock.performance.queueing.response import Response, Unsolved, solved_or_not
 from penstock.performance.queueing.single_server import SingleServer, solve_each, solve_map_ph_1
 from penstock.performance.queueing.stream_transforms import every_nth, selected
 from penstock.performance.screening import single_records
@@ -267,6 +268,14 @@ class PipelineLatency:
             },
             utilisation={name: float(answers[name].utilisation[worst]) for name in path},
             worst=self._labels[worst],
+            unsolved=next(
+                (
+                    f"{name}, {self._labels[worst]}: {response.why}"
+                    for name, answer in answers.items()
+                    if isinstance(response := answer.responses[worst], Unsolved)
+                ),
+                None,
+            ),
         )
 
     def _burst_gain(self, parts: Sequence[_Answer], p: float, seconds: FloatArray) -> FloatArray:
@@ -294,7 +303,7 @@ class PipelineLatency:
         for question, *responses in zip(new, *of_processes, strict=True):
             name, allocation, feed = question
             parts = [
-                self._burst_part(name, allocation, self._stream(feed, i).rate, response)
+                self._burst_part(name, allocation, self._stream(feed, i).rate, response) if response.is_stable else 0.0
                 for i, response in enumerate(responses)
             ]
             in_batches = isinstance(self.pipeline.operator(name).demand, BatchDemand)
@@ -336,11 +345,37 @@ class PipelineLatency:
             singly = [one for one in questions if isinstance(self.pipeline.operator(one[0]).demand, RecordDemand)]
             for depth in sorted({len(feed.sources) for _, _, feed in singly}):
                 level = [one for one in singly if len(one[2].sources) == depth]
-                for question, queue in zip(level, solve_each([self._queue(one, i) for one in level]), strict=True):
+                for question, queue in zip(level, self._solve_level(level, i), strict=True):
                     solved[question] = queue
                     if isinstance(queue, SingleServer) and question[1].executors == 1:
                         self._busy[question, i] = queue.Psi
-        return [solved[question] if question in solved else self._solve(question, i) for question in questions]
+        return [
+            solved[question]
+            if question in solved
+            else solved_or_not(partial(self._solve, question, i), self._load(question, i))
+            for question in questions
+        ]
+
+    def _solve_level(self, level: Sequence[_Question], i: int) -> Sequence[Response]:
+        """Queues of single records that do not feed each other: together, or each by itself if that fails."""
+        try:
+            return solve_each([self._queue(one, i) for one in level])
+        except ConvergenceError:
+            return [
+                solved_or_not(partial(self._solve_singly, question, i), self._load(question, i)) for question in level
+            ]
+
+    def _solve_singly(self, question: _Question, i: int) -> Response:
+        return solve_map_ph_1(*self._queue(question, i))
+
+    def _load(self, question: _Question, i: int) -> float:
+        """The utilisation, which follows from rates alone."""
+        name, allocation, feed = question
+        rate, demand = self._processes[i].rate * feed.sources[-1].count, self.pipeline.operator(name).demand
+        if isinstance(demand, BatchDemand):
+            moved = demand.moved(self._errors, rate, allocation) if self._errors else demand
+            return moved.at(allocation).utilisation(rate)
+        return rate * self._service(name, allocation).mean / allocation.executors
 
     def _queue(self, question: _Question, i: int) -> tuple[MAP, PH]:
         """What comes to one executor that serves records one by one, and their service time."""
@@ -362,8 +397,6 @@ class PipelineLatency:
         return solve_gi_g_1(stream.rate, stream.scv, service.mean, service.scv)
 
     def _burst_part(self, name: str, allocation: Allocation, rate: float, response: Response) -> float:
-        if not response.is_stable:
-            return 0.0
         demand = self.pipeline.operator(name).demand
         if isinstance(demand, BatchDemand):
             smooth = _SMOOTH_BATCHES * demand.at(allocation).smooth_batch_seconds(rate)

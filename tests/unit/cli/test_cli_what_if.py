@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from penstock.arrivals.shape_text import parse_shape
+from penstock.errors import ConvergenceError
 from penstock.knowledge import SqliteStore
 from penstock.markov import MAP
+from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchSolver
 from penstock.records import Allocation, ClusterState, Decision, Observation, Quality
 
 BURSTY = MAP.mmpp([[-0.5, 0.5], [1.0, -1.0]], [20.0, 120.0])
@@ -330,3 +332,32 @@ def test_what_does_not_go_with_a_run_is_said(
     result = invoke("what-if", "--from", str(recorded_run(tmp_path / "logs-run")), *arguments)
     assert result.exit_code == 2, result.output
     assert told in " ".join(result.stderr.split())
+
+
+def test_an_allocation_that_cannot_be_solved_keeps_its_row(
+    tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is "not solved" beside its replayed value, with the reason; the others are judged and one is chosen."""
+    known = MicroBatchSolver.solve
+
+    def solve(solver: MicroBatchSolver, server: MicroBatch, suffices: Any = None) -> Any:
+        if server.per_record == pytest.approx(0.004):
+            raise ConvergenceError("the solution makes no sense", iterations=12, residual=0.5)
+        return known(solver, server, suffices)
+
+    monkeypatch.setattr(MicroBatchSolver, "solve", solve)
+    common = (
+        "what-if", str(bursts(tmp_path / "bursts.txt")), "--fixed", "300ms", "--per-record", "4ms", "--trigger", "1s",
+        "--best", "1", "--max-states", "2", "--executors", "1-3", "--cpu-shares", "1.0", "--objective", "p95=4s",
+    )  # fmt: skip
+    shown = invoke(*common)
+    assert shown.exit_code == 0, shown.output
+    assert next(line for line in shown.stdout.splitlines() if "1 x 100%" in line).rstrip().endswith("not solved")
+    assert "not solved: 1 executor x 100% CPU: the solution makes no sense" in shown.stdout
+    document = strict(invoke(*common, "--json").stdout)
+    first, second, _ = document["allocations"]
+    assert first["unsolved"].startswith("the solution makes no sense")
+    assert first["replayed"]["percentiles"]["0.95"] > 0.0
+    assert (first["stable"], first["mean"], first["meets"], first["meets_by_model"]) == (True, None, False, None)
+    assert second["unsolved"] is None
+    assert document["chosen"]["executors"] > 1

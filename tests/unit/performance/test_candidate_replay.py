@@ -136,3 +136,13 @@ def test_the_verdict_is_that_of_mead(bound: float) -> None:
     checked = CheckedLatency([CheckedWindow("w", [network], ReplayedLatency(pipeline, times))])
     planned = [checked.predict({"counter": allocation})[0].is_met for allocation in allocations]
     assert [one.meets(objective) for one in judged] == planned
+
+
+def test_what_is_not_solved_counts_for_the_most_that_would_be_believed() -> None:
+    """A model without an answer, beside 2 s replayed, is judged as 4 s; without a factor it meets nothing."""
+    unsolved = replace(candidate(math.inf), unsolved="too uneven")
+    [one] = judged_candidates([unsolved], [candidate(2.0)])
+    assert one.believed.mean_seconds == Bounded(4.0, 2.0, 4.0)
+    assert (one.meets(Objective("p95", 3.9)), one.meets(Objective("p95", 4.1))) == (False, True)
+    [alone] = judged_candidates([unsolved], None)
+    assert alone.meets(Objective("p95", 1e9)) is False

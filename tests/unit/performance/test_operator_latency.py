@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH
+from penstock.performance import operator_latency
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.operator_latency import predict
-from penstock.performance.queueing.micro_batch import solve_micro_batch
+from penstock.performance.queueing.micro_batch import MicroBatch, MicroBatchSolver, solve_micro_batch
 from penstock.performance.queueing.single_server import solve_map_ph_1
 from penstock.records import Allocation, Bounded, CandidateLatency, Limits, Objective, decode, encode
 
@@ -225,3 +226,54 @@ def test_a_reach_that_is_no_number_is_refused(errors: float) -> None:
     with pytest.raises(ConfigurationError, match=r"errors: .* give 0 or more") as refused:
         predict(WORKLOAD, DEMAND, [Allocation(1)], errors=errors)
     assert refused.value.field == "errors"
+
+
+def refusing_batches(monkeypatch: pytest.MonkeyPatch, executors: int) -> None:
+    """Let the micro-batch queue of so many executors not converge; the others are solved as ever."""
+    known = MicroBatchSolver.solve
+    slow = BATCHES.at(Allocation(executors)).per_record
+
+    def solve(solver: MicroBatchSolver, server: MicroBatch, suffices: Any = None) -> Any:
+        if server.per_record == slow:
+            raise ConvergenceError("the solution makes no sense", iterations=12, residual=0.5)
+        return known(solver, server, suffices)
+
+    monkeypatch.setattr(MicroBatchSolver, "solve", solve)
+
+
+def test_one_queue_that_cannot_be_solved_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its allocation says why, keeps up as far as is known, and promises no time; the others are as without it."""
+    pair = [Allocation(1), Allocation(2)]
+    (_, alone) = predict([BURSTY], BATCHES, pair, percentiles=[0.95])
+    refusing_batches(monkeypatch, 1)
+    unsolved, solved = predict([BURSTY], BATCHES, pair, percentiles=[0.95])
+    assert unsolved.unsolved is not None
+    assert unsolved.unsolved.startswith("the solution makes no sense")
+    assert unsolved.is_stable
+    assert unsolved.utilisation.value == pytest.approx(BURSTY.rate * 0.006)
+    assert math.isinf(unsolved.mean_seconds.value)
+    assert unsolved.meets(Objective("p95", 1e9)) is False
+    assert solved == alone
+    assert decode(CandidateLatency, encode(unsolved)) == unsolved
+
+
+def test_single_records_are_solved_apart_where_they_fail_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that fails in a stack is asked for by itself, and costs its own allocation alone."""
+
+    def refuse(*_: object) -> None:
+        raise ConvergenceError("the stack does not converge", iterations=1, residual=1.0)
+
+    def refuse_slow(stream: MAP, service: PH) -> Any:
+        if service.mean > 0.011:
+            refuse()
+        return solve_map_ph_1(stream, service)
+
+    pair = [Allocation(1, 0.7), Allocation(1, 1.0)]
+    (_, alone) = predict(WORKLOAD, DEMAND, pair, percentiles=[0.95])
+    monkeypatch.setattr(operator_latency, "solve_many", refuse)
+    monkeypatch.setattr(operator_latency, "solve_map_ph_1", refuse_slow)
+    slow, full = predict(WORKLOAD, DEMAND, pair, percentiles=[0.95])
+    assert slow.unsolved is not None
+    assert slow.unsolved.startswith("process 1 of 3: the stack does not converge")
+    assert full.unsolved is None
+    assert full.mean_seconds.value == pytest.approx(alone.mean_seconds.value, rel=1e-9)

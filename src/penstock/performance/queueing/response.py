@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov.conditions import FloatArray
 
 
@@ -52,15 +52,14 @@ class Response(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Saturated:
-    """The answer of a queue that cannot keep up: waiting grows without end."""
+class _Endless:
+    """What all answers without an end have in common."""
 
-    utilisation: float
+    __slots__ = ()
 
     @property
     def is_stable(self) -> bool:
-        """False: it is not."""
+        """False: no time is sure to be kept."""
         return False
 
     @property
@@ -85,6 +84,29 @@ class Saturated:
     def cdf(self, times: Sequence[float] | FloatArray) -> FloatArray:
         """Zero: in the end no record stays within any time."""
         return np.zeros(len(times))
+
+
+@dataclass(frozen=True, slots=True)
+class Saturated(_Endless):
+    """The answer of a queue that cannot keep up: waiting grows without end."""
+
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved(_Endless):
+    """Stands for the answer of a queue that was not found. It counts as endless, since no time can be promised.
+
+    Attributes
+    ----------
+    utilisation
+        Below 1 where the queue keeps up.
+    why
+        What the solver said.
+    """
+
+    utilisation: float
+    why: str
 
 
 class MeansOnly:
@@ -121,6 +143,22 @@ class MeansOnly:
 
     def _refuse(self, field: str) -> NoReturn:
         raise ConfigurationError(f"{field}: {self.why}", field=field)
+
+
+def solved_or_not(solve: Callable[[], Response], utilisation: float) -> Response:
+    """Give what `solve` gives, or `Unsolved` where it does not converge: one queue of many is not worth all others.
+
+    Examples
+    --------
+    >>> def refuse():
+    ...     raise ConvergenceError("the process is too uneven", iterations=9, residual=0.5)
+    >>> solved_or_not(refuse, 0.7)
+    Unsolved(utilisation=0.7, why='the process is too uneven (after 9 iterations, residual 0.5)')
+    """
+    try:
+        return solve()
+    except ConvergenceError as fault:
+        return Unsolved(utilisation, str(fault))
 
 
 def check_probability(p: float) -> float:

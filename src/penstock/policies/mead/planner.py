@@ -240,7 +240,7 @@ class _ExplainedPlan:
 
     def _reason(self, i: int, name: str) -> str:
         space, binding = self.space, self.binding
-        shown = f"{_seconds(binding.seconds)} of {_seconds(binding.bound_seconds)} on {' > '.join(binding.path)}"
+        shown = _path_shown(binding)
         if not self.is_possible:
             return f"no allocation keeps every bound: the best there is, {shown}"
         if not binding.is_met:
@@ -282,7 +282,7 @@ class _ExplainedPlan:
             if len(space.operators) > MOST_STEPWISE and space.known(other) is None:
                 continue  # a reason for each of many operators is not worth a prediction each
             binding = space.binding(other)
-            shown = f"{_seconds(binding.seconds)} of {_seconds(binding.bound_seconds)} on {' > '.join(binding.path)}"
+            shown = _path_shown(binding)
             if level > self.x[i]:
                 why = f"costs {space.cost(other) - space.cost(self.x):.3g} more, for {shown}"
             elif self.x[i] > self.found.x[i]:
@@ -299,6 +299,12 @@ class _ExplainedPlan:
                 why = f"slower still: {shown}"
             rejected.append(Rejected(levels.allocations[level], why))
         return tuple(rejected)
+
+
+def _path_shown(path: Prediction) -> str:
+    """A path's latency and bound; where no queue was solved for it, why."""
+    shown = f"{_seconds(path.seconds)} of {_seconds(path.bound_seconds)} on {' > '.join(path.path)}"
+    return shown if path.unsolved is None else f"{shown}, not solved ({path.unsolved})"
 
 
 def _seconds(value: float) -> str:
