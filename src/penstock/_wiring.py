@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from penstock.policies import reads_objective
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings
+from penstock.topology import Path, path_text
 from penstock.units import format_seconds
 
 if TYPE_CHECKING:
@@ -83,6 +84,19 @@ def objective_out_of_reach(objective: Objective, trigger_seconds: float | None) 
         )
     met = f"{objective} can hardly be met with a trigger of {trigger}"
     return f"{met}: records wait for it, which leaves {format_seconds(left)} for a batch; {change}"
+
+
+def objectives_out_of_reach(
+    objectives: Mapping[Path, Objective], trigger_seconds: Mapping[str, float | None]
+) -> dict[str, str]:
+    """Such lines for a pipeline, by the operator whose trigger is to blame: of a path the one with the longest."""
+    found: dict[str, str] = {}
+    for path, objective in objectives.items():
+        slowest = max(path, key=lambda name: trigger_seconds.get(name) or 0.0)
+        line = objective_out_of_reach(objective, trigger_seconds.get(slowest))
+        if line is not None:
+            found.setdefault(slowest, line if len(path) == 1 else f"{path_text(path)}: {line}")
+    return found
 
 
 def make_cycle(

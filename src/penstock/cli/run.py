@@ -161,7 +161,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     from rich.table import Table
 
     from penstock.cli.output import print_json, words_console
-    from penstock.running.checks import check_run
+    from penstock.running.checks import check_run, not_contacted, unreachable_objectives
     from penstock.settings import objectives_text
     from penstock.units import clock
 
@@ -187,6 +187,13 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     table.add_row("mode", settings.mode)
     table.add_row("cluster", settings.cluster.master)
     console.print(table)
-    console.print("The settings are in order; nothing was started.")
+    warnings = [f"{name}: {line}" for name, line in unreachable_objectives(settings).items()]
+    for line in warnings:
+        console.print(f"warning: {line}", style="yellow", markup=False, soft_wrap=True)
+    verdict = "The settings can be read" if warnings else "The settings are in order"
+    outside = " and ".join(not_contacted(settings))
+    asked = f"{outside} {'were' if ' and ' in outside else 'was'} not contacted" if outside else ""
+    console.print("; ".join(part for part in (verdict, "nothing was started", asked) if part) + ".", soft_wrap=True)
     if as_json:
-        print_json({"ok": True, "settings": settings.model_dump(mode="json")})
+        document = {"ok": True, "settings": settings.model_dump(mode="json"), "warnings": warnings}
+        print_json({**document, "not_contacted": not_contacted(settings)})

@@ -96,7 +96,8 @@ def what_if(  # noqa: PLR0917 - click passes them by name
 
     --json prints one object: objective, model, arrival_rate, demand, replay (how the arrivals were had; null: none),
     believed (the factor), allocations (by cost; each with executors, cpu_share, cost, stable, utilisation, mean,
-    percentiles, bounds of the model, unsolved (why it has no answer; null: it has), replayed and believed with the same, meets, meets_by_model, meets_replayed),
+    percentiles, bounds of the model, unsolved (why it has no answer; null: it has), replayed and believed with the
+    same, meets, meets_by_model, meets_replayed),
     chosen (null: none) and reason. Infinite is null.
 
     \b

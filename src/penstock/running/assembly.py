@@ -20,6 +20,7 @@ from penstock.loop import Cycle, PatientSource
 from penstock.ports import Policy
 from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
+from penstock.running.checks import unreachable_objectives
 from penstock.running.driver_addresses import DriverAddresses, driver_addresses, is_local_master
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_actuator import OperatorActuator
@@ -252,6 +253,8 @@ class Assembly:
         ignored = ignored_objective(policy, context.objectives.values())
         if ignored is not None:
             self._listener.fault("run", ignored)
+        for name, line in unreachable_objectives(self._settings).items():
+            self._listener.fault(name, line)
         return policy
 
     def _make_cycle(self, operator: RunningOperator, policy: Policy) -> Cycle:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from penstock._demand import policy_demand
+from penstock._wiring import objectives_out_of_reach
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
 from penstock.running.operator_process import load_app
@@ -26,6 +29,8 @@ from penstock.settings import (
     run_faults,
 )
 from penstock.units import parse_bytes
+
+_Part = TypeVar("_Part", bound=BaseModel)
 
 
 def load_checked(path: Path) -> RunSettings:
@@ -62,11 +67,11 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
 
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
     if not (isinstance(arrivals, dict) and "topic" in arrivals):
-        attempt("arrivals.", lambda: replay_arrivals(ArrivalsSettings.model_validate(arrivals).replay_options()))
+        attempt("arrivals.", lambda: replay_arrivals(_readable(ArrivalsSettings, arrivals).replay_options()))
     if (broker := data.get("broker")) is not None:
         attempt("broker.", lambda: _check_broker(BrokerSettings.model_validate(broker)))
     if policy is not None:
-        attempt("policy.", lambda: _check_policy(PolicySettings.model_validate(policy)))
+        attempt("", lambda: _check_policy(_readable(PolicySettings, policy)))
     for i, operator in enumerate(operators if isinstance(operators, list) else []):
         app = operator.get("app") if isinstance(operator, dict) else None
         if isinstance(app, str) and ":" in app:
@@ -74,12 +79,25 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def _readable(part: type[_Part], data: object) -> _Part:
+    """A part of the settings without those of its fields that are wrong, which are reported already."""
+    from pydantic import ValidationError
+
+    try:
+        return part.model_validate(data)
+    except ValidationError as fault:
+        wrong = {error["loc"][0] for error in fault.errors() if error["loc"]}
+        if not isinstance(data, dict) or not wrong:
+            raise
+        return part.model_validate({name: value for name, value in data.items() if name not in wrong})
+
+
 def _check_policy(settings: PolicySettings) -> None:
     if settings.name is not None:
         entry = policy_entry(settings.name)
         faults = entry.option_faults(settings.options)
         if faults:
-            raise ConfigurationError.of_all("policy", [f"options.{fault}" for fault in faults])
+            raise ConfigurationError.of_all("policy", [f"policy.options.{fault}" for fault in faults])
 
 
 def check_run(settings: RunSettings) -> None:
@@ -121,6 +139,22 @@ def check_run(settings: RunSettings) -> None:
     attempt("", lambda: _check_sizes(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
+
+
+def unreachable_objectives(settings: RunSettings) -> dict[str, str]:
+    """A line for each operator whose trigger keeps an objective from being met: a run may begin all the same."""
+    triggers = {operator.name: operator.trigger_seconds for operator in settings.operators}
+    return objectives_out_of_reach(settings.path_objectives(), triggers)
+
+
+def not_contacted(settings: RunSettings) -> list[str]:
+    """What a run will need that answers from outside, and that no check has asked."""
+    found = []
+    if settings.broker is not None and settings.broker.servers != "embedded":
+        found.append(f"the broker {settings.broker.servers}")
+    if settings.cluster.master != "embedded":
+        found.append(f"the master {settings.cluster.master}")
+    return found
 
 
 def _check_broker(broker: BrokerSettings | None) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -58,6 +58,33 @@ class PathBound(Part):
     objective: Bound = Field(description="latency bound, such as `p95: 500ms`")
 
 
+def not_a_path(number: int, text: str, known: Iterable[str]) -> str:
+    """The mistake of a bound whose path is none of those known."""
+    return f"objectives.{number}.path: {text!r} is not a path; the paths are {', '.join(known)}"
+
+
+def plain_path_faults(data: object, paths: Sequence[Path] | None, operators: Collection[str]) -> list[str]:
+    """Mistakes in the paths of bounds, looked for in the plain data of a file that is wrong elsewhere.
+
+    `paths` None: what reads from what is wrong too, and only the names of operators can be looked at.
+    """
+    bounds = data.get("objectives") if isinstance(data, Mapping) else None
+    faults: list[str] = []
+    for i, bound in enumerate(bounds if isinstance(bounds, (list, tuple)) else ()):
+        text = bound.get("path") if isinstance(bound, Mapping) else None
+        if not isinstance(text, str):
+            continue  # reported as a wrong value
+        named = parse_path(text)
+        if paths is not None and named not in paths:
+            faults.append(not_a_path(i, text, map(path_text, paths)))
+        elif paths is None and (unknown := [name for name in named if name not in operators]):
+            faults.append(
+                f"objectives.{i}.path: {text!r} is not a path: {unknown[0]!r} is none of the operators "
+                f"{', '.join(operators)}; write it like {path_text(('parser', 'matcher'))}"
+            )
+    return faults
+
+
 def objectives_of(
     paths: Sequence[Path], objective: Mapping[str, float], bounds: Sequence[PathBound], where: str = "objectives"
 ) -> dict[Path, Objective]:
@@ -77,7 +104,7 @@ def objectives_of(
         if path is not None and path in own:
             faults.append(f"objectives.{i}.path: {bound.path!r} has a bound already; give each path one")
         elif path is None:
-            faults.append(f"objectives.{i}.path: {bound.path!r} is not a path; the paths are {', '.join(known)}")
+            faults.append(not_a_path(i, bound.path, known))
         else:
             own.add(path)
             found[path] = make_objective(bound.objective)

@@ -28,7 +28,7 @@ from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.inputs import InputSettings
-from penstock.settings.objectives import Bound, PathBound, objectives_of, tightest
+from penstock.settings.objectives import Bound, PathBound, objectives_of, plain_path_faults, tightest
 from penstock.settings.parts import (
     NAME_ITS_APP,
     READ_ONE_INPUT,
@@ -177,9 +177,10 @@ def parse_settings(data: object, where: str = "settings", folder: Path | None = 
     except ValidationError as fault:
         # A list whose items are wrong is reported by its items, not once more as too short.
         errors = [e for e in fault.errors() if not (e["type"] == "too_short" and e["input"])]
-        raise ConfigurationError.of_all(where, [_in_words(dict(e)) for e in errors] + faults) from fault
-    if not faults:  # paths are known only where operators fit together
-        faults = _objective_faults(settings)
+        faults = [_in_words(dict(e)) for e in errors] + faults + _path_faults(data)
+        raise ConfigurationError.of_all(where, faults) from fault
+    # Paths are known only where operators fit together.
+    faults += _path_faults(data) if faults else _objective_faults(settings)
     if faults:
         raise ConfigurationError.of_all(where, faults)
     return settings if folder is None else _beside(settings, folder)
@@ -266,6 +267,19 @@ def _faults_between_operators(data: object) -> list[str]:
         sources = [ARRIVALS] if inputs is None else [source for source, _ in inputs]
         known.append((name if isinstance(name, str) else f"number {i}", sources))
     return input_faults(known)
+
+
+def _path_faults(data: object) -> list[str]:
+    """The bounds of paths that there are not, as far as that can be seen in a file with other mistakes."""
+    operators = {
+        str(operator["name"]): [source for source, _ in plain_inputs(operator) or ()]
+        for _, operator in plain_operators(data)
+        if isinstance(operator.get("name"), str)
+    }
+    paths = None
+    if operators and len(operators) == len(plain_operators(data)) and not _faults_between_operators(data):
+        paths = Topology.from_inputs(operators).paths
+    return plain_path_faults(data, paths, operators)
 
 
 def _objective_faults(settings: RunSettings) -> list[str]:

@@ -212,3 +212,67 @@ def test_resuming_needs_the_folder_of_a_run(tmp_path: Path) -> None:
         outcome = CliRunner().invoke(main, ["run", str(path), "--resume", *options])
         assert outcome.exit_code == 2
         assert "--folder" in outcome.output
+
+
+def test_check_warns_of_an_objective_that_a_trigger_rules_out(
+    invoke: Callable[..., Any], here: Path, pipeline: Any
+) -> None:
+    """Two operators with a trigger of 20 s cannot keep a p95 of 1 s: --check says so, as `attach` does."""
+    (here / "slow.yaml").write_text(
+        """
+name: slow
+arrivals: {shape: "constant:rate=5,duration=2m"}
+operators:
+  - {name: parse, app: "penstock.apps.log_analysis:log_analysis", trigger: 20s}
+  - {name: totals, app: "penstock.apps.log_analysis:log_analysis", trigger: 20s}
+objective: {p95: 1s}
+"""
+    )
+    result = invoke("run", "--check", "slow.yaml")
+    assert result.exit_code == 0, result.output
+    for name in ("parse", "totals"):
+        assert f"warning: {name}: p95 <= 1.00 s cannot be met with a trigger of 20 s" in result.stdout
+    assert "in order" not in result.stdout
+    found = json.loads(invoke("run", "--check", "--json", "slow.yaml").stdout)
+    assert [line.partition(":")[0] for line in found["warnings"]] == ["parse", "totals"]
+
+
+def test_check_names_what_it_did_not_ask(invoke: Callable[..., Any], here: Path, pipeline: Any) -> None:
+    """A broker and a master of one's own may be down: --check contacts neither, and says so."""
+    (here / "outside.yaml").write_text(f"{GOOD}cluster: {{master: 'spark://nowhere.example:7077'}}\n")
+    result = invoke("run", "--check", "outside.yaml")
+    assert result.exit_code == 0, result.output
+    assert "nothing was started; the master spark://nowhere.example:7077 was not contacted." in result.stdout
+    assert "contacted" not in invoke("run", "--check", str(here / "pipeline.yaml")).stdout
+
+
+def test_mistakes_beside_mistakes_are_named_too(invoke: Callable[..., Any], here: Path) -> None:
+    """A wrong shape beside an unknown setting, and a path that is none beside an input that is none, are both there."""
+    (here / "bad.yaml").write_text(
+        """
+name: clicks
+arrivals: {shape: "stepz:40s@50", option: {payload: log}}
+operators:
+  - {name: parse, app: "penstock.apps.log_analysis:log_analysis"}
+  - {name: totals, app: "penstock.apps.log_analysis:log_analysis", input: prase}
+objectives:
+  - {path: parse > totals, objective: {p95: 4 lightyears}}
+policy: {name: meed, options: {windw: 3}}
+"""
+    )
+    result = invoke("run", "--check", "bad.yaml")
+    assert result.exit_code == 2
+    for words in (
+        "arrivals.option: is not a setting", "arrivals.shape: unknown shape 'stepz'; did you mean steps?",
+        "operators.1.input: 'prase' is none of", "objectives.0.objective.p95: unknown unit 'lightyears'",
+        "objectives.0.path: 'parse > totals' is not a path", "unknown policy 'meed'; did you mean mead?",
+    ):  # fmt: skip
+        assert words in result.stderr
+
+
+def test_a_path_that_is_none_is_named_beside_other_mistakes(invoke: Callable[..., Any], here: Path) -> None:
+    """Where operators fit together, the paths that there are stand beside it, whatever else is wrong."""
+    (here / "bad.yaml").write_text(f"{GOOD}windw: 3s\nobjectives: [{{path: a -> b, objective: {{p95: 1s}}}}]\n")
+    result = invoke("run", "--check", "bad.yaml")
+    assert "windw: is not a setting" in result.stderr
+    assert "objectives.0.path: 'a -> b' is not a path; the paths are log-analysis" in result.stderr
