@@ -95,6 +95,8 @@ class Telemetry:
     cpu: CpuReading | None = None
     is_running: bool = True
     faults: tuple[str, ...] = ()
+    batch_is_running: bool | None = None
+    """Whether a batch is under way; None: not known. It is asked only until the first batch has ended."""
 
 
 # --- sizes and aims --------------------------------------------------------------------------------------------
@@ -371,6 +373,12 @@ class Observation:
     missing: tuple[str, ...] = ()
     query_run: str | None = None
     """The query's run (Spark's `runId`) that the newest batch belongs to: another one after each restart."""
+
+    @property
+    def quality_text(self) -> str:
+        """How far the data can be trusted, with the cause where one is named."""
+        name = self.quality.value
+        return f"the data are {next((text for text in self.missing if text.startswith(f'{name}: ')), name)}"
 
 
 # --- what the models say ---------------------------------------------------------------------------------------

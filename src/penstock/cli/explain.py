@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from penstock.monitor.exactness import ExactnessChange
     from penstock.records import Decision
 
+_MOST_REASONS = 8
+"""Most reasons for holding that are shown."""
+
 
 @click.command(short_help="Show what a run decided, why, and with what outcome.")
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
@@ -41,6 +44,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
       evidence               the measurements it was based on
       outcome                whether and how fast the change took effect; "draining" while executors still go
 
+    Where nothing was changed, the reasons for that are shown by count.
     Between the decisions stand restarts, and where latency stopped being exact or was exact again.
 
     \b
@@ -83,6 +87,13 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     )
     for line in latency_lines(history, operator):
         console.print(line, markup=False, soft_wrap=True)
+    holds = history.hold_reasons(operator)
+    if not wanted and holds:
+        console.print("\nwhy nothing was changed, and how often:", soft_wrap=True)
+        for reason, count in holds[:_MOST_REASONS]:
+            console.print(f"  {count:>5} x  {reason}", markup=False, soft_wrap=True)
+        if len(holds) > _MOST_REASONS:
+            console.print(f"  and {len(holds) - _MOST_REASONS} other reasons; --all shows every decision")
     since = shown[0].at if len(shown) < len(wanted) else float("-inf")
     events: list[Decision | Restart | ExactnessChange] = [
         event for event in _events(history) if event.at >= since and (operator is None or event.operator == operator)
@@ -110,6 +121,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
                     for c in history.exactness_changes
                 ],
                 "decisions": [as_plain(history, decision) for decision in shown],
+                "holds": [{"reason": reason, "count": count} for reason, count in holds],
             }
         )
 

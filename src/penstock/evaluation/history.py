@@ -230,6 +230,23 @@ class RunHistory:
         ]
         return sorted(notes, key=lambda note: (-note.cycles, note.first_at))
 
+    def hold_reasons(self, operator: str | None = None) -> list[tuple[str, int]]:
+        """Why nothing was changed, and how often, most frequent first; of one operator or of all.
+
+        Reasons that differ in a number alone are one, shown as it was given last.
+        """
+        counts: Counter[str] = Counter()
+        last: dict[str, str] = {}
+        for decision in self.decisions:
+            if decision.is_change or operator not in (None, decision.operator):
+                continue
+            # Where a guard held a change back, its word counts and not the policy's.
+            held = next((f"{a.guard}: {a.reason}" for a in reversed(decision.amended_by)), decision.reason)
+            kind = _NUMBER.sub("\u2026", held)
+            counts[kind] += 1
+            last[kind] = held
+        return [(last[kind], count) for kind, count in counts.most_common()]
+
     def qualities(self, operator: str) -> dict[str, float]:
         """The share of the observations of each quality."""
         counts = Counter(str(o.quality) for o in self.observations.get(operator, ()))

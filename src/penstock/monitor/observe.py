@@ -66,7 +66,7 @@ class Monitor:
         return Look(telemetry, self.observe(now, cluster), arrivals, self._resolver.is_exact)
 
     def _ingest(self, telemetry: Telemetry) -> tuple[FloatArray | None, ...]:
-        self._quality.looked(telemetry.at)
+        self._quality.looked(telemetry.at, batch_is_running=telemetry.batch_is_running)
         self._quality.is_running = telemetry.is_running
         self._faults = telemetry.faults
         self._cpu.add(telemetry)

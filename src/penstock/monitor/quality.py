@@ -30,9 +30,16 @@ class QualityJudge:
     """Whether records come out one by one, long before the first batch ends: the first record out begins the warm-up
     then, after each time that the operator was not heard of, too."""
     _gap: str | None = None
+    _batch_is_running: bool | None = None
+    _batch_seen_since: float | None = None
 
-    def looked(self, at: float) -> None:
-        """Take note of a look."""
+    def looked(self, at: float, *, batch_is_running: bool | None = None) -> None:
+        """Take note of a look; `batch_is_running` is known before the first batch has ended, if ever."""
+        self._batch_is_running = batch_is_running
+        if not batch_is_running:
+            self._batch_seen_since = None
+        elif self._batch_seen_since is None:
+            self._batch_seen_since = at
         was_away = self.last_look is not None and at - self.last_look > self.stale_after_seconds
         if self.is_real_time and was_away:
             self.first_batch_end = None
@@ -59,6 +66,8 @@ class QualityJudge:
             self.first_batch_end += seconds
         if self.last_look is not None:
             self.last_look += seconds
+        if self._batch_seen_since is not None:
+            self._batch_seen_since += seconds
 
     def judge(self, now: float, has_utilisation: bool) -> tuple[Quality, tuple[str, ...]]:
         """The quality, and what is wrong in words."""
@@ -72,11 +81,19 @@ class QualityJudge:
             age = "never" if self.last_look is None else f"{now - self.last_look:.0f} s ago"
             return Quality.STALE, (*notes, f"stale: the operator was last heard of {age}")
         if self.first_batch_end is None:
-            what = "no record has come out" if self.is_real_time else "no batch has ended"
-            return Quality.WARMING_UP, (*notes, f"warming up: {what} yet")
+            what = "no record has come out yet" if self.is_real_time else self._first_batch(now)
+            return Quality.WARMING_UP, (*notes, f"warming up: {what}")
         if now < self.first_batch_end + self.warm_up_seconds:
             left = self.first_batch_end + self.warm_up_seconds - now
             return Quality.WARMING_UP, (*notes, f"warming up: {left:.0f} s left")
         if not has_utilisation:
             return Quality.INCOMPLETE, tuple(notes)
         return Quality.GOOD, tuple(notes)
+
+    def _first_batch(self, now: float) -> str:
+        """What is known of a first batch that has not ended."""
+        if self._batch_is_running is None:
+            return "no batch has ended yet"
+        if self._batch_seen_since is None:
+            return "no batch has begun yet"
+        return f"no batch has ended yet; the first has run for {now - self._batch_seen_since:.0f} s"

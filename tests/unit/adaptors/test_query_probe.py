@@ -173,3 +173,16 @@ def test_a_connect_query_is_refused_with_the_fix() -> None:
     """A query of Spark Connect has no driver here, and the message says where to attach."""
     with pytest.raises(ConfigurationError, match="inside the driver"):
         QueryProbe(cast(Any, SimpleNamespace(id=REPORT["id"])), "counter")
+
+
+def test_whether_the_first_batch_is_under_way_is_asked_until_it_has_ended() -> None:
+    """Spark reports no beginning, so its status is asked; a query that cannot say is not a fault."""
+    listener, query = ProgressListener(REPORT["id"]), FakeQuery()
+    asked = probe(listener, query=query)
+    assert asked.collect().batch_is_running is None
+    assert asked.collect().faults == ()
+    query.status = {"message": "Processing new data", "isTriggerActive": True}  # type: ignore[attr-defined]
+    assert asked.collect().batch_is_running is True
+    hear(listener)
+    asked.collect()
+    assert asked.collect().batch_is_running is None

@@ -190,3 +190,22 @@ def test_damaged_settings_leave_the_decisions_readable(
     result = invoke("explain", str(run_here), "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["decisions"]
+
+
+def test_a_run_without_changes_says_why_by_count(invoke: Callable[..., Any], here: Path) -> None:
+    """Reasons that differ in a number alone are one, and a guard's word counts where it held a change back."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    small, large = Allocation(1, 0.4), Allocation(1, 1.0)
+    for second in range(5):
+        reason = f"p95 is {second}.5 s, beyond 50% of its bound, and no plan yet"
+        store.add_decision(Decision("op", START + second, "mead", small, small, reason))
+    held = Decision("op", START + 9, "mead", small, large, "busy").amended("cooldown", small, "8 s since the last")
+    store.add_decision(held)
+    store.close()
+    text = invoke("explain", str(here)).stdout
+    assert "0 of 0 changes; 6 decisions in all" in text
+    assert "why nothing was changed, and how often:" in text
+    assert "5 x  p95 is 4.5 s, beyond 50% of its bound, and no plan yet" in text
+    assert "1 x  cooldown: 8 s since the last" in text
+    found = json.loads(invoke("explain", str(here), "--json").stdout)
+    assert [hold["count"] for hold in found["holds"]] == [5, 1]

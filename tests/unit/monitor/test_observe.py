@@ -243,3 +243,17 @@ def test_the_start_up_ends_with_the_warm_up_after_the_first_batch_with_records()
         assert run.steady is not None
         # Ten records a second: those of batch 1 and the 150 of batch 2 that came before 25 s.
         assert (run.start_up.records, run.steady.records) == (250, 50)
+
+
+def test_a_first_batch_that_runs_long_is_said_to() -> None:
+    """Before a batch has ended it is said whether one has begun, and since when; a policy's reason repeats it."""
+    monitor = Monitor("a", None)
+
+    def said(at: float, is_running: bool | None) -> str:
+        telemetry = Telemetry("a", at, (), ONE, batch_is_running=is_running)
+        return monitor.look(telemetry, at, NOWHERE).observation.quality_text
+
+    assert said(1.0, None) == "the data are warming up: no batch has ended yet"
+    assert said(2.0, False) == "the data are warming up: no batch has begun yet"
+    said(10.0, True)
+    assert said(140.0, True).endswith("no batch has ended yet; the first has run for 130 s")

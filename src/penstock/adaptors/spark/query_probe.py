@@ -98,6 +98,7 @@ class QueryProbe:
             cpu=cpu,
             is_running=is_running,
             faults=tuple(faults),
+            batch_is_running=self._batch_is_running() if is_running else None,
         )
 
     @property
@@ -134,6 +135,18 @@ class QueryProbe:
             raise MetricSourceError(
                 f"the driver of {self._operator} does not answer: {fault}", target=self._operator
             ) from fault
+
+    def _batch_is_running(self) -> bool | None:
+        """Whether the first batch is under way. Its start is not reported, and its end may be minutes away."""
+        from py4j.protocol import Py4JError
+
+        if self._last_batch is not None:
+            return None
+        try:
+            status = self._query.status
+        except (AttributeError, Py4JError, OSError):
+            return None  # not worth a fault: the look itself went well
+        return bool(status["isTriggerActive"]) if "isTriggerActive" in status else None
 
     def _why_ended(self) -> str | None:
         """Return why an ended query failed. Spark reports it after the query shows it: until then, ask the query."""

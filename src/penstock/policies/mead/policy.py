@@ -128,7 +128,7 @@ class MeadPolicy:
             decision = self._chosen(request)
         else:
             known = self._known[request.operator]
-            why = f"holding: the data are {request.observation.quality}"
+            why = f"holding: {request.observation.quality_text}"
             decision = self._decision(request, known, request.current, why)
         is_less = decision.target.capacity < request.current.capacity
         if self.options.hold_while_rising and is_less and self._rising is not None:
@@ -159,7 +159,7 @@ class MeadPolicy:
         why = self._late(request, known) if known.site.is_real_time else self._rescued(request)
         if why is not None:
             known.is_raised = True
-            return self._decision(request, known, self._raised(request, known), why)
+            return self._lifting(request, known, self._raised(request, known), why)
         planned = known.planned or request.current
         lifted = known.lifted(planned, request.at)
         if lifted != planned:
@@ -325,7 +325,7 @@ class MeadPolicy:
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
                 why = f"{late}, beyond {part:.0%} of its bound, and no plan yet"
-                return self._decision(request, known, known.limits.top, why)
+                return self._lifting(request, known, known.limits.top, why)
         if (
             self.options.probe
             and known.is_worth_probing
@@ -342,6 +342,13 @@ class MeadPolicy:
     def _tightest(self, operator: str) -> float:
         """The least bound of the paths through an operator."""
         return min(bound for path, bound in self._bounds.items() if operator in path)
+
+    def _lifting(self, request: PlanRequest, known: OperatorKnowledge, target: Allocation, why: str) -> Decision:
+        """The decision to give an operator more at once; where there is no more to give, it says so."""
+        is_top = request.current.capacity >= request.limits.top.capacity
+        return self._decision(
+            request, known, target, f"{why}; it is at the top of its limits already" if is_top else why
+        )
 
     def _decision(self, request: PlanRequest, known: OperatorKnowledge, target: Allocation, reason: str) -> Decision:
         latest = self._background.latest

@@ -118,7 +118,7 @@ class RulesAround:
 
 
 def _not_good(request: PlanRequest) -> str:
-    return f"holding: the data are {request.observation.quality.value}"
+    return f"holding: {request.observation.quality_text}"
 
 
 def _of_this_size(target: Allocation, current: Allocation) -> Allocation:

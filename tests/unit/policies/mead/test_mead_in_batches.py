@@ -268,3 +268,17 @@ def test_a_decision_carries_its_workload_and_its_prediction() -> None:
     assert planned.prediction.path == ("log",)
     assert planned.prediction.is_met
     assert decode(Decision, encode(planned)) == planned
+
+
+def test_late_records_at_the_top_are_held_with_that_reason() -> None:
+    """Where an operator has all it may have, a hold says so: more cannot be given."""
+    query = Query(np.full(200, 100.0), utilisation=0.95, has=TOP)
+    query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
+    policy = mead()
+    while query.at < 20.0:
+        step(policy, query)
+    query.latency = 2.0
+    late = step(policy, query)
+    policy.close()
+    assert not late.is_change
+    assert late.reason.endswith("and no plan yet; it is at the top of its limits already")
