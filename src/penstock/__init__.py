@@ -22,7 +22,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigurationError, PenstockError
+from penstock.errors import ConfigurationError, PenstockError, known_arguments
 from penstock.records import Allocation, Decision, LatencySummary, Limits, Objective, Observation, PlanRequest
 from penstock.units import parse_seconds
 
@@ -83,6 +83,7 @@ __all__ = [
 ]
 
 
+@known_arguments
 def latency(
     *,
     mean: str | float | None = None,

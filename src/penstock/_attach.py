@@ -20,6 +20,7 @@ from penstock._wiring import (
     objective_out_of_reach,
 )
 from penstock.clock import SystemClock
+from penstock.errors import known_arguments
 from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.run_facts import SUMMARY, begin_run
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+@known_arguments
 def attach(
     query: StreamingQuery,
     *,

@@ -23,10 +23,29 @@ Only ``loop/runner.py`` and ``cli/`` catch the base class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Self, TypeVar
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import ParamSpec, Self, TypeVar
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+def did_you_mean(name: str, known: Iterable[str], listed: str = "known:") -> str:
+    """The second half of a message about an unknown name: the nearest of those known, if there is one, and all.
+
+    Examples
+    --------
+    >>> did_you_mean("meed", ["mead", "rules"]), did_you_mean("x", ["mead", "rules"])
+    ('did you mean mead? Known: mead, rules', 'known: mead, rules')
+    """
+    names = list(known)
+    swapped = [one for one in names if sorted(one) == sorted(name)]  # p59 is p95 rather than p99
+    near = swapped or difflib.get_close_matches(name, names, n=1)
+    every = f"{listed} {', '.join(names) or 'none'}"
+    return f"did you mean {near[0]}? {every[0].upper()}{every[1:]}" if near else every
 
 
 class PenstockError(Exception):
@@ -48,6 +67,39 @@ class ConfigurationError(PenstockError, ValueError):
             return cls(f"{where}: {faults[0]}", field=where, faults=faults)
         lines = "\n".join(f"  - {fault}" for fault in faults)
         return cls(f"{where}: {len(faults)} mistakes\n{lines}", field=where, faults=faults)
+
+
+def known_arguments(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function refuse an unknown argument as a mistake of the user's: by its name, with the nearest one.
+
+    Examples
+    --------
+    >>> @known_arguments
+    ... def attach(query, *, executors=(1, 1)):
+    ...     return executors
+    >>> attach("query", executor=(1, 3))
+    Traceback (most recent call last):
+    ...
+    penstock.errors.ConfigurationError: executor: attach has no such argument; did you mean executors? Known: executors
+    """
+    parameters = inspect.signature(function).parameters.values()
+    names = [one.name for one in parameters if one.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    optional = [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+
+    @wraps(function)
+    def checked(*given: _P.args, **named: _P.kwargs) -> _T:
+        faults = [
+            f"{name}: {function.__name__} has no such argument; {did_you_mean(name, optional)}"
+            for name in named
+            if name not in names
+        ]
+        if len(faults) == 1:
+            raise ConfigurationError(faults[0], field=next(name for name in named if name not in names))
+        if faults:
+            raise ConfigurationError.of_all(function.__name__, faults)
+        return function(*given, **named)
+
+    return checked
 
 
 class RuleError(ConfigurationError):

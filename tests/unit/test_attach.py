@@ -22,7 +22,7 @@ from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
 from penstock.clock import SystemClock
-from penstock.errors import AdaptorError
+from penstock.errors import AdaptorError, ConfigurationError
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
 from penstock.policies.fixed import FixedPolicy
@@ -424,3 +424,12 @@ def test_a_store_that_breaks_opens_the_shares_of_an_attached_query(
     with ps.attach(query, policy="fixed", store=tmp_path / "s.sqlite", interval_seconds=0.1):
         monkeypatch.setattr("penstock.knowledge.sqlite.SqliteStore.add_observation", fail)
         assert opened.wait(30.0)
+
+
+def test_an_unknown_argument_is_a_mistake_with_the_nearest_name() -> None:
+    """A misspelt statistic or argument is a ConfigurationError that names it, not a bare TypeError."""
+    with pytest.raises(ConfigurationError, match=r"p59: latency has no such argument; did you mean p95") as latency:
+        ps.latency(p59="2s")  # type: ignore[call-arg]
+    assert latency.value.field == "p59"
+    with pytest.raises(ConfigurationError, match="executor: attach has no such argument; did you mean executors"):
+        ps.attach("query", executor=(1, 3))  # type: ignore[call-arg, arg-type]

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,7 @@ def parse_shape(description: str | Mapping[str, Any], *, seed: int = 0) -> Arriv
     Constant(rate=500.0, duration_seconds=2.0)
     """
     name, fields, is_sampled = _split(description) if isinstance(description, str) else _unpack(description)
-    if name not in _SHAPE_FIELDS:
-        raise ConfigurationError(
-            f"shape: unknown shape {name!r}; known shapes: {', '.join(_SHAPE_FIELDS)}, "
-            f"and as sampled:NAME:... {', '.join(n for n in _SHAPE_FIELDS if n not in _RANDOM_SHAPES)}",
-            field="shape",
-        )
+    _check_name(name)
     if name in _RANDOM_SHAPES:
         if is_sampled:
             raise ConfigurationError(f"shape: {name} is random already; leave out sampled", field="shape")
@@ -72,6 +68,7 @@ def _split(text: str) -> tuple[str, dict[str, Any], bool]:
     is_sampled = rest.startswith("sampled:")
     name, _, body = rest.removeprefix("sampled:").partition(":")
     name = name.strip()
+    _check_name(name)  # before the fields, whose form depends on it
     fields: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in body.split(","))):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -86,6 +83,17 @@ def _split(text: str) -> tuple[str, dict[str, Any], bool]:
                 f"shape: cannot read {part!r} in {text!r}; write field=value, such as duration=5m", field="shape"
             )
     return name, fields, is_sampled
+
+
+def _check_name(name: str) -> None:
+    if name not in _SHAPE_FIELDS:
+        near = get_close_matches(name, _SHAPE_FIELDS, n=1)
+        meant = f"did you mean {near[0]}? Known" if near else "known"
+        raise ConfigurationError(
+            f"shape: unknown shape {name!r}; {meant} shapes: {', '.join(_SHAPE_FIELDS)}, "
+            f"and as sampled:NAME:... {', '.join(n for n in _SHAPE_FIELDS if n not in _RANDOM_SHAPES)}",
+            field="shape",
+        )
 
 
 def _unpack(mapping: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:

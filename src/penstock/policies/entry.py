@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from penstock.errors import ConfigurationError, PenstockError
+from penstock.errors import ConfigurationError, PenstockError, did_you_mean
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Objective
 
@@ -111,7 +111,7 @@ class PolicyEntry:
         """Every option that the policy does not have."""
         known = [option.name for option in self.all_options]
         return [
-            f"{option}: {self.name} has no such option; it has {', '.join(known) or 'none'}"
+            f"{option}: {self.name} has no such option; {did_you_mean(option, known, 'it has')}"
             for option in options
             if option not in known
         ]

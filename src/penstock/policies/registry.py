@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, did_you_mean
 from penstock.policies.elastic.entries import ENTRY as ELASTIC
 from penstock.policies.entry import RULES, Goal, PolicyEntry, options_of
 from penstock.policies.fixed import ENTRY as FIXED
@@ -97,7 +97,7 @@ def policy_entry(name: str) -> PolicyEntry:
     for broken in broken_policies():
         if broken.name == name:
             raise ConfigurationError(f"policy: {broken}", field="policy")
-    raise ConfigurationError(f"policy: unknown policy {name!r}; known: {', '.join(entries)}", field="policy")
+    raise ConfigurationError(f"policy: unknown policy {name!r}; {did_you_mean(name, entries)}", field="policy")
 
 
 def default_policy(objectives: Iterable[Objective]) -> str:

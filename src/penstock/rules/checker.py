@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import RuleError
 from penstock.records import Limits
-from penstock.rules.checks import unknown_operator
+from penstock.rules.checks import near_operators, unknown_operator
 from penstock.rules.doubts import doubts
 from penstock.rules.findings import Finding, Reading
-from penstock.rules.nodes import ALL_OPERATORS, Place
+from penstock.rules.limit_doubts import own_limit_doubts
+from penstock.rules.nodes import ALL_OPERATORS, Place, Rule
 from penstock.rules.reading import is_reference, parse_file, read_rules
 
 
@@ -42,17 +43,26 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
     path
         As `read_rules` takes it.
     operators
-        The operators of the pipeline with their limits; None: they are not known, and names are not checked.
+        The operators of the pipeline with their limits; None: they are not known, and names are not checked. A rule
+        with a mistake is held against them as well, as far as it can be read.
+
     What cannot be read at all is a mistake like any other, at its beginning.
     """
     reading = _reading(path)
     mistakes = list(reading.mistakes)
-    for rule in reading.rules:
-        if operators is not None and rule.operator != ALL_OPERATORS and rule.operator not in operators:
+    meant: list[Rule] = []
+    for rule in (*reading.rules, *reading.wrong) if operators is not None else ():
+        if rule.operator != ALL_OPERATORS and rule.operator not in operators:
             message = unknown_operator(rule.operator, list(operators)).message
             mistakes.append(Finding(rule.place or Place(1, 1), message, (rule.name,)))
+            # Its limits are held against those of the operator that was meant, if there is one.
+            meant += [replace(rule, operator=name) for name in near_operators(rule.operator, list(operators))[:1]]
+        elif rule in reading.wrong:
+            meant.append(rule)
     mistakes.sort(key=lambda finding: (finding.place.line, finding.place.column))
-    return CheckedRules(len(reading.rules), tuple(mistakes), tuple(doubts(reading.rules, operators)))
+    found = [*doubts(reading.rules, operators), *own_limit_doubts(meant, operators or {})]
+    found.sort(key=lambda finding: (finding.place.line, finding.place.column))
+    return CheckedRules(len(reading.rules), tuple(mistakes), tuple(found))
 
 
 def _reading(path: str | Path) -> Reading:

@@ -243,9 +243,14 @@ def same_name(name: str) -> RuleError:
     return RuleError(f'a rule before is called "{name}" as well; give each its own name')
 
 
+def near_operators(name: str, known: Sequence[str]) -> list[str]:
+    """The operators that a name may stand for, the nearest first."""
+    return difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+
+
 def unknown_operator(name: str, known: Sequence[str]) -> RuleError:
     """The error for an operator that the pipeline does not have."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = near_operators(name, known)
     meant = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known) or 'none'}"
     return RuleError(f"the pipeline has no operator {name!r}; {meant}")
 

@@ -44,10 +44,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read: the rules without a mistake, and every mistake in the order of the file."""
+    """What was read: the rules without a mistake, and every mistake in the order of the file.
+
+    `wrong` are the rules with a mistake of which it is known all the same what they do, and to which operator. They
+    have no triggers and no guard times.
+    """
 
     rules: tuple[Rule, ...]
     mistakes: tuple[Finding, ...]
+    wrong: tuple[Rule, ...] = ()
 
     def without_mistakes(self, source: str) -> tuple[Rule, ...]:
         """The rules; `RuleError` with every mistake where there is one."""
@@ -65,6 +70,7 @@ class Findings:
     def __init__(self, source: str) -> None:
         self.source = source
         self._found: list[Finding] = []
+        self._wrong: list[Rule] = []
 
     def place(self, line: int, column: int) -> Place:
         """A place in this file."""
@@ -74,6 +80,11 @@ class Findings:
         """Take in a mistake."""
         self._found.append(Finding(place, fault if isinstance(fault, str) else fault.message, rules))
 
+    def keep_wrong(self, rule: Rule) -> None:
+        """Take in what is known of a rule with a mistake."""
+        self._wrong.append(rule)
+
     def reading(self, rules: Sequence[Rule]) -> Reading:
         """Everything that was read and found."""
-        return Reading(tuple(rules), tuple(sorted(self._found, key=lambda f: (f.place.line, f.place.column))))
+        mistakes = sorted(self._found, key=lambda f: (f.place.line, f.place.column))
+        return Reading(tuple(rules), tuple(mistakes), tuple(self._wrong))

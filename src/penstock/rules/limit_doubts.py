@@ -24,11 +24,18 @@ def limit_doubts(rules: Sequence[Rule], operators: Mapping[str, Limits], togethe
     for one, other in combinations(rules, 2):
         if ALL_OPERATORS in (one.operator, other.operator) or one.operator == other.operator:
             found += _bounds(one, other, together)
-    for rule in rules:
-        for name, limits in operators.items():
-            if rule.operator in (ALL_OPERATORS, name):
-                found += _own(rule, name, limits)
-    return found
+    return found + own_limit_doubts(rules, operators)
+
+
+def own_limit_doubts(rules: Sequence[Rule], operators: Mapping[str, Limits]) -> list[Finding]:
+    """What is doubtful about the limits of rules, each by itself, beside those of their operators."""
+    return [
+        finding
+        for rule in rules
+        for name, limits in operators.items()
+        if rule.operator in (ALL_OPERATORS, name)
+        for finding in _own(rule, name, limits)
+    ]
 
 
 def _between(one: Rule, other: Rule) -> Iterator[Finding]:

@@ -72,6 +72,8 @@ def finished_rules(parts: Sequence[RuleParts], findings: Findings) -> list[Rule]
             _report_missing(part, findings)
         elif (rule := _finished(part, findings)) is not None:
             found.append(rule)
+        if part.is_known_wrong and part.name is not None and part.action is not None:
+            findings.keep_wrong(Rule(part.name, part.operator, part.action, (), (), part.place))
     return found
 
 

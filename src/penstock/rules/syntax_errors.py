@@ -6,6 +6,9 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from penstock.metrics import METRICS
+from penstock.rules.numbers import SECONDS_PER
+
 if TYPE_CHECKING:
     from lark import Token, UnexpectedToken
 
@@ -59,8 +62,8 @@ def _fix(token: Token, expected: set[str], clause: list[Token]) -> str:
     text = str(token)
     if token.type == "UNCLOSED":
         return "the quotes are not closed on this line"
-    if text in _FIXES:
-        return _FIXES[text]
+    if (known := _FIXES.get(text) or _unit_fix(token, clause)) is not None:
+        return known
     if clause[0].type == "RULE" and token.type == "WORD" and "STRING" in expected:
         return f'put the name of the rule into quotes: rule "{_short(token)}":'
     words = [_keyword(name) for name in expected if name not in _WORDS and name != "$END"]
@@ -70,6 +73,18 @@ def _fix(token: Token, expected: set[str], clause: list[Token]) -> str:
     if expected - {"$END"}:
         return f"expected {_listed(expected)}, as in `{_example(clause)}`"
     return f"the clause is finished before it; write it like `{_example(clause)}`"
+
+
+def _unit_fix(token: Token, clause: list[Token]) -> str | None:
+    """What to write for a unit behind the value of a trigger; None where the token is none."""
+    before = clause[clause.index(token) - 1]
+    if clause[0].type != "WHEN" or token.type != "WORD" or before.type != "NUMBER":
+        return None
+    if difflib.get_close_matches(str(token), ("for",)):
+        return None
+    metric = METRICS.get(str(clause[1]))
+    counted = "" if metric is None else f": {metric.name} is counted in {metric.unit}"
+    return f"a value has no unit{counted}, so write {before} alone; only times have one: {', '.join(SECONDS_PER)}"
 
 
 def _listed(expected: set[str]) -> str:

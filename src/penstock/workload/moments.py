@@ -159,7 +159,7 @@ def describe_iats(iats: npt.ArrayLike, *, max_lag: int = 1000) -> TraceDescripti
             **common, scv=0.0, skewness=None, acf=none, lags=no_lags, acf_at_lags=none, acf_errors=none, pairs=(),
             bicovariances=none, bicovariance_errors=none, idi_counts=counts, idi=np.zeros(counts.size),
             idi_errors=np.zeros(counts.size), idc_widths=widths * mean, idc=idc, idc_errors=idc_errors,
-            mean_error=0.0, scv_error=0.0, skewness_error=None, notes=(*notes, "all times are the same"),
+            mean_error=0.0, scv_error=0.0, skewness_error=None, notes=(*notes, "all inter-arrival times are the same"),
         )  # fmt: skip
     acf = _autocorrelation(d, furthest)
     at_grid, errors = _autocorrelation_errors(d, square, variance, grid)

@@ -67,3 +67,9 @@ def test_faults_name_the_field_and_the_known_ones(description: str | Mapping[str
         parse_shape(description)
     for message in messages:
         assert message in str(caught.value)
+
+
+def test_a_misspelt_shape_is_named_before_its_fields() -> None:
+    """The form of the fields depends on the shape, so an unknown one is reported first, with the nearest name."""
+    with pytest.raises(ConfigurationError, match=r"unknown shape 'stepz'; did you mean steps\? Known shapes: "):
+        parse_shape("stepz:40s@50")

@@ -163,7 +163,7 @@ def test_a_constant_series_is_fitted_with_a_note(tmp_path: Path, invoke: Callabl
     assert document["trace"]["skewness"] is None
     assert document["trace"]["acf"] == []
     assert document["maps"][0]["mean"] == pytest.approx(2.0)
-    assert "note: all times are the same" in result.stderr
+    assert "note: all inter-arrival times are the same" in result.stderr
 
 
 def test_the_options_name_every_kind_and_format() -> None:

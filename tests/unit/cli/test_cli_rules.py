@@ -163,3 +163,24 @@ def test_what_a_module_prints_is_no_part_of_the_result(
     assert json.loads(found.stdout)["rules"] == 2
     assert "hello" in found.stderr
     assert invoke("rules", "show", "rules_that_print_in_a_test:policy", "--as", "text").stdout.startswith("rule ")
+
+
+def test_a_rule_with_a_mistake_is_held_against_the_pipeline_too(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    """Beside an unknown metric, the unknown operator is a mistake and a limit beyond that of the one meant a doubt."""
+    (tmp_path / "shop.yaml").write_text("operators:\n- {name: orders, executors: [1, 4]}\n", encoding="utf-8")
+    (tmp_path / "wrong.rules").write_text(
+        'rule "burst":\n  scale-out order by 2 never above 9\n  when queue_lenght above 250 for 3 seconds\n'
+        'rule "late":\n  scale-out orders by 1 never above 7\n  when latency_p95 above 3 parsecs\n',
+        encoding="utf-8",
+    )
+    found = invoke("rules", "check", str(tmp_path / "wrong.rules"), "--pipeline", str(tmp_path / "shop.yaml"))
+    assert found.exit_code == 2
+    for words in (
+        "the pipeline has no operator 'order'; did you mean orders?",
+        "did you mean queue_length",
+        '"burst" never comes to its limit 9 executors: the operator has at most 4 executors',
+        '"late" never comes to its limit 7 executors',
+        "`parsecs` does not fit here; a value has no unit: latency_p95 is counted in s, so write 3 alone; "
+        "only times have one: second, seconds, minute, minutes, hour, hours",
+    ):
+        assert words in found.stdout

@@ -137,11 +137,11 @@ def test_what_an_entry_says_is_plain_data() -> None:
             "mead2",
             {},
             "policy",
-            "known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed",
+            r"mean mead\? Known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed",
         ),
         ("", {}, "policy", "known: mead, mead-published"),
-        ("threshold", {"uper": 0.7}, "policy threshold", "uper: threshold has no such option; it has upper, lower, "),
-        ("mead", {"windows": 5}, "policy mead", "windows: mead has no such option; it has queues, window, "),
+        ("threshold", {"uper": 0.7}, "policy threshold", r"uper: .* no such option; did you mean upper\? It has "),
+        ("mead", {"windows": 5}, "policy mead", r"windows: .* no such option; did you mean window\? It has queues, "),
         ("m/g/1", {"queues": "map"}, "policy m/g/1", "queues: m/g/1 has no such option"),
         ("threshold", {"upper": "high"}, "upper", "not a number"),
         ("threshold", {"upper": True}, "upper", "not a number"),
@@ -342,3 +342,9 @@ def test_an_object_speaks_for_itself_whatever_it_is_called(register: Register) -
         name, reads_objective = "mead", False
 
     assert not reads_objective(Namesake())
+
+
+def test_a_misspelt_policy_is_asked_back() -> None:
+    """An unknown policy is refused with the nearest name, and all that there are."""
+    with pytest.raises(ConfigurationError, match=r"unknown policy 'meed'; did you mean mead\? Known: mead, "):
+        make_policy("meed", a_context())

@@ -111,7 +111,7 @@ def test_constant_series_has_no_correlation() -> None:
     assert trace.is_constant
     assert trace.scv == 0.0
     assert trace.acf.size == 0
-    assert "all times are the same" in trace.notes
+    assert "all inter-arrival times are the same" in trace.notes
 
 
 def test_dominant_value_is_noted() -> None:
