@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # The first start is when the environment was never completed before.
 if [ "${PENSTOCK_FIRST_START:-}" = demo ] && [ ! -e .venv/.penstock-run ]; then
-  echo "penstock: first start: about 3 minutes to install (Spark is 400 MB), then the demo runs for about 5 minutes"
+  echo "penstock: first start: about 3 minutes to install (Spark is 400 MB), then the demo runs (5 minutes, or as ARGS says)"
 fi
 
 install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$1]"; }

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from penstock.adaptors.host_state import HostState, HostWatch
 from penstock.adaptors.loopback import reserve_port
 from penstock.adaptors.process.leftovers import find_leftovers
 from penstock.adaptors.spark import java as java_search
@@ -27,6 +29,7 @@ NEEDED_MEMORY_BYTES = 2 * _GIB
 """Master, worker, one driver and one executor at their smallest heaps."""
 NEEDED_DISK_BYTES = 1 * _GIB
 WANTED_CORES = 2
+_WATCHED_SECONDS = 0.2
 OLDEST_PYTHON = (3, 11)
 
 
@@ -59,11 +62,30 @@ def check_machine(temporary: Path | None = None) -> list[Check]:
         check_package("pyarrow", oldest="18"),
         check_memory(),
         check_cores(),
+        check_load(),
         check_cpu_shares(),
         check_loopback_ports(),
         check_disk(folder),
         check_leftovers(folder),
     ]
+
+
+def check_load(state: HostState | None = None) -> Check:
+    """Check that the host has CPU to spare: on a busy one, batches are slow for reasons that nothing here can mend."""
+    if state is None:
+        watch = HostWatch()
+        time.sleep(_WATCHED_SECONDS)
+        state = watch.state()
+    busy = state.busy_text
+    if busy is None:
+        return Check("load", True, state.text)
+    return Check(
+        "load",
+        False,
+        f"the machine is busy: {busy}; latencies will be longer than they need be",
+        "end what else runs, or measure later",
+        Severity.OPTIONAL,
+    )
 
 
 def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> Check:

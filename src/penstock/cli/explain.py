@@ -75,7 +75,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     chosen = " (the newest)" if found.was_chosen else ""
     kind = "decisions" if with_holds else "changes"
     console.print(
-        f"{found.folder}{chosen}: {history.name}, objective {history.objective_text}{_policy_text(history)}",
+        f"{found.shown}{chosen}: {history.name}, objective {history.objective_text}{_policy_text(history)}",
         markup=False,
         soft_wrap=True,
     )

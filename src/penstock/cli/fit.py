@@ -91,7 +91,7 @@ def fit(  # noqa: PLR0917 - click passes them by name
                 f"trace: {file}: {fault}; give a longer trace, a larger --window or a smaller --skip", field="trace"
             ) from fault
     console = words_console(as_json)
-    heading = _heading(file, skip, result)
+    heading = _heading(file, skip, window, result)
     summary = str(words_of_iats(iats, float(result.trace.idc[-1]) if result.trace.idc.size else None))
     console.print(f"{file.name}: {summary}.", markup=False, soft_wrap=True)
     console.print(heading, markup=False)
@@ -197,12 +197,13 @@ def _short(value: float) -> str:
     return format_count(value) if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
-def _heading(file: Path, skip: int, result: FitResult) -> str:
+def _heading(file: Path, skip: int, window: int, result: FitResult) -> str:
     trace = result.trace
     after = f" after the first {skip}" if skip else ""
+    which = "the first " if trace.n == window else ""
     found = "1 process" if len(result.maps) == 1 else f"{len(result.maps)} processes"
     return (
-        f"{file.name}: {trace.n} inter-arrival times{after}, {1 / trace.mean:.6g} arrivals per second; "
+        f"{file.name}: {which}{trace.n} inter-arrival times{after}, {1 / trace.mean:.6g} arrivals per second; "
         f"{result.kind}; {found} in {result.seconds:.2f} s"
     )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,8 @@ def run(
 
     With --json the last line holds: records_due, records_read, records_done, objective (with met and met_steady),
     latency of all records (mean, p50, p95, p99 in seconds), latency_steady (after the start-up), latency_start_up,
-    cpu_share_mean, executor_seconds, decisions (each with its reason).
+    cpu_share_mean, executor_seconds, decisions (each with its reason), machine (cores, load_average, pressure, steal;
+    busy: what is too much in words, or null).
     Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
     """
     from penstock.cli.output import print_json
@@ -101,6 +103,7 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
 
 def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
+    from penstock.adaptors.host_state import HostWatch
     from penstock.cli.log_file import logging_to
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import make_run_folder
@@ -114,6 +117,7 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
     check_run(settings)
     run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)
     console = words_console(as_json)
+    host = HostWatch()
     stop = threading.Event()
     view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
     with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping):
@@ -125,7 +129,8 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
             hint = f"The logs are in {run_folder / 'logs'}; `penstock report {run_folder}` shows the run up to there."
             raise kind(f"{fault}\n{hint}") from fault
     html = write_report_of(run_folder, console)
-    result = {**summary.to_json(), "report": None if html is None else str(html)}
+    machine = {**asdict(state := host.state()), "busy": state.busy_text}
+    result = {**summary.to_json(), "machine": machine, "report": None if html is None else str(html)}
     console.print(summary_panel(result, html))
     if as_json:
         print_json(result)

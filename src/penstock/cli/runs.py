@@ -29,6 +29,12 @@ class Run:
     knowledge: Path
     was_chosen: bool = False
 
+    @property
+    def shown(self) -> str:
+        """How people are shown it: by its folder, or by its file where that has a name of its own."""
+        has_own_name = self.knowledge.name != KNOWLEDGE or self.folder == Path()
+        return str(self.knowledge if has_own_name else self.folder)
+
 
 def make_run_folder(name: str, folder: Path | None = None) -> Path:
     """Create the folder of a new run: the given one, or ``runs/<name>-<time>``.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from penstock.ports import FloatArray
     from penstock.records import LatencySummary, Limits, Objective
     from penstock.simulator import Pipeline
+
+_FOLDERS = re.compile(r"(?<==)[^\s,=]*/")
+"""The folders of a path that is an option's value; a policy itself may be called m/g/1."""
 
 
 @click.command(short_help="Try a policy on a trace, without Spark.")
@@ -304,19 +308,26 @@ def results_table(results: Sequence[SimulationResult]) -> Table:
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("policy", overflow="fold")
+    labels = _labels([result.policy for result in results])
     for heading in ("mean", "p95", "p99", "met", "broken", "cost", "changes"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
+    for label, result in zip(labels, results, strict=True):
         paid = (f"{result.cost_against_static:.1%}", str(len(result.changes)))
         broken = f"{result.violation_time_share:.1%}"
         if len(result.paths) == 1:
-            table.add_row(result.policy, *_cells(result.paths[0].latency), _met(result.is_met), broken, *paid)
+            table.add_row(label, *_cells(result.paths[0].latency), _met(result.is_met), broken, *paid)
             continue
-        table.add_row(result.policy, "", "", "", _met(result.is_met), broken, *paid)
+        table.add_row(label, "", "", "", _met(result.is_met), broken, *paid)
         for path in result.paths:
             cells = (*_cells(path.latency), _met(path.is_met), f"{path.violation_time_share:.1%}")
             table.add_row(f"  {path_text(path.path)}", *cells, "", "")
     return table
+
+
+def _labels(policies: Sequence[str]) -> list[str]:
+    """The policies as the table shows them: of paths the last part alone, unless two would look the same."""
+    short = [_FOLDERS.sub("", policy) for policy in policies]
+    return short if len(set(short)) == len(set(policies)) else list(policies)
 
 
 def _cells(latency: LatencySummary | None) -> list[str]:

@@ -57,6 +57,8 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
     others = "" if not restarts else f", {restarts} {'restart' if restarts == 1 else 'restarts'}"
     rows.append(("changes", Text(f"{ups + downs + restarts} ({ups} up, {downs} down{others})")))
     rows += _restarts(s.get("operators") or {})
+    if busy := (s.get("machine") or {}).get("busy"):
+        rows.append(("machine", Text(f"busy: {busy}", style="yellow")))
     if s.get("folder"):
         rows.append(("why", Text(f"penstock explain {s['folder']}")))
     if s.get("faults"):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adaptors import machine
+from penstock.adaptors.host_state import HostState
 from penstock.adaptors.machine import Severity
 from penstock.adaptors.process.identity import ProcessIdentity
 from penstock.adaptors.process.leftovers import OWNER_FILE
@@ -22,7 +23,7 @@ def test_every_check_is_made_once_and_a_lack_has_a_command(tmp_path: Path) -> No
     """One look gives one finding per subject; whatever is not ok says how to mend it."""
     checks = machine.check_machine(tmp_path)
     assert [check.name for check in checks] == [
-        "python", "java", "pyspark", "pandas", "pyarrow", "memory", "cores", "cpu shares", "loopback", "disk",
+        "python", "java", "pyspark", "pandas", "pyarrow", "memory", "cores", "load", "cpu shares", "loopback", "disk",
         "leftovers",
     ]  # fmt: skip
     assert all(check.detail for check in checks)
@@ -153,3 +154,12 @@ def test_a_dead_runs_folder_comes_with_the_command_that_removes_it(tmp_path: Pat
     check = machine.check_leftovers(tmp_path)
     assert not check.ok
     assert check.mend.endswith(f"rm -rf '{stale}'")
+
+
+def test_a_busy_machine_is_mentioned_and_fails_nothing() -> None:
+    """A load beyond the cores is a limit, not a lack; a calm machine shows its load average."""
+    busy = machine.check_load(HostState(2, 30.0, 0.9, 0.0))
+    assert (busy.ok, busy.severity) == (False, machine.Severity.OPTIONAL)
+    assert "the machine is busy: a load average of 30.0 on 2 cores" in busy.detail
+    calm = machine.check_load(HostState(2, 0.4, 0.01, 0.0))
+    assert (calm.ok, calm.detail) == (True, "load average 0.4 on 2 cores")

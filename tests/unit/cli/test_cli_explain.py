@@ -209,3 +209,11 @@ def test_a_run_without_changes_says_why_by_count(invoke: Callable[..., Any], her
     assert "1 x  cooldown: 8 s since the last" in text
     found = json.loads(invoke("explain", str(here), "--json").stdout)
     assert [hold["count"] for hold in found["holds"]] == [5, 1]
+
+
+def test_a_store_with_a_name_of_its_own_is_called_by_it(invoke: Callable[..., Any], here: Path) -> None:
+    """`attach` writes scaler.sqlite beside the job: that is shown, and not the folder."""
+    store = SqliteStore(here / "scaler.sqlite")
+    store.add_decision(Decision("op", START, "mead", Allocation(1), Allocation(1), "calm"))
+    store.close()
+    assert invoke("explain", "scaler.sqlite").stdout.startswith("scaler.sqlite: ")

@@ -183,3 +183,10 @@ def test_a_best_process_without_the_least_loss_says_why(tmp_path: Path, invoke: 
         told.append("The best does not have the least loss" in result.stderr)
         assert told[-1] == (losses[0] > min(losses))
     assert told == [False, True]
+
+
+def test_it_is_said_which_part_of_a_long_trace_is_fitted(iats: Path, invoke: Callable[..., Any]) -> None:
+    """A window that does not take in all of a file is its beginning, and the heading says so."""
+    result = invoke("fit", str(iats), "--as", "iats", "--window", "600", "--best", "1", "--max-states", "2")
+    assert result.exit_code == 0, result.output
+    assert "the first 600 inter-arrival times" in result.output

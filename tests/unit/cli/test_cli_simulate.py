@@ -318,3 +318,18 @@ def test_rules_in_a_module_beside_the_settings_file(files: tuple[Path, Path], in
     assert json.loads(named.stdout)["decisions"] == 0
     files[1].write_text(PIPELINE + "policy: {name: rules, rules: 'rules_to_simulate_in_a_test:calm'}\n")
     assert invoke(*common).exit_code == 0
+
+
+def test_the_path_of_a_rules_file_does_not_break_the_table(
+    files: tuple[Path, Path], tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    """The table shows the file's name on one line; the JSON keeps the whole path."""
+    folder = tmp_path / "a-folder-with-a-rather-long-name" / "and-another-one-within-it"
+    folder.mkdir(parents=True)
+    (folder / "mine.rules").write_text('rule "in":\n  scale-in * by 1\n  when cpu_used below 1 for 5 seconds\n')
+    common = ("simulate", str(files[1]), "--trace", str(files[0]), "--records", "50")
+    policy = f"rules:rules={folder / 'mine.rules'}"
+    shown = invoke(*common, "--policy", policy)
+    assert shown.exit_code == 0, shown.output
+    assert "rules:rules=mine.rules" in shown.output
+    assert json.loads(invoke(*common, "--policy", policy, "--json").stdout)["policy"] == policy

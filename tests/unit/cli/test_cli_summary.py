@@ -46,3 +46,12 @@ def test_lost_exactness_and_missed_turns_are_said() -> None:
     text = shown(replace(a_summary(), paths=(path,), missed_turns=7).to_json())
     assert "(not exact: the broker was away)" in text
     assert "7 passes that fell out: the one before took longer than the interval" in text
+
+
+def test_a_busy_machine_is_mentioned() -> None:
+    """Where the host was short of CPU, the summary says so; else it says nothing of it."""
+    summary = a_summary().to_json()
+    assert "machine" not in shown({**summary, "machine": {"busy": None}})
+    assert "busy: a load average of 30.4 on 2 cores" in shown(
+        {**summary, "machine": {"busy": "a load average of 30.4 on 2 cores"}}
+    )
