@@ -18,7 +18,7 @@ from penstock.units import parse_number, parse_seconds, parse_whole_number
 _LARGEST_LONG = (1 << 63) - 1
 _OptionReader = Callable[[Any, str], Any]
 
-NAMED_PAYLOADS = ("none", "log", "text", "web-log", "features")
+NAMED_PAYLOADS = ("none", "log", "text", "web-log", "features", "taxi-ride")
 PAYLOADS = (*NAMED_PAYLOADS, "file:PATH")
 
 
@@ -38,8 +38,8 @@ class ReplayOptions:
         The number of tasks in a batch.
     payload
         The text of each record: ``none``; generated: ``log`` (system log lines), ``text`` (lines of words), ``web-log``
-        (accesses to 100 sites) or ``features`` (labelled instances for a classifier); or ``file:PATH`` (the lines of a
-        file, repeated).
+        (accesses to 100 sites), ``features`` (labelled instances for a classifier) or ``taxi-ride`` (rides, each three
+        times); or ``file:PATH`` (the lines of a file, repeated).
     malformed
         The fraction of malformed log lines.
     seed
