@@ -17,9 +17,7 @@ from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.cluster_sites import Site
 from penstock.errors import ConfigurationError
-
-HOME = "home"
-"""The node of master and drivers."""
+from penstock.settings.geo import HOME
 
 
 @dataclass(frozen=True, slots=True)

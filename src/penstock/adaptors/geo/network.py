@@ -54,7 +54,7 @@ class GeoNetwork:
 
     def __init__(self, warden: Warden, folder: Path, nodes: Sequence[str], delays: OneWayDelays | None = None) -> None:
         self.delays = delays or OneWayDelays()
-        _check_names(nodes)
+        check_names(nodes)
         self.delays.check_nodes(nodes)
         check_can_be_made()
         self.nodes = tuple(nodes)
@@ -161,7 +161,8 @@ class GeoNetwork:
         return node
 
 
-def _check_names(nodes: Sequence[str]) -> None:
+def check_names(nodes: Sequence[str]) -> None:
+    """Raise ConfigurationError for names that hosts cannot have, or that are there twice."""
     faults = [
         f"{name!r} cannot be a host's name; use small letters, digits and hyphens"
         for name in nodes

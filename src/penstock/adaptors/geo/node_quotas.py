@@ -50,6 +50,11 @@ class NodeQuotas:
         if node in self._groups:
             self._groups[node][0].add(pid)
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders of the groups, in every hierarchy."""
+        return [folder for group, _ in self._groups.values() for folder in group.folders.folders]
+
     def used_seconds(self, node: str) -> float | None:
         """Return the CPU time that a node has used so far. None: it has no cap, so nothing counts."""
         return self._groups[node][0].read().used_seconds if node in self._groups else None

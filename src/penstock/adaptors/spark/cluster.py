@@ -149,6 +149,11 @@ class EmbeddedCluster:
             "SPARK_SUBMIT_OPTS": java_options(properties),
         }
 
+    @property
+    def driver_host(self) -> str:
+        """The address that drivers listen on."""
+        return self._sites.home.address
+
     def driver_command(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs `argv` where drivers of this cluster run."""
         return self._sites.command(self._sites.home, argv)
@@ -215,6 +220,9 @@ class EmbeddedCluster:
         for child in [*reversed(self._workers), *([self._master] if self._master is not None else [])]:
             self._warden.stop(child)
         self._workers, self._master, self._port, self._ui_port = [], None, None, None
+
+    def release(self) -> None:
+        """Let go of what holds its processes, after they have ended: nothing here. May be called twice."""
 
     def __enter__(self) -> Self:
         return self.start()
