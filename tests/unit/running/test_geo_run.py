@@ -66,7 +66,7 @@ def test_options_of_the_other_demo_are_refused() -> None:
 @pytest.mark.parametrize(
     ("geo", "words"),
     [
-        ({"nodes": {}}, "at least 1"),
+        ({"nodes": {}}, "at least one"),
         ({"nodes": {"home": 1}}, "home is the node of master and drivers"),
         ({"nodes": {"far": 0}}, "far has 0 cores"),
         ({"nodes": {"far": 1}, "round_trips": {"far": "1ms"}}, "does not name two nodes"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.round_trips import Address, connect_seconds
@@ -35,7 +35,7 @@ def measure_from_executors(
     targets = dict(listening)
     count = tasks or spark_context.defaultParallelism
 
-    def probe(_: Iterator[int]) -> Iterator[tuple[str, dict[str, float]]]:
+    def probe(_: Iterable[int]) -> Iterator[tuple[str, dict[str, float]]]:
         yield from measure_from_here(targets)
 
     found: dict[tuple[str, str], list[float]] = {}
