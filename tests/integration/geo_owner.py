@@ -86,7 +86,8 @@ def drive(folder: Path, master: str) -> None:
         .start()
     )
     read_executors = executors_of_this_driver()
-    scaler = ExecutorScaler.of(spark.sparkContext, read_executors)
+    # A starting JVM may take minutes on a busy machine.
+    scaler = ExecutorScaler.of(spark.sparkContext, read_executors, placing_patience_seconds=600.0)
     actuator = SparkActuator(scaler, reconcile_every_seconds=0.5)
     probe = QueryProbe(
         query,

@@ -97,7 +97,7 @@ class ExecutorScaler:
         read_executors: ReadExecutors | None = None,
         *,
         drain_deadline_seconds: float = 60.0,
-        placing_patience_seconds: float = 60.0,
+        placing_patience_seconds: float = 120.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
@@ -120,11 +120,17 @@ class ExecutorScaler:
         read_executors: ReadExecutors | None = None,
         *,
         drain_deadline_seconds: float = 60.0,
+        placing_patience_seconds: float = 120.0,
     ) -> ExecutorScaler:
         """Return the scaler of the running context's application."""
         from penstock.adaptors.spark.context_control import ContextControl
 
-        return cls(ContextControl(spark_context), read_executors, drain_deadline_seconds=drain_deadline_seconds)
+        return cls(
+            ContextControl(spark_context),
+            read_executors,
+            drain_deadline_seconds=drain_deadline_seconds,
+            placing_patience_seconds=placing_patience_seconds,
+        )
 
     @property
     def draining(self) -> frozenset[str]:
