@@ -18,10 +18,10 @@ def check_allocation(allocation: Allocation, request_id: str | None = None) -> N
             target="spark",
             request_id=request_id,
         )
-    wrong = [node for node, count in allocation.nodes if not node or count < 0]
+    wrong = [node for node, count in allocation.nodes if not node or count < 1]
     if wrong or len(dict(allocation.nodes)) != len(allocation.nodes):
         raise ActuationRejectedError(
-            f"nodes: {allocation.nodes} is not a number of executors for each node; name every node once",
+            f"nodes: {allocation.nodes} is not a number of executors for each node; name every node that gets some once",
             target="spark",
             request_id=request_id,
         )

@@ -201,11 +201,12 @@ def _check_geo(settings: RunSettings) -> None:
         faults.append("cluster.geo: its nodes reach no broker; leave `broker` out, records are replayed")
     if any(operator.limits().cpu_shares != (1.0,) for operator in settings.operators):
         faults.append("cluster.geo: a node has a CPU cap of its own; set `cpu_shares: [1.0]` of the operators")
-    for check in (
+    checks: tuple[Callable[[], None], ...] = (
         lambda: check_names((HOME, *geo.nodes)),
         lambda: OneWayDelays.of_round_trips(geo.pairs).check_nodes((HOME, *geo.nodes)),
         check_can_be_made,
-    ):
+    )
+    for check in checks:
         try:
             check()
         except ConfigurationError as fault:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_wrong_names_are_refused(tmp_path: Path, nodes: tuple[str, ...], words: 
 
 def test_a_cluster_needs_a_node_besides_home_and_cpu_above_zero(tmp_path: Path) -> None:
     """No worker's node, the master's name for one, and a node without CPU are refused."""
-    nodes: dict[str, float | None]
+    nodes: Mapping[str, float | None]
     for nodes, words in (({}, "at least one"), ({"home": None}, "none called home"), ({"far": 0.0}, "more than 0")):
         with pytest.raises(ConfigurationError, match=words):
             GeoCluster(FakeWarden(), tmp_path, nodes)

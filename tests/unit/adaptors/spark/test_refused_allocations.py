@@ -22,6 +22,7 @@ from penstock.records import Allocation, ExecutorSize
             "nodes: (('a', 1), ('a', 1)) is not a number of executors for",
         ),
         (Allocation(1, 1.0, nodes=(("a", 2), ("b", -1))), "nodes: (('a', 2), ('b', -1)) is not a number of executors"),
+        (Allocation(1, 1.0, nodes=(("a", 1), ("b", 0))), "nodes: (('a', 1), ('b', 0)) is not a number of executors"),
     ],
 )
 def test_another_size_and_impossible_nodes_are_refused(allocation: Allocation, words: str) -> None:
@@ -31,4 +32,4 @@ def test_another_size_and_impossible_nodes_are_refused(allocation: Allocation, w
     assert str(fault.value).startswith(words)
     assert fault.value.request_id == "request-1"
     check_allocation(Allocation(1, 0.5))
-    check_allocation(Allocation(2, nodes=(("a", 2), ("b", 0))))
+    check_allocation(Allocation(3, nodes=(("a", 2), ("b", 1))))
