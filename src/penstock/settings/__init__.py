@@ -11,7 +11,15 @@ from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import InputSettings
-from penstock.settings.objectives import Bound, PathBound, make_objective, objectives_of, objectives_text, tightest
+from penstock.settings.objectives import (
+    Bound,
+    PathBound,
+    make_objective,
+    objective_settings,
+    objectives_of,
+    objectives_text,
+    tightest,
+)
 from penstock.settings.parts import (
     WITH_SECRETS,
     ArrivalsSettings,
@@ -48,6 +56,7 @@ __all__ = [
     "load_settings",
     "make_objective",
     "mode_of",
+    "objective_settings",
     "objectives_of",
     "objectives_text",
     "parse_settings",
