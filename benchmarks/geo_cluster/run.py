@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How exact a geo network is: round trips against the delay asked for, throughput of one connection under it.
 
-The loopback of this machine is measured the same way in the same run, so that what the machine does to both can be told
-from what the network does.
+The loopback of this machine is measured the same way in the same run: what the machine does to both shows there.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def check_allocation(allocation: Allocation, request_id: str | None = None) -> N
     wrong = [node for node, count in allocation.nodes if not node or count < 1]
     if wrong or len(dict(allocation.nodes)) != len(allocation.nodes):
         raise ActuationRejectedError(
-            f"nodes: {allocation.nodes} is not a number of executors for each node; name nodes that get some, once each",
+            f"nodes: {allocation.nodes} is not a number of executors for each node; name a node once, with 1 or more",
             target="spark",
             request_id=request_id,
         )
