@@ -3,13 +3,15 @@
 
 A batch of r records takes about f + c r seconds. With everything waiting and no cap, the first batch would take all of
 it; with a small cap, the fixed part f would be measured and not the application. So throughput is measured at batches
-of a set length, and the cap that gives it is found by trial: the query is started again with a better one.
+of a set length, and the cap that gives it is found by trial. It grows with the executors: each has its own fixed part,
+so a cap that is the same for all sizes would make every size look worse than the one before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 SHORTEST, LONGEST = 0.75, 1.35
 """A batch may take this many times the time that was set. The throughput of a batch of t seconds is (t - f) / (c t):
@@ -18,6 +20,9 @@ _HOPELESS = 2.0
 """Times longer or shorter than that: more batches will not make it fit."""
 _LARGEST_STEP = 20.0
 """Times the cap before: a single short batch is no ground for more."""
+_TRIALS = 4
+_TRIAL_BATCHES = 2
+"""Batches after which a cap is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,68 @@ def next_cap(trials: Sequence[CapTrial], wanted_seconds: float) -> int:
         if each > 0 and 0 <= fixed < wanted_seconds:
             wanted = (wanted_seconds - fixed) / each
     return max(1, round(min(max(wanted, last.cap / _LARGEST_STEP), last.cap * _LARGEST_STEP)))
+
+
+class CapSearch:
+    """The cap of a running application: judged by its batches, and replaced while that is open.
+
+    Parameters
+    ----------
+    cap, wanted_seconds
+        The cap to begin with, and how long a batch should take.
+    is_open
+        Whether the cap may be replaced.
+    trials
+        How many caps may be judged.
+    """
+
+    def __init__(self, cap: int, wanted_seconds: float, *, is_open: bool, trials: int = _TRIALS) -> None:
+        self.cap = self.cap_before = cap
+        self._wanted = wanted_seconds
+        self._left = trials if is_open else 0
+        self._trials: list[CapTrial] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another cap may still be tried."""
+        return self._left > 0
+
+    def is_of_this_cap(self, rows: int) -> bool:
+        """Whether a batch was planned with the present cap: one that was under way at the change has the old one.
+
+        Examples
+        --------
+        >>> search = CapSearch(1000, 5.0, is_open=True)
+        >>> search.guess(1.0)
+        True
+        >>> search.cap, search.is_of_this_cap(1000), search.is_of_this_cap(5000)
+        (5000, False, True)
+        """
+        return abs(rows - self.cap) <= abs(rows - self.cap_before)
+
+    def guess(self, batch_seconds: float) -> bool:
+        """Replace a cap that is far off what batches are expected to take; this is no trial."""
+        expected = CapTrial(self.cap, batch_seconds)
+        if not self.is_open or not is_hopeless(expected, self._wanted):
+            return False
+        return self._replace(next_cap([expected], self._wanted))
+
+    def judge(self, durations: Sequence[float]) -> bool:
+        """Replace a cap whose batches came out too short or too long; whether it was replaced."""
+        if not self.is_open or len(durations) < _TRIAL_BATCHES:
+            return False
+        trial = CapTrial(self.cap, median(durations))
+        if is_fitting(trial, self._wanted):
+            return False
+        self._left -= 1
+        self._trials.append(trial)
+        return self._replace(next_cap(self._trials, self._wanted))
+
+    def _replace(self, cap: int) -> bool:
+        if cap == self.cap:
+            return False
+        self.cap_before, self.cap = self.cap, cap
+        return True
 
 
 def scaled_cap(caps: dict[int, int], executors: int, first: int) -> int:

@@ -12,15 +12,14 @@ from enum import StrEnum
 from statistics import median
 
 from penstock.errors import ClusterError
-from penstock.measuring.batch_cap import CapTrial, is_fitting, is_hopeless
+from penstock.measuring.batch_cap import CapSearch, CapTrial, is_fitting, is_hopeless
 from penstock.measuring.disturbance import HostReading, load_between
 from penstock.measuring.plan import MeasurePlan, Turn
 from penstock.measuring.sample import Sample, marks_of
 from penstock.measuring.throughput import BatchEnd, batch_rates, throughput_of
+from penstock.measuring.warm_up import WarmUp
 from penstock.records import BatchProgress, CpuReading, Telemetry
 
-_WARM_BATCHES = 2
-"""The first batch compiles the query and starts Python workers."""
 _CAP_BATCHES = 2
 """Batches after which a cap may be seen to be hopeless."""
 _FULL_BATCH = 0.9
@@ -46,6 +45,8 @@ class Phase(StrEnum):
 class _Window:
     """A sample under way."""
 
+    part: int
+    attempt: int
     ends: list[BatchEnd]
     seconds: list[float]
     runnable: list[int]
@@ -68,7 +69,9 @@ class SampleTaking:
     read_host
         Reads the host at the begin and the end of a sample; None where it cannot be read.
     may_change_cap
-        Whether a cap that does not fit ends the taking.
+        Whether a cap that does not fit is replaced.
+    is_cap_fixed
+        Whether the cap of a running application stays what it is: one that does not fit then ends the taking.
     """
 
     def __init__(
@@ -80,21 +83,25 @@ class SampleTaking:
         source_limit: float | None = None,
         read_host: Callable[[], HostReading | None] = lambda: None,
         may_change_cap: bool = True,
+        is_cap_fixed: bool = False,
     ) -> None:
-        self._plan, self._turn, self._cap = plan, turn, cap
+        self._plan, self._turn = plan, turn
         self._source_limit = source_limit
         self._read_host = read_host
         self._is_cap_open = may_change_cap and plan.cap is None
+        self._is_cap_fixed = is_cap_fixed
+        self._search = CapSearch(cap, plan.batch_seconds, is_open=self._is_cap_open and not is_cap_fixed)
+        self._warm_up = WarmUp(turn.executors, plan.warm_up_seconds, plan.warm_up_most_seconds)
         self.phase = Phase.WARMING
         self.samples: list[Sample] = []
         """All that were taken, disturbed ones too."""
         self.cap_trial: CapTrial | None = None
-        """What the cap gave, once batches were seen."""
+        """What a fixed cap gave, once batches were seen."""
         self._done = 0
-        self._batches = 0
-        self._first_end: float | None = None
+        self._cpu_before: float | None = None
         self._hold_from: float | None = None
         self._held_at: float | None = None
+        self._converging_from: float | None = None
         self._converged_at: float | None = None
         self._ends: list[BatchEnd] = []
         self._durations: list[float] = []
@@ -104,6 +111,11 @@ class SampleTaking:
     def records_done(self) -> int:
         """How many records the application has done."""
         return self._done
+
+    @property
+    def cap(self) -> int:
+        """The most records that a batch should take from now on."""
+        return self._search.cap
 
     def see(self, look: Telemetry, runnable: int | None = None) -> Phase:
         """Take in one look; returns the phase after it.
@@ -118,16 +130,16 @@ class SampleTaking:
             self._done += batch.rows
             if batch.rows == 0:
                 continue
-            self._batches += 1
-            if self._first_end is None:
-                self._first_end = batch.ended_at
             self._check_full(batch)
-            if self._held_at is not None and batch.started_at >= self._held_at:
+            if self.phase is Phase.WARMING:
+                self._warm(batch, look)
+            is_counted = self._held_at is not None and batch.started_at >= self._held_at
+            if is_counted and self._search.is_of_this_cap(batch.rows):
                 held.append(batch)
                 self._ends.append(BatchEnd(batch.ended_at, self._done))
                 self._durations.append(batch.duration_seconds)
-        if self.phase is Phase.WARMING:
-            self._warm(look.at)
+        if self.phase is Phase.WARMING and self._warm_up.is_over(look.at):
+            self.phase, self._hold_from = Phase.HOLDING, look.at
         elif self.phase is Phase.HOLDING:
             self._hold(look)
         elif self.phase is Phase.CONVERGING:
@@ -137,25 +149,33 @@ class SampleTaking:
         return self.phase
 
     def _check_full(self, batch: BatchProgress) -> None:
-        if batch.rows < _FULL_BATCH * self._cap:
+        if batch.rows < _FULL_BATCH * min(self._search.cap, self._search.cap_before):
             raise ClusterError(
-                f"the source has run dry after {self._done:,} records: a batch found {batch.rows:,} of {self._cap:,}, "
+                f"the source has run dry after {self._done:,} records: a batch found {batch.rows:,} of {self.cap:,}, "
                 "so the application waits for records and its throughput is not the most it can do; give it more "
                 "records (a longer shape, trace or topic)",
                 target="source",
             )
 
-    def _warm(self, now: float) -> None:
-        if self._first_end is None or self._batches < _WARM_BATCHES:
-            return
-        if now - self._first_end >= self._plan.warm_up_seconds:
-            self.phase, self._hold_from = Phase.HOLDING, now
+    def _warm(self, batch: BatchProgress, look: Telemetry) -> None:
+        """Take in a batch without a cap on the CPU, and guess from it how long one will take with the cap."""
+        is_first = self._done == batch.rows
+        cpu = None if look.cpu is None else look.cpu.used_seconds
+        seconds = batch.duration_seconds
+        quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
+        if cpu is not None and self._cpu_before is not None and quota is not None:
+            seconds = max(seconds, (cpu - self._cpu_before) / quota)
+        self._cpu_before = cpu
+        self._warm_up.see(batch.ended_at, self._done, cpu)
+        if not is_first and self._search.is_of_this_cap(batch.rows) and self._search.guess(seconds):
+            self._warm_up.forget()
 
     def _hold(self, look: Telemetry) -> None:
         assert self._hold_from is not None
         why = self._why_not_held(look)
         if why is None:
             self.phase, self._held_at = Phase.CONVERGING, look.at
+            self._converging_from = look.at
         elif look.at - self._hold_from > _HOLD_SECONDS:
             raise ClusterError(f"{self._turn.executors} executors did not come: {why}", target="cluster")
 
@@ -181,17 +201,21 @@ class SampleTaking:
         return cpu.quota_cores is not None and abs(cpu.quota_cores - wanted) <= _QUOTA_TOLERANCE * max(wanted, 1.0)
 
     def _converge(self, look: Telemetry) -> None:
-        assert self._held_at is not None
+        assert self._converging_from is not None
         if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
             return
-        is_late = look.at - self._held_at >= self._plan.convergence.at_most_seconds
+        if self._search.judge(self._durations):
+            # Batches of another size have another throughput: convergence is judged anew.
+            self._ends, self._durations, self._converging_from = [], [], look.at
+            return
+        is_late = look.at - self._converging_from >= self._plan.convergence.at_most_seconds
         if self._plan.convergence.is_reached(batch_rates(self._ends)):
             self._converged_at = self._ends[-1].at
         elif not is_late:
             return
         elif not self._ends:
             raise ClusterError(
-                f"no batch of at most {self._cap:,} records ended within "
+                f"no batch of at most {self.cap:,} records ended within "
                 f"{self._plan.convergence.at_most_seconds:g} s; give a smaller --cap",
                 target="application",
             )
@@ -200,16 +224,16 @@ class SampleTaking:
             self._open_window(look)
 
     def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
-        """Judge the cap by the latest batches; a wrong one ends the taking."""
-        if not self._is_cap_open:
+        """Judge a fixed cap by the latest batches; a wrong one ends the taking."""
+        if not (self._is_cap_open and self._is_cap_fixed):
             return False
-        self.cap_trial = CapTrial(self._cap, median(self._durations[-self._plan.convergence.window :]))
+        self.cap_trial = CapTrial(self.cap, median(self._durations[-self._plan.convergence.window :]))
         if is_wrong(self.cap_trial, self._plan.batch_seconds):
             self.phase = Phase.OTHER_CAP
         return self.phase is Phase.OTHER_CAP
 
-    def _open_window(self, look: Telemetry) -> None:
-        self._window = _Window([self._ends[-1]], [], [], self._read_host(), look.cpu)
+    def _open_window(self, look: Telemetry, part: int = 1, attempt: int = 1) -> None:
+        self._window = _Window(part, attempt, [self._ends[-1]], [], [], self._read_host(), look.cpu)
         self.phase = Phase.SAMPLING
 
     def _sample(self, look: Telemetry, batches: Sequence[BatchProgress], runnable: int | None) -> None:
@@ -229,8 +253,11 @@ class SampleTaking:
         if window.ends[-1].at - window.ends[0].at < self._plan.sample_seconds:
             return
         self.samples.append(self._judged(window, look))
-        if self.samples[-1].is_disturbed and len(self.samples) < self._plan.tries:
-            self._open_window(look)
+        part, attempt = self.samples[-1].part, self.samples[-1].attempt
+        if self.samples[-1].is_disturbed and attempt < self._plan.tries:
+            self._open_window(look, part, attempt + 1)
+        elif part < self._plan.samples_each:
+            self._open_window(look, part + 1)
         else:
             self.phase = Phase.DONE
 
@@ -253,11 +280,12 @@ class SampleTaking:
             at=look.at,
             executors=self._turn.executors,
             repeat=self._turn.repeat,
-            attempt=len(self.samples) + 1,
+            part=window.part,
+            attempt=window.attempt,
             is_source=self._turn.is_source,
             cpu_share=self._plan.cpu_share,
             parallelism=self._plan.parallelism(self._turn.executors),
-            cap=self._cap,
+            cap=self.cap,
             seconds=window.ends[-1].at - window.ends[0].at,
             throughput=found,
             batch_seconds=sum(window.seconds) / len(window.seconds),

@@ -83,24 +83,71 @@ def test_a_calm_application_gives_one_sample() -> None:
     assert sample.marks == ()
 
 
-def test_a_cap_that_gives_too_short_batches_ends_the_taking() -> None:
-    """Batches of a fifth of the set time ask for another cap; with a fixed cap they are measured as they are."""
-    taking = SampleTaking(PLAN, TURN, CAP)
+def test_a_cap_that_cannot_be_changed_ends_the_taking() -> None:
+    """Batches of a fifth of the set time ask for another start; with a cap of the user's they are measured as they are."""
+    taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
     assert drive(taking, FakeApplication(lambda _: 0.4))[-1] is Phase.OTHER_CAP
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(0.4)
     for plan, may_change in ((replace(PLAN, cap=CAP), True), (PLAN, False)):
-        fixed = SampleTaking(plan, TURN, CAP, may_change_cap=may_change)
+        fixed = SampleTaking(plan, TURN, CAP, may_change_cap=may_change, is_cap_fixed=True)
         assert drive(fixed, FakeApplication(lambda _: 0.4))[-1] is Phase.DONE
 
 
-def test_a_cap_is_judged_by_the_last_batches() -> None:
-    """Batches that fit at first and come out too short when the code is compiled ask for another cap in the end."""
-    taking = SampleTaking(PLAN, TURN, CAP)
-    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 6 else 1.2))
+def test_a_fixed_cap_is_judged_by_the_last_batches() -> None:
+    """Batches that fit at first and come out too short when the code is compiled ask for another start in the end."""
+    taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
+    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 12 else 1.2))
     assert (phases.count(Phase.SAMPLING), phases[-1]) == (0, Phase.OTHER_CAP)
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(1.2)
+
+
+class FakeCappedApplication(FakeApplication):
+    """Takes 0.2 s for a batch and 1 ms for a record of the cap that the taking asks for, a batch late."""
+
+    def __init__(self, taking: SampleTaking) -> None:
+        super().__init__(lambda _: 0.2 + 1e-3 * self.rows)
+        self._taking = taking
+
+    def looks(self) -> Iterator[Telemetry]:
+        """The batch that is under way at a change keeps its cap."""
+        planned = self._taking.cap
+        for look in super().looks():
+            yield look
+            self.rows, planned = planned, self._taking.cap
+
+
+@pytest.mark.parametrize("first", [50, 900, 30_000])
+def test_a_running_application_is_given_the_cap_that_fits(first: int) -> None:
+    """Whatever the first cap, batches of about the set time are sampled, and only those of the last cap."""
+    taking = SampleTaking(PLAN, TURN, first)
+    application = FakeCappedApplication(taking)
+    application.rows = first
+    assert drive(taking, application)[-1] is Phase.DONE
+    (sample,) = taking.samples
+    assert 1.5 <= sample.batch_seconds <= 2.7
+    assert sample.throughput.mean == pytest.approx(sample.cap / (0.2 + 1e-3 * sample.cap))
+    assert sample.converged_after_seconds is not None
+
+
+def test_what_still_compiles_is_not_held() -> None:
+    """As long as a record takes less CPU than it took before, the application stays without a cap on its CPU."""
+    taking = SampleTaking(replace(PLAN, cap=CAP), TURN, CAP)
+    application = FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))  # it uses 0.49 cores all the time
+    phases = drive(taking, application)
+    assert phases.count(Phase.WARMING) >= 13  # 8 * 0.9^13 = 2.03: from there on nothing falls
+    short = SampleTaking(replace(PLAN, cap=CAP, warm_up_most_seconds=20.0), TURN, CAP)
+    assert drive(short, FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))).count(Phase.WARMING) < 6
+
+
+def test_several_samples_of_one_start() -> None:
+    """They follow each other, each with its number, and a disturbed one is taken again before the next."""
+    taking = SampleTaking(replace(PLAN, samples_each=3), TURN, CAP, read_host=host(iter([0.0, 0.5, 0.0, 0.0])))
+    assert drive(taking, FakeApplication())[-1] is Phase.DONE
+    assert [(s.part, s.attempt, s.is_disturbed) for s in taking.samples] == [
+        (1, 1, False), (2, 1, True), (2, 2, False), (3, 1, False),
+    ]  # fmt: skip
 
 
 def test_what_never_converges_is_sampled_and_marked() -> None:
