@@ -114,7 +114,13 @@ def measure(
 
     check_picture(plot)
     _check_place(folder, resume=resume)
-    plan, broker = read_plan(**given), _pairs(broker_options, "--broker-option")
+    broker = _pairs(broker_options, "--broker-option")
+    if broker and given["topic"] is None:
+        raise ConfigurationError(
+            "--broker-option: is an option of a topic's broker, and a replay has none; give --topic, or leave it out",
+            field="--broker-option",
+        )
+    plan = read_plan(**given)
     console = words_console(as_json)
     with modules_beside(Path("measure")):
         with _in_option_words():
