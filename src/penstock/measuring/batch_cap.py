@@ -120,11 +120,16 @@ class CapSearch:
             return False
         return self._replace(next_cap([expected], self._wanted))
 
-    def judge(self, durations: Sequence[float]) -> bool:
-        """Replace a cap whose batches came out too short or too long; whether it was replaced."""
-        if not self.is_open or len(durations) < _TRIAL_BATCHES:
+    def judge(self, durations: Sequence[float], *, is_last: bool = False) -> bool:
+        """Replace a cap whose batches came out too short or too long; whether it was replaced.
+
+        It is judged after its first batches, and by the latest once throughput is steady (`is_last`), not in between:
+        a passing disturbance is no ground for another cap.
+        """
+        if not self.is_open or not (is_last or len(durations) == _TRIAL_BATCHES):
             return False
-        trial = CapTrial(self.cap, median(durations))
+        # Others can only make a batch longer: of the first two the shorter says more, of the last five the one between.
+        trial = CapTrial(self.cap, median(durations) if is_last else min(durations))
         if is_fitting(trial, self._wanted):
             return False
         self._left -= 1

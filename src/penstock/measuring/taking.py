@@ -143,7 +143,7 @@ class SampleTaking:
         elif self.phase is Phase.HOLDING:
             self._hold(look)
         elif self.phase is Phase.CONVERGING:
-            self._converge(look)
+            self._converge(look, held)
         elif self.phase is Phase.SAMPLING:
             self._sample(look, held, runnable)
         return self.phase
@@ -164,7 +164,7 @@ class SampleTaking:
         seconds = batch.duration_seconds
         quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
         if cpu is not None and self._cpu_before is not None and quota is not None:
-            seconds = max(seconds, (cpu - self._cpu_before) / quota)
+            seconds = (cpu - self._cpu_before) / quota  # not the batch's own time: others may have held it up
         self._cpu_before = cpu
         self._warm_up.see(batch.ended_at, self._done, cpu)
         if not is_first and self._search.is_of_this_cap(batch.rows) and self._search.guess(seconds):
@@ -200,16 +200,18 @@ class SampleTaking:
             return True
         return cpu.quota_cores is not None and abs(cpu.quota_cores - wanted) <= _QUOTA_TOLERANCE * max(wanted, 1.0)
 
-    def _converge(self, look: Telemetry) -> None:
+    def _converge(self, look: Telemetry, batches: Sequence[BatchProgress]) -> None:
         assert self._converging_from is not None
         if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
             return
-        if self._search.judge(self._durations):
-            # Batches of another size have another throughput: convergence is judged anew.
-            self._ends, self._durations, self._converging_from = [], [], look.at
+        if batches and self._search.judge(self._durations):
+            self._begin_converging(look)
             return
         is_late = look.at - self._converging_from >= self._plan.convergence.at_most_seconds
         if self._plan.convergence.is_reached(batch_rates(self._ends)):
+            if self._search.judge(self._durations[-self._plan.convergence.window :], is_last=True):
+                self._begin_converging(look)
+                return
             self._converged_at = self._ends[-1].at
         elif not is_late:
             return
@@ -222,6 +224,10 @@ class SampleTaking:
         # The first batches are the slowest, so a cap is judged for good by the last ones.
         if not self._is_cap_wrong(lambda trial, wanted: not is_fitting(trial, wanted)):
             self._open_window(look)
+
+    def _begin_converging(self, look: Telemetry) -> None:
+        """Batches of another size have another throughput: convergence is judged anew."""
+        self._ends, self._durations, self._converging_from = [], [], look.at
 
     def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
         """Judge a fixed cap by the latest batches; a wrong one ends the taking."""
