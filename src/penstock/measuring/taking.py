@@ -164,7 +164,9 @@ class SampleTaking:
         seconds = batch.duration_seconds
         quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
         if cpu is not None and self._cpu_before is not None and quota is not None:
-            seconds = (cpu - self._cpu_before) / quota  # not the batch's own time: others may have held it up
+            held = (cpu - self._cpu_before) / quota
+            # A batch that took long is no ground for a smaller one: others may have held it up.
+            seconds = max(held, min(seconds, self._plan.batch_seconds))
         self._cpu_before = cpu
         self._warm_up.see(batch.ended_at, self._done, cpu)
         if not is_first and self._search.is_of_this_cap(batch.rows) and self._search.guess(seconds):

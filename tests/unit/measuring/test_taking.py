@@ -21,12 +21,15 @@ TURN = Turn(2, 1)
 
 
 class FakeApplication:
-    """Ends a batch every so many seconds, and is held to its quota once it was asked to be."""
+    """Ends a batch every so many seconds, and is held to its quota once it was asked to be.
+
+    Until then it uses twice the CPU of the time after.
+    """
 
     def __init__(self, seconds: Callable[[int], float] = lambda _: 2.0, *, rows: int = CAP, used: float = 0.49) -> None:
         self.now, self.executors, self.rows = 1000.0, 2, rows
         self._seconds, self._used = seconds, used
-        self._batch = 0
+        self._batch, self._cpu = 0, 0.0
         self.quota: float | None = None
 
     def looks(self) -> Iterator[Telemetry]:
@@ -37,7 +40,8 @@ class FakeApplication:
             batch = BatchProgress("measured", "q", "r", self._batch, began, self.now, self.rows, {}, ())
             self._batch += 1
             executors = tuple(ExecutorState(str(i), "h", 1, True, 1, 0.0) for i in range(self.executors))
-            cpu = CpuReading(self.now, self._used * self.now, 0.0, self.quota, 2)
+            self._cpu += self._used * (self.now - began) * (2.0 if self.quota is None else 1.0)
+            cpu = CpuReading(self.now, self._cpu, 0.0, self.quota, 2)
             yield Telemetry("measured", self.now, (batch,), executors, cpu)
 
 
@@ -153,7 +157,7 @@ def test_several_samples_of_one_start() -> None:
 def test_what_never_converges_is_sampled_and_marked() -> None:
     """After the time for it a sample is taken in any case, and says that it did not converge."""
     taking = SampleTaking(PLAN, TURN, CAP)
-    drive(taking, FakeApplication(lambda batch: 1.5 if batch % 2 else 2.5))
+    drive(taking, FakeApplication(lambda batch: 1.5 if batch % 2 else 2.5, used=0.3))
     (sample,) = taking.samples
     assert sample.converged_after_seconds is None
     assert Mark.NOT_CONVERGED in sample.marks
