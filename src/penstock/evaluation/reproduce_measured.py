@@ -151,7 +151,9 @@ def reproduce_measured(experiment: MeasuredExperiment, call: Call) -> Reproducti
         "error: of our model, of the paper's, and of the mean of the samples themselves, at sizes never trained on; "
         "inside: samples there in our interval; spread: standard deviation of the samples of a size over their mean.",
         f"At sizes never trained on, our choice is off by up to {worst:.1f} %, models 1 and 2 by up to {theirs:.1f} %.",
-        f"{inside:.0%} of {len(judged)} samples there lie in the {experiment.coverage:.0%} interval.".replace("%", " %"),
+        f"{inside:.0%} of {len(judged)} samples there lie in the {experiment.coverage:.0%} interval.".replace(
+            "%", " %"
+        ),
     )
     return Reproduction(document, words, (_grid(found),), lambda: measured_picture(found, experiment), remarks)
 

@@ -97,8 +97,10 @@ class MeasurePlan:
             whole_number("executors", size, least=1, most=_MOST_EXECUTORS)
         if self.cpu_share is not None:
             number("cpu-share", self.cpu_share, above=0, most=1)
-        for name, value in (("cores", self.cores), ("units", self.units), ("repeats", self.repeats),
-                            ("each", self.samples_each), ("tries", self.tries), ("cap", 1 if self.cap is None else self.cap)):  # fmt: skip
+        for name, value in (
+            ("cores", self.cores), ("units", self.units), ("repeats", self.repeats), ("each", self.samples_each),
+            ("tries", self.tries), ("cap", 1 if self.cap is None else self.cap),
+        ):  # fmt: skip
             whole_number(name, value, least=1)
         number("batch", self.batch_seconds, above=0)
         number("sample", self.sample_seconds, above=0)

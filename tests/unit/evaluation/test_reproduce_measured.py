@@ -63,7 +63,9 @@ def test_the_largest_size_is_predicted_from_smaller_ones(tmp_path: Path) -> None
     assert rows["a"]["efficiency"] == pytest.approx(1.0)
     assert rows["c"]["efficiency"] == pytest.approx(8**-0.1)
     assert result.document["ours"]["worst_mape_percent"] == max(row["mape_percent"] for row in rows.values())
-    assert result.document["ours"]["unseen_samples"] == sum(len(row["mape_percent_by_size"]) * 2 for row in rows.values())
+    assert result.document["ours"]["unseen_samples"] == sum(
+        len(row["mape_percent_by_size"]) * 2 for row in rows.values()
+    )
     assert result.picture().startswith(b"\x89PNG")
 
 

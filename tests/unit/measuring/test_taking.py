@@ -88,7 +88,7 @@ def test_a_calm_application_gives_one_sample() -> None:
 
 
 def test_a_cap_that_cannot_be_changed_ends_the_taking() -> None:
-    """Batches of a fifth of the set time ask for another start; with a cap of the user's they are measured as they are."""
+    """Batches of a fifth of the set time ask for another start; with a cap of the user's they are sampled all the same."""
     taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
     assert drive(taking, FakeApplication(lambda _: 0.4))[-1] is Phase.OTHER_CAP
     assert taking.cap_trial is not None
