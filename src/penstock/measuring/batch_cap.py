@@ -128,8 +128,7 @@ class CapSearch:
         """
         if not self.is_open or not (is_last or len(durations) == _TRIAL_BATCHES):
             return False
-        # Others can only make a batch longer: of the first two the shorter says more, of the last five the one between.
-        trial = CapTrial(self.cap, median(durations) if is_last else min(durations))
+        trial = CapTrial(self.cap, median(durations))
         if is_fitting(trial, self._wanted):
             return False
         self._left -= 1

@@ -126,18 +126,19 @@ class SampleTaking:
             The source has run dry, executors are missing, or batches do not end.
         """
         held: list[BatchProgress] = []
-        for batch in look.batches:
+        batches = [batch for batch in look.batches if batch.rows]
+        cpu = self._cpu_of_each(look, len(batches))
+        for batch in batches:
             self._done += batch.rows
-            if batch.rows == 0:
-                continue
             self._check_full(batch)
             if self.phase is Phase.WARMING:
-                self._warm(batch, look)
+                self._warm(batch, look, cpu)
             is_counted = self._held_at is not None and batch.started_at >= self._held_at
             if is_counted and self._search.is_of_this_cap(batch.rows):
                 held.append(batch)
                 self._ends.append(BatchEnd(batch.ended_at, self._done))
-                self._durations.append(batch.duration_seconds)
+                # Others, or the driver, may make a batch longer than its executors' CPU does, but not by so much.
+                self._durations.append(self._held_seconds(cpu, batch.duration_seconds, batch.duration_seconds / 2))
         if self.phase is Phase.WARMING and self._warm_up.is_over(look.at):
             self.phase, self._hold_from = Phase.HOLDING, look.at
         elif self.phase is Phase.HOLDING:
@@ -157,18 +158,30 @@ class SampleTaking:
                 target="source",
             )
 
-    def _warm(self, batch: BatchProgress, look: Telemetry) -> None:
+    def _cpu_of_each(self, look: Telemetry, batches: int) -> float | None:
+        """The CPU that each of the batches of a look took; None: it is not known."""
+        if not batches:
+            return None
+        before, self._cpu_before = self._cpu_before, None if look.cpu is None else look.cpu.used_seconds
+        if before is None or self._cpu_before is None:
+            return None
+        return (self._cpu_before - before) / batches
+
+    def _held_seconds(self, cpu_seconds: float | None, otherwise: float, at_least: float) -> float:
+        """How long a batch takes executors that are held to their share, by the CPU that it takes.
+
+        Its own duration depends on what else the host does. Batches that take an executor the same CPU whatever the
+        size make sizes comparable.
+        """
+        quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
+        return otherwise if cpu_seconds is None or quota is None else max(cpu_seconds / quota, at_least)
+
+    def _warm(self, batch: BatchProgress, look: Telemetry, cpu_seconds: float | None) -> None:
         """Take in a batch without a cap on the CPU, and guess from it how long one will take with the cap."""
         is_first = self._done == batch.rows
-        cpu = None if look.cpu is None else look.cpu.used_seconds
-        seconds = batch.duration_seconds
-        quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
-        if cpu is not None and self._cpu_before is not None and quota is not None:
-            held = (cpu - self._cpu_before) / quota
-            # A batch that took long is no ground for a smaller one: others may have held it up.
-            seconds = max(held, min(seconds, self._plan.batch_seconds))
-        self._cpu_before = cpu
-        self._warm_up.see(batch.ended_at, self._done, cpu)
+        duration = batch.duration_seconds
+        seconds = self._held_seconds(cpu_seconds, duration, min(duration, self._plan.batch_seconds))
+        self._warm_up.see(batch.ended_at, self._done, None if look.cpu is None else look.cpu.used_seconds)
         if not is_first and self._search.is_of_this_cap(batch.rows) and self._search.guess(seconds):
             self._warm_up.forget()
 

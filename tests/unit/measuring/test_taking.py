@@ -88,20 +88,20 @@ def test_a_calm_application_gives_one_sample() -> None:
 
 
 def test_a_cap_that_cannot_be_changed_ends_the_taking() -> None:
-    """Batches of a fifth of the set time ask for another start; with a cap of the user's they are sampled all the same."""
+    """Batches of a fifth of the set time ask for another start; a cap of the user's is sampled as it is."""
     taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
-    assert drive(taking, FakeApplication(lambda _: 0.4))[-1] is Phase.OTHER_CAP
+    assert drive(taking, FakeApplication(lambda _: 0.4, used=0.5))[-1] is Phase.OTHER_CAP
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(0.4)
     for plan, may_change in ((replace(PLAN, cap=CAP), True), (PLAN, False)):
         fixed = SampleTaking(plan, TURN, CAP, may_change_cap=may_change, is_cap_fixed=True)
-        assert drive(fixed, FakeApplication(lambda _: 0.4))[-1] is Phase.DONE
+        assert drive(fixed, FakeApplication(lambda _: 0.4, used=0.5))[-1] is Phase.DONE
 
 
 def test_a_fixed_cap_is_judged_by_the_last_batches() -> None:
     """Batches that fit at first and come out too short when the code is compiled ask for another start in the end."""
     taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
-    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 12 else 1.2))
+    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 12 else 1.2, used=0.5))
     assert (phases.count(Phase.SAMPLING), phases[-1]) == (0, Phase.OTHER_CAP)
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(1.2)
@@ -135,6 +135,14 @@ def test_a_running_application_is_given_the_cap_that_fits(first: int) -> None:
     assert sample.converged_after_seconds is not None
 
 
+def test_a_held_up_batch_keeps_its_cap() -> None:
+    """Batches that others make half as long again, with the CPU that they should take, give no other cap."""
+    taking = SampleTaking(PLAN, TURN, CAP)
+    application = FakeApplication(lambda _: 1.5 if application.quota is None else 3.0, used=0.34)
+    drive(taking, application)  # 1.02 s of CPU at a quota of 0.5 cores
+    assert [(s.cap, s.batch_seconds) for s in taking.samples] == [(CAP, 3.0)]
+
+
 def test_what_still_compiles_is_not_held() -> None:
     """As long as a record takes less CPU than it took before, the application stays without a cap on its CPU."""
     taking = SampleTaking(replace(PLAN, cap=CAP), TURN, CAP)
@@ -156,8 +164,8 @@ def test_several_samples_of_one_start() -> None:
 
 def test_what_never_converges_is_sampled_and_marked() -> None:
     """After the time for it a sample is taken in any case, and says that it did not converge."""
-    taking = SampleTaking(PLAN, TURN, CAP)
-    drive(taking, FakeApplication(lambda batch: 1.5 if batch % 2 else 2.5, used=0.3))
+    taking = SampleTaking(PLAN, TURN, CAP, may_change_cap=False)
+    drive(taking, FakeApplication(lambda batch: 1.5 if batch % 2 else 2.5))
     (sample,) = taking.samples
     assert sample.converged_after_seconds is None
     assert Mark.NOT_CONVERGED in sample.marks
@@ -180,7 +188,7 @@ def test_a_host_that_is_never_calm_ends_after_the_tries() -> None:
 
 def test_marks_say_what_bounds_the_throughput() -> None:
     """A source that is hardly faster, and executors that leave CPU unused, are marked."""
-    taking = SampleTaking(PLAN, TURN, CAP, source_limit=600.0)
+    taking = SampleTaking(PLAN, TURN, CAP, source_limit=600.0, may_change_cap=False)
     drive(taking, FakeApplication(used=0.2))
     assert taking.samples[0].marks == (Mark.SOURCE_BOUND, Mark.CPU_LEFT)
 
