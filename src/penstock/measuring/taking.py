@@ -7,16 +7,16 @@ It sees what a look at the application brings and says in which phase it is; who
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
 from penstock.errors import ClusterError
 from penstock.measuring.batch_cap import CapSearch, CapTrial, is_fitting, is_hopeless
-from penstock.measuring.disturbance import HostReading, load_between
+from penstock.measuring.disturbance import HostReading
 from penstock.measuring.plan import MeasurePlan, Turn
-from penstock.measuring.sample import Sample, marks_of
-from penstock.measuring.throughput import BatchEnd, batch_rates, throughput_of
+from penstock.measuring.sample import Sample
+from penstock.measuring.sample_window import SampleWindow
+from penstock.measuring.throughput import BatchEnd, batch_rates
 from penstock.measuring.warm_up import WarmUp
 from penstock.records import BatchProgress, CpuReading, Telemetry
 
@@ -39,20 +39,6 @@ class Phase(StrEnum):
     DONE = "done"
     OTHER_CAP = "looking for the size of a batch"
     """The application has to be started again with the next cap."""
-
-
-@dataclass(slots=True)
-class _Window:
-    """A sample under way."""
-
-    part: int
-    attempt: int
-    ends: list[BatchEnd]
-    seconds: list[float]
-    runnable: list[int]
-    host: HostReading | None
-    cpu: CpuReading | None
-    lost_share: bool = False
 
 
 class SampleTaking:
@@ -105,7 +91,7 @@ class SampleTaking:
         self._converged_at: float | None = None
         self._ends: list[BatchEnd] = []
         self._durations: list[float] = []
-        self._window: _Window | None = None
+        self._window: SampleWindow | None = None
 
     @property
     def records_done(self) -> int:
@@ -254,7 +240,10 @@ class SampleTaking:
         return self.phase is Phase.OTHER_CAP
 
     def _open_window(self, look: Telemetry, part: int = 1, attempt: int = 1) -> None:
-        self._window = _Window(part, attempt, [self._ends[-1]], [], [], self._read_host(), look.cpu)
+        converged = None if self._converged_at is None else self._converged_at - (self._held_at or 0.0)
+        self._window = SampleWindow(
+            self._plan, self._turn, self.cap, converged, part, attempt, self._read_host(), look.cpu, [self._ends[-1]]
+        )
         self.phase = Phase.SAMPLING
 
     def _sample(self, look: Telemetry, batches: Sequence[BatchProgress], runnable: int | None) -> None:
@@ -273,7 +262,8 @@ class SampleTaking:
             window.lost_share = True
         if window.ends[-1].at - window.ends[0].at < self._plan.sample_seconds:
             return
-        self.samples.append(self._judged(window, look))
+        limit = None if self._turn.is_source else self._source_limit
+        self.samples.append(window.judged(look, self._read_host(), source_limit=limit))
         part, attempt = self.samples[-1].part, self.samples[-1].attempt
         if self.samples[-1].is_disturbed and attempt < self._plan.tries:
             self._open_window(look, part, attempt + 1)
@@ -281,46 +271,3 @@ class SampleTaking:
             self._open_window(look, part + 1)
         else:
             self.phase = Phase.DONE
-
-    def _judged(self, window: _Window, look: Telemetry) -> Sample:
-        found = throughput_of(window.ends)
-        assert found is not None
-        last = self._read_host()
-        host = None if window.host is None or last is None else load_between(window.host, last, window.runnable)
-        disturbed_by = None if host is None else self._plan.disturbance.exceeded_by(host)
-        if window.lost_share:
-            disturbed_by = "the CPU share was lifted meanwhile, for this process was held up"
-        used = utilisation = None
-        if window.cpu is not None and look.cpu is not None and look.cpu.at > window.cpu.at:
-            used = (look.cpu.used_seconds - window.cpu.used_seconds) / (look.cpu.at - window.cpu.at)
-            allowed = self._plan.quota_cores(self._turn.executors)
-            utilisation = None if allowed is None else used / allowed
-        source_limit = None if self._turn.is_source else self._source_limit
-        held_at = self._held_at or 0.0
-        return Sample(
-            at=look.at,
-            executors=self._turn.executors,
-            repeat=self._turn.repeat,
-            part=window.part,
-            attempt=window.attempt,
-            is_source=self._turn.is_source,
-            cpu_share=self._plan.cpu_share,
-            parallelism=self._plan.parallelism(self._turn.executors),
-            cap=self.cap,
-            seconds=window.ends[-1].at - window.ends[0].at,
-            throughput=found,
-            batch_seconds=sum(window.seconds) / len(window.seconds),
-            converged_after_seconds=None if self._converged_at is None else self._converged_at - held_at,
-            cpu_used_cores=used,
-            utilisation=utilisation,
-            source_limit=source_limit,
-            host=host,
-            disturbed_by=disturbed_by,
-            marks=marks_of(
-                has_converged=self._converged_at is not None,
-                disturbed_by=disturbed_by,
-                throughput=found.mean,
-                source_limit=source_limit,
-                utilisation=utilisation,
-            ),
-        )
