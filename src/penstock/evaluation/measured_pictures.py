@@ -31,7 +31,8 @@ def measured_picture(found: Sequence[JudgedApplication], experiment: MeasuredExp
     rows = -(-len(found) // _COLUMNS)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.0, 2.3 * rows + 3.2), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
-        above, below = figure.subfigures(2, 1, height_ratios=[2.3 * rows + 0.4, 2.8])
+        grid = figure.add_gridspec(2, 1, height_ratios=[2.3 * rows + 0.4, 2.8])
+        above, below = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
         panels = np.atleast_1d(above.subplots(rows, _COLUMNS)).ravel()
         for axes, one in zip(panels, found, strict=False):
             _draw(axes, one)
@@ -84,6 +85,6 @@ def _draw_errors(axes: Axes, found: Sequence[JudgedApplication], experiment: Mea
         axes.bar(at + 0.27 * (place - 1), values, 0.25, color=colour, label=label)
     for (name, figure), style in zip(experiment.published.items(), ("--", ":", "-."), strict=False):
         axes.axhline(figure, color=INK, ls=style, lw=0.9, label=f"paper: {name}")
-    axes.set_xticks(at, [one.name for one in found])
+    axes.set_xticks(at, [one.name.replace("-", "-\n") for one in found])
     axes.set_title("mean absolute percentage error at sizes never trained on", loc="left")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))

@@ -21,8 +21,8 @@ _HOPELESS = 2.0
 _LARGEST_STEP = 20.0
 """Times the cap before: a single short batch is no ground for more."""
 _TRIALS = 4
-_TRIAL_BATCHES = 2
-"""Batches after which a cap is judged."""
+_TRIAL_BATCHES = (2, 5)
+"""Batches after which a cap is judged: the first ones may still compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,18 @@ class CapSearch:
         The cap to begin with, and how long a batch should take.
     is_open
         Whether the cap may be replaced.
+    is_scaled
+        Whether it is in proportion to the cap of another size. Then each executor has as many records of a batch as
+        there, which makes the two comparable, and only a cap that is far off is replaced.
     trials
         How many caps may be judged.
     """
 
-    def __init__(self, cap: int, wanted_seconds: float, *, is_open: bool, trials: int = _TRIALS) -> None:
+    def __init__(
+        self, cap: int, wanted_seconds: float, *, is_open: bool, is_scaled: bool = False, trials: int = _TRIALS
+    ) -> None:
         self.cap = self.cap_before = cap
+        self._is_scaled = is_scaled
         self._wanted = wanted_seconds
         self._left = trials if is_open else 0
         self._trials: list[CapTrial] = []
@@ -116,9 +122,13 @@ class CapSearch:
     def guess(self, batch_seconds: float) -> bool:
         """Replace a cap that is far off what batches are expected to take; this is no trial."""
         expected = CapTrial(self.cap, batch_seconds)
-        if not self.is_open or not is_hopeless(expected, self._wanted):
+        if not self.is_open or self._is_scaled or not is_hopeless(expected, self._wanted):
             return False
         return self._replace(next_cap([expected], self._wanted))
+
+    def is_wrong(self, trial: CapTrial) -> bool:
+        """Whether a cap is to be replaced."""
+        return is_hopeless(trial, self._wanted) if self._is_scaled else not is_fitting(trial, self._wanted)
 
     def judge(self, durations: Sequence[float], *, is_last: bool = False) -> bool:
         """Replace a cap whose batches came out too short or too long; whether it was replaced.
@@ -126,10 +136,10 @@ class CapSearch:
         It is judged after its first batches, and by the latest once throughput is steady (`is_last`), not in between:
         a passing disturbance is no ground for another cap.
         """
-        if not self.is_open or not (is_last or len(durations) == _TRIAL_BATCHES):
+        if not self.is_open or not (is_last or len(durations) in _TRIAL_BATCHES):
             return False
         trial = CapTrial(self.cap, median(durations))
-        if is_fitting(trial, self._wanted):
+        if not self.is_wrong(trial):
             return False
         self._left -= 1
         self._trials.append(trial)

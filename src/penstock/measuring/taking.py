@@ -11,7 +11,7 @@ from enum import StrEnum
 from statistics import median
 
 from penstock.errors import ClusterError
-from penstock.measuring.batch_cap import CapSearch, CapTrial, is_fitting, is_hopeless
+from penstock.measuring.batch_cap import CapSearch, CapTrial, is_hopeless
 from penstock.measuring.disturbance import HostReading
 from penstock.measuring.plan import MeasurePlan, Turn
 from penstock.measuring.sample import Sample
@@ -56,6 +56,8 @@ class SampleTaking:
         Reads the host at the begin and the end of a sample; None where it cannot be read.
     may_change_cap
         Whether a cap that does not fit is replaced.
+    is_cap_scaled
+        Whether the cap is in proportion to that of another size: it is replaced only where it is far off.
     is_cap_fixed
         Whether the cap of a running application stays what it is: one that does not fit then ends the taking.
     """
@@ -69,6 +71,7 @@ class SampleTaking:
         source_limit: float | None = None,
         read_host: Callable[[], HostReading | None] = lambda: None,
         may_change_cap: bool = True,
+        is_cap_scaled: bool = False,
         is_cap_fixed: bool = False,
     ) -> None:
         self._plan, self._turn = plan, turn
@@ -76,7 +79,8 @@ class SampleTaking:
         self._read_host = read_host
         self._is_cap_open = may_change_cap and plan.cap is None
         self._is_cap_fixed = is_cap_fixed
-        self._search = CapSearch(cap, plan.batch_seconds, is_open=self._is_cap_open and not is_cap_fixed)
+        is_open = self._is_cap_open and not is_cap_fixed
+        self._search = CapSearch(cap, plan.batch_seconds, is_open=is_open, is_scaled=is_cap_scaled)
         self._warm_up = WarmUp(turn.executors, plan.warm_up_seconds, plan.warm_up_most_seconds)
         self.phase = Phase.WARMING
         self.samples: list[Sample] = []
@@ -203,7 +207,9 @@ class SampleTaking:
 
     def _converge(self, look: Telemetry, batches: Sequence[BatchProgress]) -> None:
         assert self._converging_from is not None
-        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
+        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(
+            lambda trial: is_hopeless(trial, self._plan.batch_seconds)
+        ):
             return
         if batches and self._search.judge(self._durations):
             self._begin_converging(look)
@@ -223,19 +229,19 @@ class SampleTaking:
                 target="application",
             )
         # The first batches are the slowest, so a cap is judged for good by the last ones.
-        if not self._is_cap_wrong(lambda trial, wanted: not is_fitting(trial, wanted)):
+        if not self._is_cap_wrong(self._search.is_wrong):
             self._open_window(look)
 
     def _begin_converging(self, look: Telemetry) -> None:
         """Batches of another size have another throughput: convergence is judged anew."""
         self._ends, self._durations, self._converging_from = [], [], look.at
 
-    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
+    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial], bool]) -> bool:
         """Judge a fixed cap by the latest batches; a wrong one ends the taking."""
         if not (self._is_cap_open and self._is_cap_fixed):
             return False
         self.cap_trial = CapTrial(self.cap, median(self._durations[-self._plan.convergence.window :]))
-        if is_wrong(self.cap_trial, self._plan.batch_seconds):
+        if is_wrong(self.cap_trial):
             self.phase = Phase.OTHER_CAP
         return self.phase is Phase.OTHER_CAP
 

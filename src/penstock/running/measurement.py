@@ -145,6 +145,7 @@ class _Measurement:
                     source_limit=source_limits(self._file.samples).get(turn.executors),
                     read_host=application.read_host,
                     may_change_cap=is_open and len(trials) < _CAP_TRIALS,
+                    is_cap_scaled=bool(known),
                     is_cap_fixed=not self._source.can_change_cap,
                 )
                 try:
