@@ -62,8 +62,8 @@ class JudgedApplication:
     @property
     def inside_share(self) -> float:
         """How many of the unseen samples lie in our interval, from 0 to 1."""
-        told = [(s, self.model.predict(s.allocation, self.coverage)) for s in self.unseen]
-        return fmean(p.low <= s.records_per_second <= p.high for s, p in told)
+        pairs = [(s, self.model.predict(s.allocation, self.coverage)) for s in self.unseen]
+        return fmean(p.low <= s.records_per_second <= p.high for s, p in pairs)
 
     @property
     def spread_percent(self) -> float | None:

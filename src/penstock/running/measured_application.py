@@ -76,7 +76,7 @@ class Site:
         self.master, self.environment, self.is_embedded = master, environment, is_embedded
         self.warden, self.folder, self.clock, self.stop = warden, folder, clock, stop
         self.sockets = warden.temporary_folder()
-        # On a cluster of others, their executors may stand on this host too: no process is told apart as ours.
+        # On a cluster of others, their executors may stand on this host too: no process is taken for ours.
         self.host: HostCpu = HostCpu(os.getpid() if is_embedded else None)
 
 
