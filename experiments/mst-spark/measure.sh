@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures the nine applications one after the other, as experiments/mst-spark needs them; about 50 minutes on two idle
+# Measures the nine applications one after the other, as experiments/mst-spark needs them; about 45 minutes on two idle
 # cores. Run again, it goes on where it stopped. Names of applications as arguments: only these.
 #   experiments/mst-spark/measure.sh [APPLICATION ...]
 # PENSTOCK: the command (default: penstock, or that of .venv). RUNS: where measurements go (default: runs/mst-spark).
@@ -19,11 +19,12 @@ if [ ${#applications[@]} -eq 0 ]; then
   applications=(word-count sol rolling-sort grep rolling-count unique-visitor page-view data-clean vht)
 fi
 
-# Five sizes of a fifth of a core each, started once, two samples of each start. Executors compile with C1 only and
-# collect garbage with one thread: so they are warm after seconds, which is what makes 45 starts in 50 minutes possible.
+# Five sizes of a quarter of a core each, started once, two samples of each start; 6 x 0.25 leaves half a core to the
+# driver. Executors compile with C1 only and collect garbage with one thread: so they are warm within seconds, which is
+# what makes 45 starts in 45 minutes possible.
 settings=(
-  --executors 1,2,4,6,8 --cpu-share 0.2 --repeats 1 --each 2 --tries 1
-  --batch 3s --warm-up 8s --warm-up-most 45s --converge 40s --sample 9s --rest 2s --no-source-check
+  --executors 1,2,3,4,6 --cpu-share 0.25 --repeats 1 --each 2 --tries 1
+  --batch 2500ms --warm-up 5s --warm-up-most 25s --converge 35s --sample 7s --rest 1s --no-source-check
   --spark "spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 )
 
