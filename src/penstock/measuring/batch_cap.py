@@ -20,7 +20,11 @@ _HOPELESS = 2.0
 """Times longer or shorter than that: more batches will not make it fit."""
 _LARGEST_STEP = 20.0
 """Times the cap before: a single short batch is no ground for more."""
+_LEAST_GROWTH = 2.5
+_RECENT_TRIALS = 3
+"""Those before were made while the application still compiled."""
 _TRIALS = 4
+_TUNINGS = 20
 _TRIAL_BATCHES = (2, 5)
 """Batches after which a cap is judged: the first ones may still compile."""
 
@@ -56,24 +60,47 @@ def is_hopeless(trial: CapTrial, wanted_seconds: float) -> bool:
 
 
 def next_cap(trials: Sequence[CapTrial], wanted_seconds: float) -> int:
-    """The cap to try next: from f and c of the last two trials, or in proportion to the last one.
+    """The cap to try next, from the latest trials.
+
+    Between a cap that was too small and one that was too large it lies on the line through both. Otherwise it follows
+    from f and c of the last two trials, or is in proportion to the last one. A cap that was too small grows at least
+    `_LEAST_GROWTH` times: where batches are mostly fixed work, in proportion it would creep.
 
     Examples
     --------
-    >>> next_cap([CapTrial(1000, 1.0)], 3.0)
-    3000
+    >>> next_cap([CapTrial(1000, 1.0)], 3.0), next_cap([CapTrial(1000, 2.0)], 3.0)
+    (3000, 2500)
     >>> next_cap([CapTrial(1000, 1.0), CapTrial(3000, 1.5)], 3.0)  # 0.75 s and 0.25 ms a record
     9000
+    >>> next_cap([CapTrial(1000, 2.0), CapTrial(3000, 4.0)], 3.0)
+    2000
     """
-    last = trials[-1]
+    recent = trials[-_RECENT_TRIALS:]
+    last = recent[-1]
+    small = [trial for trial in recent if trial.batch_seconds < wanted_seconds]
+    large = [trial for trial in recent if trial.batch_seconds >= wanted_seconds]
     wanted = last.cap * wanted_seconds / max(last.batch_seconds, 1e-3)
-    if len(trials) > 1 and trials[-2].cap != last.cap:
-        before = trials[-2]
-        each = (last.batch_seconds - before.batch_seconds) / (last.cap - before.cap)
-        fixed = last.batch_seconds - each * last.cap
-        if each > 0 and 0 <= fixed < wanted_seconds:
-            wanted = (wanted_seconds - fixed) / each
+    if small and large and max(small, key=_cap).cap < min(large, key=_cap).cap:
+        below, above = max(small, key=_cap), min(large, key=_cap)
+        part = (wanted_seconds - below.batch_seconds) / (above.batch_seconds - below.batch_seconds)
+        wanted = below.cap + part * (above.cap - below.cap)
+    elif small and last is small[-1]:
+        wanted = max(wanted, last.cap * _LEAST_GROWTH, _on_the_line(recent, wanted_seconds))
     return max(1, round(min(max(wanted, last.cap / _LARGEST_STEP), last.cap * _LARGEST_STEP)))
+
+
+def _cap(trial: CapTrial) -> int:
+    return trial.cap
+
+
+def _on_the_line(trials: Sequence[CapTrial], wanted_seconds: float) -> float:
+    """The cap by f and c of the last two trials; 0 where they do not give any."""
+    if len(trials) < 2 or trials[-1].cap == trials[-2].cap:
+        return 0.0
+    before, last = trials[-2:]
+    each = (last.batch_seconds - before.batch_seconds) / (last.cap - before.cap)
+    fixed = last.batch_seconds - each * last.cap
+    return (wanted_seconds - fixed) / each if each > 0 and 0 <= fixed < wanted_seconds else 0.0
 
 
 class CapSearch:
@@ -100,6 +127,7 @@ class CapSearch:
         self._wanted = wanted_seconds
         self._left = trials if is_open else 0
         self._trials: list[CapTrial] = []
+        self._tunings = 0
 
     @property
     def is_open(self) -> bool:
@@ -112,19 +140,26 @@ class CapSearch:
         Examples
         --------
         >>> search = CapSearch(1000, 5.0, is_open=True)
-        >>> search.guess(1.0)
+        >>> search.tune([1.0, 1.0])
         True
         >>> search.cap, search.is_of_this_cap(1000), search.is_of_this_cap(5000)
         (5000, False, True)
         """
         return abs(rows - self.cap) <= abs(rows - self.cap_before)
 
-    def guess(self, batch_seconds: float) -> bool:
-        """Replace a cap that is far off what batches are expected to take; this is no trial."""
-        expected = CapTrial(self.cap, batch_seconds)
-        if not self.is_open or self._is_scaled or not is_hopeless(expected, self._wanted):
+    def tune(self, seconds: Sequence[float]) -> bool:
+        """Replace a cap while the application warms up, by what its last batches will take when it is held.
+
+        Such batches are short, so that many caps can be tried; they do not count among the trials.
+        """
+        if not self.is_open or self._is_scaled or len(seconds) < _TRIAL_BATCHES[0] or self._tunings >= _TUNINGS:
             return False
-        return self._replace(next_cap([expected], self._wanted))
+        trial = CapTrial(self.cap, median(seconds[-_TRIAL_BATCHES[0] :]))
+        if is_fitting(trial, self._wanted):
+            return False
+        self._tunings += 1
+        self._trials.append(trial)
+        return self._replace(next_cap(self._trials, self._wanted))
 
     def is_wrong(self, trial: CapTrial) -> bool:
         """Whether a cap is to be replaced."""

@@ -172,7 +172,11 @@ class SampleTaking:
         duration = batch.duration_seconds
         seconds = self._held_seconds(cpu_seconds, duration, min(duration, self._plan.batch_seconds))
         self._warm_up.see(batch.ended_at, self._done, None if look.cpu is None else look.cpu.used_seconds)
-        if not is_first and self._search.is_of_this_cap(batch.rows) and self._search.guess(seconds):
+        if is_first or not self._search.is_of_this_cap(batch.rows):
+            return
+        self._durations.append(seconds)
+        if self._search.tune(self._durations):
+            self._durations = []
             self._warm_up.forget()
 
     def _hold(self, look: Telemetry) -> None:
@@ -180,7 +184,7 @@ class SampleTaking:
         why = self._why_not_held(look)
         if why is None:
             self.phase, self._held_at = Phase.CONVERGING, look.at
-            self._converging_from = look.at
+            self._begin_converging(look)
         elif look.at - self._hold_from > _HOLD_SECONDS:
             raise ClusterError(f"{self._turn.executors} executors did not come: {why}", target="cluster")
 
@@ -233,7 +237,7 @@ class SampleTaking:
             self._open_window(look)
 
     def _begin_converging(self, look: Telemetry) -> None:
-        """Batches of another size have another throughput: convergence is judged anew."""
+        """Batches of another size, or without their share, have another throughput: convergence is judged anew."""
         self._ends, self._durations, self._converging_from = [], [], look.at
 
     def _is_cap_wrong(self, is_wrong: Callable[[CapTrial], bool]) -> bool:

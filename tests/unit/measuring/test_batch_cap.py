@@ -58,3 +58,13 @@ def test_a_search_ends_after_its_trials() -> None:
     assert search.judge([40.0, 40.0])
     assert not search.is_open
     assert not search.judge([40.0, 40.0], is_last=True)
+
+
+def test_batches_of_mostly_fixed_work_are_found_in_few_tunings() -> None:
+    """Two seconds of fixed work and 10 us a record, from 2000 records: five seconds are reached in a few steps."""
+    search = CapSearch(2000, 5.0, is_open=True)
+    tunings = 0
+    while search.tune([2.0 + 1e-5 * search.cap] * 2):
+        tunings += 1
+    assert tunings <= 6
+    assert 0.75 * 5.0 <= 2.0 + 1e-5 * search.cap <= 1.35 * 5.0

@@ -23,7 +23,7 @@ TURN = Turn(2, 1)
 class FakeApplication:
     """Ends a batch every so many seconds, and is held to its quota once it was asked to be.
 
-    Until then it uses twice the CPU of the time after.
+    Until then a batch takes half of the time, with the same CPU.
     """
 
     def __init__(self, seconds: Callable[[int], float] = lambda _: 2.0, *, rows: int = CAP, used: float = 0.49) -> None:
@@ -35,12 +35,12 @@ class FakeApplication:
     def looks(self) -> Iterator[Telemetry]:
         """A look at the end of each batch."""
         while True:
-            began = self.now
-            self.now += self._seconds(self._batch)
+            began, seconds = self.now, self._seconds(self._batch)
+            self.now += 0.5 * seconds if self.quota is None else seconds
             batch = BatchProgress("measured", "q", "r", self._batch, began, self.now, self.rows, {}, ())
             self._batch += 1
             executors = tuple(ExecutorState(str(i), "h", 1, True, 1, 0.0) for i in range(self.executors))
-            self._cpu += self._used * (self.now - began) * (2.0 if self.quota is None else 1.0)
+            self._cpu += self._used * seconds
             cpu = CpuReading(self.now, self._cpu, 0.0, self.quota, 2)
             yield Telemetry("measured", self.now, (batch,), executors, cpu)
 
@@ -73,8 +73,7 @@ def host(others: Iterator[float]) -> Callable[[], HostReading]:
 def test_a_calm_application_gives_one_sample() -> None:
     """Warm-up, hold, convergence, sample: the rate is that of the batches after its size was held."""
     taking = SampleTaking(PLAN, TURN, CAP, source_limit=2000.0, read_host=host(iter([0.0])))
-    # Batches before the hold are twice as fast, as without a cap on the CPU.
-    phases = drive(taking, FakeApplication(lambda batch: 1.0 if batch < 6 else 2.0))
+    phases = drive(taking, FakeApplication())
     assert list(dict.fromkeys(phases)) == [
         Phase.WARMING, Phase.HOLDING, Phase.CONVERGING, Phase.SAMPLING, Phase.DONE,
     ]  # fmt: skip
@@ -138,8 +137,7 @@ def test_a_running_application_is_given_the_cap_that_fits(first: int) -> None:
 def test_a_held_up_batch_keeps_its_cap() -> None:
     """Batches that others make half as long again, with the CPU that they should take, give no other cap."""
     taking = SampleTaking(PLAN, TURN, CAP)
-    application = FakeApplication(lambda _: 1.5 if application.quota is None else 3.0, used=0.34)
-    drive(taking, application)  # 1.02 s of CPU at a quota of 0.5 cores
+    drive(taking, FakeApplication(lambda _: 3.0, used=0.34))  # 1.02 s of CPU at a quota of 0.5 cores
     assert [(s.cap, s.batch_seconds) for s in taking.samples] == [(CAP, 3.0)]
 
 
@@ -149,7 +147,7 @@ def test_what_still_compiles_is_not_held() -> None:
     application = FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))  # it uses 0.49 cores all the time
     phases = drive(taking, application)
     assert phases.count(Phase.WARMING) >= 13  # 8 * 0.9^13 = 2.03: from there on nothing falls
-    short = SampleTaking(replace(PLAN, cap=CAP, warm_up_most_seconds=20.0), TURN, CAP)
+    short = SampleTaking(replace(PLAN, cap=CAP, warm_up_most_seconds=10.0), TURN, CAP)
     assert drive(short, FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))).count(Phase.WARMING) < 6
 
 
