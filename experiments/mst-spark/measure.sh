@@ -24,7 +24,7 @@ fi
 # what makes 45 starts in 45 minutes possible.
 settings=(
   --executors 1,2,3,4,6 --cpu-share 0.25 --repeats 1 --each 2 --tries 1
-  --batch 2500ms --warm-up 5s --warm-up-most 25s --converge 35s --sample 7s --rest 1s --no-source-check
+  --batch 2500ms --warm-up 5s --warm-up-most 40s --converge 35s --sample 7s --rest 1s --no-source-check
   --spark "spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 )
 
