@@ -86,6 +86,8 @@ def next_cap(trials: Sequence[CapTrial], wanted_seconds: float) -> int:
         wanted = below.cap + part * (above.cap - below.cap)
     elif small and last is small[-1]:
         wanted = max(wanted, last.cap * _LEAST_GROWTH, _on_the_line(recent, wanted_seconds))
+    else:  # too large: where batches are mostly fixed work, in proportion it would become far too small
+        wanted = max(wanted, min(last.cap, _on_the_line(recent, wanted_seconds)))
     return max(1, round(min(max(wanted, last.cap / _LARGEST_STEP), last.cap * _LARGEST_STEP)))
 
 
@@ -150,12 +152,13 @@ class CapSearch:
     def tune(self, seconds: Sequence[float]) -> bool:
         """Replace a cap while the application warms up, by what its last batches will take when it is held.
 
-        Such batches are short, so that many caps can be tried; they do not count among the trials.
+        Such batches are short, so that many caps can be tried; they do not count among the trials. They will become
+        shorter still when the application has compiled, so only a cap that is far too large is made smaller.
         """
         if not self.is_open or self._is_scaled or len(seconds) < _TRIAL_BATCHES[0] or self._tunings >= _TUNINGS:
             return False
         trial = CapTrial(self.cap, median(seconds[-_TRIAL_BATCHES[0] :]))
-        if is_fitting(trial, self._wanted):
+        if SHORTEST * self._wanted <= trial.batch_seconds <= _HOPELESS * self._wanted:
             return False
         self._tunings += 1
         self._trials.append(trial)

@@ -68,3 +68,11 @@ def test_batches_of_mostly_fixed_work_are_found_in_few_tunings() -> None:
         tunings += 1
     assert tunings <= 6
     assert 0.75 * 5.0 <= 2.0 + 1e-5 * search.cap <= 1.35 * 5.0
+
+
+def test_a_cap_is_not_made_smaller_for_batches_that_still_compile() -> None:
+    """Batches half as long again are kept while an application warms up; they become shorter by themselves."""
+    search = CapSearch(2000, 4.0, is_open=True)
+    assert not search.tune([6.0, 6.0])
+    assert search.tune([9.0, 9.0])
+    assert search.cap == 889  # in proportion: 2000 * 4 / 9
