@@ -219,6 +219,8 @@ class SampleTaking:
             self._begin_converging(look)
             return
         is_late = look.at - self._converging_from >= self._plan.convergence.at_most_seconds
+        if self._search.is_open and 0 < len(self._durations) < _CAP_BATCHES:
+            is_late = False  # its cap has not been judged
         if self._plan.convergence.is_reached(batch_rates(self._ends)):
             if self._search.judge(self._durations[-self._plan.convergence.window :], is_last=True):
                 self._begin_converging(look)
