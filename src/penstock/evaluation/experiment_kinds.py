@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
+from penstock.evaluation.measured_experiment import MeasuredExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.evaluation.throughput_experiment import ScheduleExperiment, SubsetsExperiment, ThroughputExperiment
@@ -87,6 +88,12 @@ def _schedule(experiment: ScheduleExperiment, call: Call) -> Reproduction:
     return reproduce_schedule(experiment, call)
 
 
+def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_measured import reproduce_measured
+
+    return reproduce_measured(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
@@ -96,6 +103,7 @@ KINDS = {
     "size-subsets": Kind(SubsetsExperiment, _subsets),
     "throughput-models": Kind(ThroughputExperiment, _throughput),
     "elastic-schedule": Kind(ScheduleExperiment, _schedule),
+    "measured-throughput": Kind(MeasuredExperiment, _measured),
 }
 
 
