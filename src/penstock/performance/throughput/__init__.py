@@ -12,7 +12,7 @@ from penstock.performance.throughput.leave_out import held_out_predictions
 from penstock.performance.throughput.monotone import MonotoneModel
 from penstock.performance.throughput.node_delay import NodeDelay
 from penstock.performance.throughput.polynomial import PolynomialModel
-from penstock.performance.throughput.power_law import PowerLawModel
+from penstock.performance.throughput.power_law import PowerLawModel, ProportionalModel
 from penstock.performance.throughput.registry import MODELS, model_named
 from penstock.performance.throughput.scalability_law import ScalabilityLawModel
 from penstock.performance.throughput.selection import ModelScore, Selection, discrepancy, select, validation_sizes
@@ -29,6 +29,7 @@ __all__ = [
     "PolynomialModel",
     "PowerLawModel",
     "ProgressiveError",
+    "ProportionalModel",
     "ScalabilityLawModel",
     "Selection",
     "discrepancy",

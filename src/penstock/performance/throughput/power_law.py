@@ -131,6 +131,21 @@ class PowerLawModel(CurveModel):
         return free_parameters(table, 4, order)
 
 
+@dataclass(frozen=True, eq=False)
+class ProportionalModel(PowerLawModel):
+    """Gesscale's model before it knows more than one measurement (Eq. 2): so much for each executor, wherever it is."""
+
+    name: ClassVar[str] = "proportional"
+
+    @property
+    def calibration_state(self) -> str:
+        """Its one parameter."""
+        return self.state_of(("alpha",))
+
+    def _free(self, table: SampleTable) -> Flags:
+        return free_parameters(table, 4, [])
+
+
 def free_parameters(table: SampleTable, count: int, order: Sequence[tuple[int, bool]]) -> Flags:
     """Which parameters the samples can set: as many as there are configurations, and no more.
 

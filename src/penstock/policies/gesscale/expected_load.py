@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator has to do: arrivals now, before long and at their busiest of late, and what waits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import NotReadyError
+from penstock.records import PlanRequest
+
+_TREND_SECONDS = 180.0
+"""What a rise or fall of the arrival rate is taken over."""
+_MOST_GROWTH = 2.0
+"""By how much a trend may multiply the rate."""
+_LEAST_POINTS = 6
+_CLEAR = 2.0
+"""A slope counts where it is so many times its own standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLoad:
+    """What an operator has to do, in records and records a second.
+
+    Attributes
+    ----------
+    rate
+        That arrive now, over the monitor's window.
+    slope
+        By how much that rises every second; 0 where no trend is clear.
+    busiest
+        The highest rate of late.
+    backlog
+        That wait or are in work.
+    """
+
+    rate: float
+    slope: float
+    busiest: float
+    backlog: float
+
+    def rate_in(self, seconds: float) -> float:
+        """The rate so many seconds from now, if it goes on rising; a fall is waited for."""
+        return min(self.rate * _MOST_GROWTH, self.rate + max(0.0, self.slope) * seconds)
+
+
+def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
+    """What the operator of a request has to do; NotReadyError where arrivals or backlog are not known."""
+    seen = request.observation
+    rate, backlog = seen.arrival_rate_rows_per_second, seen.backlog_records
+    if rate is None or backlog is None:
+        missing = f" ({'; '.join(seen.missing)})" if seen.missing else ""
+        raise NotReadyError(f"arrival rate and backlog are not both known{missing}")
+    if not (0.0 <= rate < 1e15 and 0 <= backlog < 1e18):
+        raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
+    known = [
+        (one.at - request.at, one.arrival_rate_rows_per_second)
+        for one in (*request.history, seen)
+        if one.arrival_rate_rows_per_second is not None and math.isfinite(one.arrival_rate_rows_per_second)
+    ]
+    busiest = max([rate, *(value for at, value in known if -calm_seconds <= at <= 0.0)])
+    return ExpectedLoad(rate, _slope([p for p in known if -_TREND_SECONDS <= p[0] <= 0.0]), busiest, float(backlog))
+
+
+def _slope(points: list[tuple[float, float]]) -> float:
+    """The trend by least squares; 0 where it may be chance."""
+    if len(points) < _LEAST_POINTS:
+        return 0.0
+    at, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    if at[-1] - at[0] < 0.5 * _TREND_SECONDS:
+        return 0.0
+    at, rates = at - at.mean(), rates - rates.mean()
+    slope = float(at @ rates / (at @ at))
+    error = math.sqrt(float(np.sum((rates - slope * at) ** 2)) / ((len(at) - 2) * float(at @ at)))
+    # Rates over windows that overlap are not independent: their error is larger than it looks.
+    return slope if abs(slope) > _CLEAR * _CLEAR * error else 0.0
