@@ -7,7 +7,8 @@ growing by G a second, and P done a second, a record that comes a horizon H from
 
     D = max(0, Q + G H) / P
 
-seconds if all goes on as it does. With b the part of the time in which a batch ran, and W the time that is waited without
+seconds if all goes on as it does. H is a minute for a backlog that grows, and ten for one that shrinks: an operator that
+works its backlog off does more than arrives, and needs time, not executors. With b the part of the time in which a batch ran, and W the time that is waited without
 harm (a window, or two batches where those are longer),
 
     pressure = b D / (D + W),
@@ -27,7 +28,9 @@ from collections.abc import Iterable
 from penstock.records import BatchProgress
 
 HORIZON_SECONDS = 60.0
-"""H: the period at which Gesscale looks (Section IV-B)."""
+"""H of a backlog that grows: the period at which Gesscale looks (Section IV-B)."""
+PATIENCE_SECONDS = 600.0
+"""H of one that shrinks: what will be gone by then presses nobody."""
 
 
 class PressureGauge:
@@ -70,7 +73,8 @@ class PressureGauge:
             return 0.0
         if processed is None:
             return None
-        waits = max(0.0, self._backlogs[-1][1] + growth * HORIZON_SECONDS)
+        horizon = HORIZON_SECONDS if growth >= 0.0 else PATIENCE_SECONDS
+        waits = max(0.0, self._backlogs[-1][1] + growth * horizon)
         if processed <= 0.0:
             return busy if waits > 0.0 else 0.0
         return pressure_of(waits / processed, busy, max(self._window_seconds, 2.0 * (batch_seconds or 0.0)))

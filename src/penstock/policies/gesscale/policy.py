@@ -145,6 +145,9 @@ def why_not_usable(request: PlanRequest) -> str | None:
     asked, there = cluster.requested, cluster.observed
     if asked is not None and there is not None and not there.satisfies(asked):
         return "the last change is not over"
+    since = request.at - seen.window_seconds
+    if any(o.at > since and o.cluster.observed is not None and o.cluster.observed != there for o in request.history):
+        return "what was measured is partly of before the last change"
     return None
 
 
