@@ -13,7 +13,7 @@ from penstock.records import PlanRequest
 
 _TREND_SECONDS = 180.0
 """What a rise or fall of the arrival rate is taken over."""
-_MOST_GROWTH = 2.0
+_MOST_GROWTH = 3.0
 """By how much a trend may multiply the rate."""
 _LEAST_POINTS = 6
 _CLEAR = 2.0

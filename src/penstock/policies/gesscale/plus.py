@@ -22,6 +22,11 @@ from penstock.records import Allocation, Decision, PlanRequest, Rejected, Throug
 _CHANGES_TO_CATCH_UP = 5.0
 _LEAST_CATCH_UP_SECONDS = 60.0
 _LONGEST_TREND_SECONDS = 600.0
+_CHANGES_AHEAD = 3.0
+"""A rise is followed for at least so many changes: each of them costs its standstill."""
+_PATIENCE = 2.0
+"""So many times the catch-up time a backlog may take before more is asked for: sizes are planned for one of them, and a
+little less than was planned is no reason for the next change."""
 
 
 class GesscalePlusPolicy:
@@ -95,18 +100,15 @@ class _Plan:
             return f"{soon:,.0f} records/s will arrive before long, and it sustains {sustained:,.0f}"
         pressure = self._request.observation.back_pressure
         spare = sustained - load.rate
-        if pressure is not None and pressure > self._options.high_pressure and load.backlog > spare * self._catch_up:
-            return (
-                f"back pressure is {pressure:.2f}, and {load.backlog:,.0f} records are not worked off within "
-                f"{self._catch_up:.0f} s"
-            )
+        allowed = _PATIENCE * self._catch_up
+        if pressure is not None and pressure > self._options.high_pressure and load.backlog > spare * allowed:
+            return f"back pressure is {pressure:.2f}, and {load.backlog:,.0f} records will not be gone within {allowed:.0f} s"
         return None
 
     def _more(self, why: str) -> Decision:
         load, request = self._load, self._request
-        ahead = self._change_seconds + self._options.ahead_seconds
-        waiting = load.backlog + load.rate * self._change_seconds
-        needed = max(load.rate_in(ahead), load.rate + waiting / self._catch_up)
+        ahead = self._change_seconds + max(self._options.ahead_seconds, _CHANGES_AHEAD * self._change_seconds)
+        needed = max(load.rate_in(ahead), self._with_catch_up(load.rate))
         rejected: tuple[Rejected, ...] = ()
         target = request.current
         for executors in range(request.current.executors + 1, request.limits.max_executors + 1):
@@ -124,7 +126,7 @@ class _Plan:
 
     def _fewer(self) -> Decision:
         load, request = self._load, self._request
-        needed = max(load.busiest, load.rate + load.backlog / self._catch_up)
+        needed = self._with_catch_up(load.busiest)
         found, rejected = request.current, tuple[Rejected, ...]()
         for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
             fewer = self._known.placed(request, executors)
@@ -137,6 +139,10 @@ class _Plan:
             return self._decided(request.current, reason, needed, rejected)
         reason = f"{self._sustains(found)}, and at most {needed:,.0f} arrived of late"
         return self._decided(found, reason, needed, rejected)
+
+    def _with_catch_up(self, rate: float) -> float:
+        """A rate, and what waits now and will have come during the change, gone within the catch-up time."""
+        return rate + (self._load.backlog + rate * self._change_seconds) / self._catch_up
 
     def _predicted(self, allocation: Allocation) -> ThroughputPrediction:
         return self._known.predicted(allocation, self._options.confidence)
