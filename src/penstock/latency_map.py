@@ -111,8 +111,8 @@ def read_latency_map(path: Path, nodes: Sequence[str] = ()) -> LatencyMap:
     Parameters
     ----------
     path
-        The file. A row is a pair and its time, such as ``edge-1,edge-2,120ms``; a bare number counts seconds. Pairs may be
-        missing, and may stand in both directions. Lines that begin with ``#`` are comments.
+        The file. A row is a pair and its time, such as ``edge-1,edge-2,120ms``; a bare number counts seconds. Pairs
+        may be missing, and may stand in both directions. Lines that begin with ``#`` are comments.
     nodes
         Only these count, also where the table has more; empty: those of the table.
 

@@ -65,7 +65,12 @@ def test_every_mistake_of_a_table_is_reported_with_its_line(tmp_path: Path) -> N
     with pytest.raises(ConfigurationError) as fault:
         read_latency_map(file)
     assert len(fault.value.faults) == 4
-    for words in ("line 2: round_trip", "line 3: 2 cells", "line 4: from and to", "line 5: round_trip: a is 0.02 s away"):
+    for words in (
+        "line 2: round_trip",
+        "line 3: 2 cells",
+        "line 4: from and to",
+        "line 5: round_trip: a is 0.02 s away",
+    ):
         assert words in str(fault.value)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two days of taxi rides: nights that are nearly empty, steep mornings, days that oscillate, evenings that fall.
 
-The shape follows what Gesscale (Arkian et al., ICCCN 2021, Section V) says of its load, the first two days of May 2013 in New
-York, replayed ten times as fast in 288 minutes: strong rises at 30 and 180 min, each followed by oscillation, small falls at
-100 and 220 min, strong ones at 120 and 270 min. The heights between those instants are ours.
+The shape follows what Gesscale (Arkian et al., ICCCN 2021, Section V) says of its load, the first two days of May
+2013 in New York, replayed ten times as fast in 288 minutes: strong rises at 30 and 180 min, each followed by
+oscillation, small falls at 100 and 220 min, strong ones at 120 and 270 min. The heights between those instants are
+ours.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _MINUTES = 288.0
 _CORNERS = (
     (0.0, 0.75), (12.0, 0.45), (24.0, 0.27), (30.0, 0.25), (46.0, 1.25), (58.0, 1.35), (100.0, 1.30), (105.0, 1.05),
     (113.0, 1.40), (120.0, 1.45), (136.0, 0.70), (152.0, 0.45), (170.0, 0.28), (180.0, 0.27), (196.0, 1.30),
-    (208.0, 1.40), (220.0, 1.38), (225.0, 1.12), (238.0, 1.45), (262.0, 1.55), (270.0, 1.50), (281.0, 0.85), (288.0, 0.75),
+    (208.0, 1.40), (220.0, 1.38), (225.0, 1.12), (238.0, 1.45), (262.0, 1.55), (270.0, 1.50), (281.0, 0.85),
+    (288.0, 0.75),
 )  # fmt: skip
 """Minutes and rates, in parts of the mean."""
 _DAYS = ((46.0, 120.0), (196.0, 270.0))

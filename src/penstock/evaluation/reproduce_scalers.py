@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.evaluation.elasticity import Elasticity, Step, changes_of, elasticity, supply_of
+from penstock.evaluation.elasticity import Elasticity, Step, elasticity, instants_of_changes, interrupted, supply_of
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 from penstock.evaluation.scaler_experiment import FIGURES, IDEAL, ScalersExperiment, operator_name
 from penstock.evaluation.simulation import simulate
@@ -36,7 +36,7 @@ class ScalerRun:
     figures
         How it did.
     supply, demand
-        Executors that it had, and those of the ideal one.
+        Executors that worked, none during a standstill, and those of the ideal one.
     moments
         Seconds, arrivals a second and records done a second, look by look.
     """
@@ -73,14 +73,16 @@ def run_scaler(experiment: ScalersExperiment, scaler: str, seed: int) -> ScalerR
         Objective(),
         seed,
         start=experiment.start(seed),
+        guards=experiment.guards,
         interval_seconds=experiment.interval,
         monitor_seconds=experiment.window,
         on_report=take,
     )
     had = result.allocations[operator_name()]
-    supply = supply_of(had)
+    paid, changes = supply_of(had), instants_of_changes(had)
+    supply = interrupted(paid, changes, experiment.operator.standstill)
     figures = elasticity(
-        supply, demand, experiment.duration, ended_at=result.seconds, reconfigurations=changes_of(had)
+        supply, demand, experiment.duration, ended_at=result.seconds, reconfigurations=len(changes), paid=paid
     )
     kept = tuple(moments) if seed == experiment.first_seed else ()
     return ScalerRun(scaler, seed, figures, tuple(supply), tuple(demand), kept)
@@ -131,8 +133,8 @@ def as_reproduction(experiment: ScalersExperiment, name: str, runs: Sequence[Sca
         document,
         (
             f"{experiment.paper}: {experiment.title}",
-            f"Each scaler on {experiment.seeds} seeds of load, service times and delays: the median, and the middle half. "
-            "Lower is better.",
+            f"Each scaler on {experiment.seeds} seeds of load, service times and delays: the median, and the middle "
+            "half. Lower is better.",
         ),
         (_grid(by_scaler, published),),
         lambda: scalers_picture(shown, experiment.duration),
@@ -146,7 +148,7 @@ def middle(runs: Sequence[ScalerRun]) -> dict[str, float]:
 
 
 def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[ScalerRun]]) -> list[dict[str, Any]]:
-    """What is wanted of Gesscale against the baseline, and of `gesscale+` against Gesscale: medians of ratios by seed."""
+    """What is wanted of both Gesscales against the baseline, and of `gesscale+` against Gesscale: medians by seed."""
     bars: list[dict[str, Any]] = []
 
     def compare(ours: str, theirs: str, figure: str, least_percent: float) -> None:
@@ -159,7 +161,8 @@ def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[Scal
                 "scaler": ours, "against": theirs, "figure": figure, "less_percent": mid, "less_percent_low": low,
                 "less_percent_high": high, "wanted_percent": least_percent,
                 "is_met": mid >= least_percent if least_percent > 0.0 else mid > 0.0,
-                "says": f"{ours} has {mid:.0f} % less {figure} than {theirs} (half of the seeds: {low:.0f} to {high:.0f} %), "
+                "says": f"{ours} has {mid:.0f} % less {figure} than {theirs} "
+                f"(half of the seeds: {low:.0f} to {high:.0f} %), "
                 f"wanted {'at least ' + format(least_percent, '.0f') + ' %' if least_percent else 'less'}",
             }
         )  # fmt: skip

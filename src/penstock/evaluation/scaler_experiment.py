@@ -15,7 +15,8 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import Experiment
 from penstock.evaluation.policy_text import PolicyChoice, parse_policy
 from penstock.latency_map import LatencyMap
-from penstock.ports import FloatArray
+from penstock.plan.guards import Cooldown
+from penstock.ports import FloatArray, Guard
 from penstock.records import Allocation, Limits
 from penstock.settings import Part, Seconds
 from penstock.simulator import MicroBatch, Operator, Pipeline
@@ -96,6 +97,16 @@ class ScalersExperiment(Experiment):
             raise ConfigurationError("--trace: the load is generated; there is no trace to choose", field="--trace")
         return self if seeds is None else self.model_copy(update={"seeds": seeds})
 
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """No scaler decides on measurements of a change: a window must have passed since it was over.
+
+        A scaler as the paper's does nothing while it carries a change out. Without this, those that follow utilisation
+        would take a standstill for idle executors.
+        """
+        settled = self.operator.standstill + self.window
+        return (Cooldown(settled, settled),)
+
     def arrivals(self, seed: int) -> FloatArray:
         """When records arrive, for one seed: another day of the same shape."""
         shape = parse_shape(
@@ -107,7 +118,9 @@ class ScalersExperiment(Experiment):
         """How far the nodes are apart, for one seed."""
         names = [f"node-{number + 1}" for number in range(self.nodes.count)]
         places = np.random.default_rng([seed, 8]).random((self.nodes.count, 2))
-        apart = {pair: float(np.hypot(*(places[pair[0]] - places[pair[1]]))) for pair in combinations(range(len(names)), 2)}
+        apart = {
+            pair: float(np.hypot(*(places[pair[0]] - places[pair[1]]))) for pair in combinations(range(len(names)), 2)
+        }
         longest = max(apart.values(), default=1.0)
         return LatencyMap.of(
             [(names[a], names[b], self.nodes.longest * far / longest) for (a, b), far in apart.items()], names

@@ -33,7 +33,9 @@ def scalers_picture(runs: Sequence[ScalerRun], seconds: float) -> bytes:
             _executors(panels[1][column], run, longest)
             _gap(panels[2][column], run, longest)
             figures = run.figures
-            panels[0][column].set_title(f"{run.scaler}\n{figures.reconfigurations} changes, cost {figures.cost:.0f}", loc="left")
+            panels[0][column].set_title(
+                f"{run.scaler}\n{figures.reconfigurations} changes, cost {figures.cost:.0f}", loc="left"
+            )
             panels[2][column].set_xlabel("minutes")
         panels[0][0].set_ylabel("records/s")
         panels[1][0].set_ylabel("executors")

@@ -2,14 +2,14 @@
 """Back pressure at an operator's input, from 0 to 1, out of what waits, how that grows, and how busy the operator is.
 
 Flink measures how long an operator is blocked by the one behind it. Between operators that a broker joins nothing is
-blocked: what one cannot take waits in the broker, so pressure shows at the input. With Q records that wait or are in work,
-growing by G a second, and P done a second, a record that comes a horizon H from now will wait for about
+blocked: what one cannot take waits in the broker, so pressure shows at the input. With Q records that wait or are in
+work, growing by G a second, and P done a second, a record that comes a horizon H from now will wait for about
 
     D = max(0, Q + G H) / P
 
-seconds if all goes on as it does. H is a minute for a backlog that grows, and ten for one that shrinks: an operator that
-works its backlog off does more than arrives, and needs time, not executors. With b the part of the time in which a batch ran, and W the time that is waited without
-harm (a window, or two batches where those are longer),
+seconds if all goes on as it does. H is a minute for a backlog that grows, and thirty for one that shrinks: an
+operator that works its backlog off does more than arrives, and needs time, not executors. With b the part of the time
+in which a batch ran, and W the time that is waited without harm (a window, or two batches where those are longer),
 
     pressure = b D / (D + W),
 
@@ -29,7 +29,7 @@ from penstock.records import BatchProgress
 
 HORIZON_SECONDS = 60.0
 """H of a backlog that grows: the period at which Gesscale looks (Section IV-B)."""
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 1800.0
 """H of one that shrinks: what will be gone by then presses nobody."""
 
 

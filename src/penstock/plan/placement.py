@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes an operator's executors stand on.
 
-Three ways to choose. *Nearest* (Gesscale, Section IV-E) adds the node with the lowest delay to those in use and removes
-the one with the greatest. *Random* knows no delays, as the auto-scalers that Gesscale is compared with. *Best* takes, of
-all sets of so many places, one whose longest round trip is least: by the model that is the set of the greatest
-throughput. Executors on one node have no delay between them.
+Three ways to choose. *Nearest* (Gesscale, Section IV-E) adds the node with the lowest delay to those in use and
+removes the one with the greatest. *Random* knows no delays, as the auto-scalers that Gesscale is compared with.
+*Best* takes, of all sets of so many places, one whose longest round trip is least: by the model that is the set of
+the greatest throughput. Executors on one node have no delay between them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ MEAD, Sec. VII: the reactive policy that MEAD is compared with, U_H = 0.7, U_L =
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from penstock.errors import ConfigurationError, Mistakes
@@ -47,7 +47,7 @@ class ThresholdPolicy:
     upper: float = 0.7
     lower: float = 0.5
     every_seconds: float = 10.0
-    placement: Placement = Placement()
+    placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -166,7 +166,7 @@ def _shown(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
-def _build(
+def _build(  # noqa: PLR0917 - options are given by name
     context: PolicyContext,
     upper: float = 0.7,
     lower: float = 0.5,

@@ -19,8 +19,8 @@ class NodesSettings(Part):
     names: tuple[str, ...] = Field(default=(), description="the nodes; default: those of `round_trips`")
     round_trips: Path | None = Field(
         default=None,
-        description="a CSV table with the columns `from`, `to` and `round_trip`, such as `edge-1,edge-2,120ms`; pairs may "
-        "be missing. Default: nobody knows how far they are apart",
+        description="a CSV table with the columns `from`, `to` and `round_trip`, such as `edge-1,edge-2,120ms`; pairs "
+        "may be missing. Default: nobody knows how far they are apart",
     )
     executors: int | None = Field(
         default=None, ge=1, description="most executors of an operator on one node; default: any number"

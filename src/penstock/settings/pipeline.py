@@ -95,8 +95,8 @@ class RunSettings(Part):
     cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
     nodes: NodesSettings | None = Field(
         default=None,
-        description="in the simulator: nodes that policies may place executors on, and how far they are apart; default: "
-        "the cluster places them",
+        description="in the simulator: nodes that policies may place executors on, and how far they are apart; "
+        "default: the cluster places them",
     )
     interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
     window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
@@ -206,7 +206,11 @@ def _beside(settings: RunSettings, folder: Path) -> RunSettings:
     if nodes is not None and nodes.round_trips is not None:
         nodes = nodes.model_copy(update={"round_trips": folder / nodes.round_trips})
     return settings.model_copy(
-        update={"operators": tuple(placed(operator) for operator in settings.operators), "policy": policy, "nodes": nodes}
+        update={
+            "operators": tuple(placed(operator) for operator in settings.operators),
+            "policy": policy,
+            "nodes": nodes,
+        }
     )
 
 

@@ -3,9 +3,10 @@
 
 A batch of n records over m executors is f + c n / m of work, done at the speed of the CPU share in force while it
 runs; what the driver does for it, planning and commits, takes its time whatever the share, and so do the round trips
-between nodes that its stages wait for. Executors that come during a batch serve from the next one on. Without a trigger a batch starts when the last one has ended and a record is there.
-With a trigger interval it starts at the multiples of the interval; a batch that overruns is followed by the next at
-once, as Spark's processing-time trigger does.
+between nodes that its stages wait for. Executors that come during a batch serve from the next one on. Without a
+trigger a batch starts when the last one has ended and a record is there. With a trigger interval it starts at the
+multiples of the interval; a batch that overruns is followed by the next at once, as Spark's processing-time trigger
+does.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class MicroBatch:
     driver
         Seconds of a batch that no CPU share makes longer: the driver keeps its cores.
     round_trips
-        How many round trips between its nodes a batch waits for, one after the other; each takes as long as the longest.
+        How many round trips between its nodes a batch waits for, one after the other; each takes as long as the
+        longest.
     parallel
         m executors do the work of records m^parallel times as fast as one: below 1 they spend some of it on each other.
     """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from dataclasses import replace
 from typing import Protocol
@@ -58,9 +59,7 @@ class OperatorState:
         How far nodes are apart; None: not at all.
     """
 
-    def __init__(
-        self, operator: Operator, seed: int, start: Allocation, round_trips: LatencyMap | None = None
-    ) -> None:
+    def __init__(self, operator: Operator, seed: int, start: Allocation, round_trips: LatencyMap | None = None) -> None:
         self.operator = operator
         self._round_trips = round_trips
         start = self._placed(start)
@@ -121,7 +120,7 @@ class OperatorState:
         self._note(at)
 
     def _move(self, at: float, wanted: Allocation) -> None:
-        """Let executors stand as wanted: after a standstill, or when new ones have come; giving some up is done at once."""
+        """Let executors stand as wanted: after a standstill, or when new ones have come; some are given up at once."""
         standstill, now = self.operator.standstill_seconds, self.allocation
         if (wanted.executors, wanted.nodes) == (now.executors, now.nodes):
             self._moving = None
@@ -198,7 +197,8 @@ class OperatorState:
             at = self._moving[0]
             early = int(np.searchsorted(block.arrived, at, side="right"))
             self._station.admit(block.part(slice(0, early)))
-            parts.append(self._station.release(at))
+            # Up to the instant before: a batch that starts with the change has what it brings.
+            parts.append(self._station.release(math.nextafter(at, -math.inf)))
             self._moved()
             block = block.part(slice(early, None))
         while self._coming and self._coming[0][0] <= until:

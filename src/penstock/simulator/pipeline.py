@@ -36,8 +36,8 @@ class Operator:
     demand_is_known
         Whether policies are given its demand; otherwise they have to learn it, as on Spark.
     standstill_seconds
-        How long it does nothing after each change of executors or nodes, as an engine that is stopped and started again;
-        the change is there after that. 0: it goes on, as Spark does.
+        How long it does nothing after each change of executors or nodes, as an engine that is stopped and started
+        again; the change is there after that. 0: it goes on, as Spark does.
     cpu_is_read
         Whether CPU counters are read; otherwise utilisation is time in tasks, which counts waiting as work, as on a
         Spark without cgroups.
@@ -61,7 +61,8 @@ class Operator:
             )
         if not 0.0 <= self.standstill_seconds < math.inf:
             raise ConfigurationError(
-                f"operator {self.name}: standstill_seconds: {self.standstill_seconds!r} must be zero or a positive time",
+                f"operator {self.name}: standstill_seconds: {self.standstill_seconds!r} must be zero or a positive "
+                "time",
                 field="standstill_seconds",
             )
         if not isinstance(self.server, MicroBatch) and (self.standstill_seconds or not self.cpu_is_read):

@@ -203,9 +203,7 @@ def _requests(limits: Limits, current: Allocation, objective: Objective) -> Iter
             arrival_rate_rows_per_second=rate, backlog_records=backlog,
         )  # fmt: skip
     for busy, pressure in ((0.0, 0.0), (1.0, 0.3), (1.0, 0.8), (0.2, 1.0)):
-        yield a_request(
-            limits=limits, current=current, objective=objective, busy_fraction=busy, back_pressure=pressure
-        )
+        yield a_request(limits=limits, current=current, objective=objective, busy_fraction=busy, back_pressure=pressure)
     for seconds in (0.0, 1e-9, 1e9):
         latency = LatencySummary(1, seconds, seconds, seconds, seconds, seconds, is_exact=False)
         yield a_request(limits=limits, current=current, objective=objective, latency=latency)

@@ -44,8 +44,13 @@ def test_a_move_to_other_nodes_is_a_change() -> None:
     assert changes_of([(0.0, a), (1.0, a), (2.0, b), (3.0, replace(b, cpu_share=0.5))]) == 1
 
 
-@pytest.mark.parametrize(("supply", "seconds", "field"), [([], 1.0, "supply"), ([(5.0, 1.0)], 10.0, "supply"), ([(0.0, 1.0)], 0.0, "seconds")])
-def test_what_says_nothing_about_the_start_is_refused(supply: list[tuple[float, float]], seconds: float, field: str) -> None:
+@pytest.mark.parametrize(
+    ("supply", "seconds", "field"),
+    [([], 1.0, "supply"), ([(5.0, 1.0)], 10.0, "supply"), ([(0.0, 1.0)], 0.0, "seconds")],
+)
+def test_what_says_nothing_about_the_start_is_refused(
+    supply: list[tuple[float, float]], seconds: float, field: str
+) -> None:
     """The message names the part."""
     with pytest.raises(ConfigurationError, match=field):
         elasticity(supply, [(0.0, 1.0)], seconds)

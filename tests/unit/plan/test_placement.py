@@ -57,7 +57,9 @@ def test_best_fills_few_nodes_where_these_hold_several_executors() -> None:
 def test_best_grows_sets_where_there_are_too_many_to_look_at() -> None:
     """Forty nodes on a line: the set found is a run of neighbours."""
     names = tuple(f"n{i:02}" for i in range(40))
-    line = LatencyMap.of([(a, b, abs(i - j) / 100.0) for i, a in enumerate(names) for j, b in enumerate(names) if i < j])
+    line = LatencyMap.of(
+        [(a, b, abs(i - j) / 100.0) for i, a in enumerate(names) for j, b in enumerate(names) if i < j]
+    )
     found = Placement(line, "best").resized(Allocation(1), 10, Limits(1, 40, nodes=names, executors_per_node=1))
     assert line.largest(node for node, _ in found.nodes) == pytest.approx(0.09)
 

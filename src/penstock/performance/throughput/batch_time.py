@@ -11,8 +11,8 @@ whatever bounds N. With a cap of N records a batch
 
     MST = 1 / (c / n + (f + k ND_max) / N),
 
-so delay costs a part that grows with n, where Gesscale's law takes off the same whatever n is. With batches that may be B
-seconds long, N is what fits, and
+so delay costs a part that grows with n, where Gesscale's law takes off the same whatever n is. With batches that may
+be B seconds long, N is what fits, and
 
     MST = (n / c) (1 - (f + k ND_max) / B);
 

@@ -15,6 +15,8 @@ _TREND_SECONDS = 180.0
 """What a rise or fall of the arrival rate is taken over."""
 _MOST_GROWTH = 3.0
 """By how much a trend may multiply the rate."""
+_STRONG_FALL = 0.7
+"""A falling rate that is below this part of the busiest of late is no dip: what was before it says nothing more."""
 _LEAST_POINTS = 6
 _CLEAR = 2.0
 """A slope counts where it is so many times its own standard error."""
@@ -31,7 +33,7 @@ class ExpectedLoad:
     slope
         By how much that rises every second; 0 where no trend is clear.
     busiest
-        The highest rate of late.
+        The highest rate of late; that of now while the rate falls strongly.
     backlog
         That wait or are in work.
     """
@@ -61,7 +63,8 @@ def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
         if one.arrival_rate_rows_per_second is not None and math.isfinite(one.arrival_rate_rows_per_second)
     ]
     busiest = max([rate, *(value for at, value in known if -calm_seconds <= at <= 0.0)])
-    return ExpectedLoad(rate, _slope([p for p in known if -_TREND_SECONDS <= p[0] <= 0.0]), busiest, float(backlog))
+    slope = _slope([point for point in known if -_TREND_SECONDS <= point[0] <= 0.0])
+    return ExpectedLoad(rate, slope, rate if slope < 0.0 and rate < _STRONG_FALL * busiest else busiest, float(backlog))
 
 
 def _slope(points: list[tuple[float, float]]) -> float:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gesscale with its limits removed: sizes are planned in one step, from arrivals, backlog and the model's interval.
 
-The published policy does not know how much more is needed, so it adds one executor after the other. Here the arrival rate
-is known from offsets. Where what there is does not keep up, or soon will not, the smallest set of nodes is taken whose
-throughput covers what arrives after the change and works the backlog off, the standstill of the change included. Executors
-are given up only where fewer cover the busiest rate of late by the lower end of the interval, so a change is not undone.
+The published policy does not know how much more is needed, so it adds one executor after the other. Here the arrival
+rate is known from offsets. Where what there is does not keep up, or soon will not, the smallest set of nodes is taken
+whose throughput covers what arrives after the change and works the backlog off, the standstill of the change
+included. Executors are given up only where fewer cover the busiest rate of late by the lower end of the interval, so
+a change is not undone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class GesscalePlusPolicy:
         self.changes_seconds = 0.0
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
-            name: KnownOperator(model_for(self.options.model, context, site), site, placement, self.options.high_pressure)
+            name: KnownOperator(
+                model_for(self.options.model, context, site), site, placement, self.options.high_pressure
+            )
             for name, site in context.operators.items()
         }
         self._changes = {name: ChangeTime() for name in context.operators}
@@ -84,7 +87,9 @@ class _Plan:
         self._load: ExpectedLoad = expected_load(request, options.calm_seconds)
         self._change_seconds = change.seconds
         within = options.catch_up_seconds
-        self._catch_up = max(_LEAST_CATCH_UP_SECONDS, _CHANGES_TO_CATCH_UP * change.seconds) if within is None else within
+        self._catch_up = (
+            max(_LEAST_CATCH_UP_SECONDS, _CHANGES_TO_CATCH_UP * change.seconds) if within is None else within
+        )
         self._here = known.predicted(request.current, options.confidence)
 
     def decision(self) -> Decision:
@@ -102,7 +107,10 @@ class _Plan:
         spare = sustained - load.rate
         allowed = _PATIENCE * self._catch_up
         if pressure is not None and pressure > self._options.high_pressure and load.backlog > spare * allowed:
-            return f"back pressure is {pressure:.2f}, and {load.backlog:,.0f} records will not be gone within {allowed:.0f} s"
+            return (
+                f"back pressure is {pressure:.2f}, and {load.backlog:,.0f} records will not be gone within "
+                f"{allowed:.0f} s"
+            )
         return None
 
     def _more(self, why: str) -> Decision:
@@ -149,15 +157,14 @@ class _Plan:
 
     def _sustains(self, allocation: Allocation) -> str:
         found = self._predicted(allocation)
-        return f"{allocation.executors} executors sustain {found.records_per_second:,.0f} ({found.low:,.0f} to {found.high:,.0f})"
+        around = f"{found.records_per_second:,.0f} ({found.low:,.0f} to {found.high:,.0f})"
+        return f"{allocation.executors} executors sustain {around}"
 
     def _rejected(self, allocation: Allocation) -> Rejected:
         return Rejected(allocation, f"{self._sustains(allocation)} records/s")
 
-    def _decided(
-        self, target: Allocation, reason: str, needed: float, rejected: tuple[Rejected, ...] = ()
-    ) -> Decision:
-        decision = decided("gesscale+", self._request, target, reason, self._known, rejected)
+    def _decided(self, target: Allocation, reason: str, needed: float, rejected: tuple[Rejected, ...] = ()) -> Decision:
+        decision = decided("gesscale+", self._request, target, reason, self._known, rejected=rejected)
         evidence = {
             **decision.evidence,
             "needed_records_per_second": needed,

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gesscale as published: one executor more under overload, as many fewer as the model allows.
 
-References
-----------
-Arkian, Pierre, Tordsson and Elmroth, "Model-based Stream Processing Auto-scaling in Geo-Distributed Environments", ICCCN
-2021, Algorithms 1 to 4. Algorithm 4 as printed goes on removing while MST <= IR; its text says the opposite, and that is
-what is done here (docs/decisions/0011-gesscale-as-its-text-says.md).
+References ---------- Arkian, Pierre, Tordsson and Elmroth, "Model-based Stream Processing Auto-scaling in
+Geo-Distributed Environments", ICCCN 2021, Algorithms 1 to 4. Algorithm 4 as printed goes on removing while MST <= IR;
+its text says the opposite, and that is what is done here (docs/decisions/0011-gesscale-as-its-text-says.md).
 """
 
 from __future__ import annotations
@@ -47,7 +45,9 @@ class GesscalePolicy:
         self._topology = context.topology
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
-            name: KnownOperator(model_for(self.options.model, context, site), site, placement, self.options.high_pressure)
+            name: KnownOperator(
+                model_for(self.options.model, context, site), site, placement, self.options.high_pressure
+            )
             for name, site in context.operators.items()
         }
 
@@ -79,8 +79,12 @@ class GesscalePolicy:
         behind = [stream.target for stream in self._topology.outputs(request.operator)]
         pressed = [name for name in behind if self._pressure_of(name) > high]
         if pressed:
-            return Overload(False, f"back pressure {pressure:.2f}, but {' and '.join(pressed)} behind it is under pressure")
-        return Overload(True, f"back pressure {pressure:.2f} is above {high:g}, and nothing behind it is under pressure")
+            return Overload(
+                False, f"back pressure {pressure:.2f}, but {' and '.join(pressed)} behind it is under pressure"
+            )
+        return Overload(
+            True, f"back pressure {pressure:.2f} is above {high:g}, and nothing behind it is under pressure"
+        )
 
     def _pressure_of(self, operator: str) -> float:
         known = self._known.get(operator)
@@ -113,11 +117,13 @@ class GesscalePolicy:
             return decided(self.name, request, current, f"{overload.reason}; holding: {fault}", known)
         if target.executors >= current.executors:
             reason = f"{overload.reason}; one executor fewer would not sustain {needed:,.0f} records/s"
-            return decided(self.name, request, current, reason, known, rejected)
+            return decided(self.name, request, current, reason, known, rejected=rejected)
         reason = f"{target.executors} executors sustain {needed:,.0f} records/s"
-        return decided(self.name, request, target, reason, known, rejected)
+        return decided(self.name, request, target, reason, known, rejected=rejected)
 
-    def _fewest(self, request: PlanRequest, known: KnownOperator, needed: float) -> tuple[Allocation, tuple[Rejected, ...]]:
+    def _fewest(
+        self, request: PlanRequest, known: KnownOperator, needed: float
+    ) -> tuple[Allocation, tuple[Rejected, ...]]:
         """Algorithm 4, as its text says: remove while the rest sustains what is needed, with the slack."""
         found = request.current
         for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
@@ -157,10 +163,9 @@ def decided(
     target: Allocation,
     reason: str,
     known: KnownOperator | None = None,
+    *,
     rejected: tuple[Rejected, ...] = (),
 ) -> Decision:
     """The decision, with what was known."""
     evidence = {"quality": request.observation.quality.value} if known is None else known.evidence(request)
-    return Decision(
-        request.operator, request.at, policy, request.current, target, reason, evidence, rejected=rejected
-    )
+    return Decision(request.operator, request.at, policy, request.current, target, reason, evidence, rejected=rejected)

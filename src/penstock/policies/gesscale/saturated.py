@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of the maximum sustainable throughput: what an operator does while it truly runs at its maximum.
 
-Gesscale measures at the moment of an overload (Section IV-C). Here a batch counts where more waited than it took: it was
-filled to its cap, or the operator's input was under pressure while it ran all the time. What was done before executors had
-settled, and the first batch after, says nothing. Batches are put together until they have taken long enough to be sure of.
+Gesscale measures at the moment of an overload (Section IV-C). Here a batch counts where more waited than it took: it
+was filled to its cap, or the operator's input was under pressure while it ran all the time. What was done before
+executors had settled, and the first batch after, says nothing. Batches are put together until they have taken long
+enough to be sure of.
 """
 
 from __future__ import annotations

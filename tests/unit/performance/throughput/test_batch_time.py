@@ -13,7 +13,9 @@ from penstock.records import Allocation, ThroughputSample
 from penstock.testing import check_model
 
 NODES = tuple(f"n{i}" for i in range(1, 9))
-APART = NodeDelay(LatencyMap.of([(a, b, 0.04 * abs(i - j)) for i, a in enumerate(NODES) for j, b in enumerate(NODES) if i < j]))
+APART = NodeDelay(
+    LatencyMap.of([(a, b, 0.04 * abs(i - j)) for i, a in enumerate(NODES) for j, b in enumerate(NODES) if i < j])
+)
 
 
 def on(*numbers: int) -> Allocation:
@@ -62,7 +64,9 @@ def test_without_a_cap_the_allowed_length_bounds_a_batch() -> None:
         assert model.predict(allocation).records_per_second == pytest.approx(truth(allocation), rel=1e-3)
 
 
-@pytest.mark.parametrize("model", [BatchTimeModel(cap=500), BatchTimeModel(APART, batch_seconds=2.0), ProportionalModel()])
+@pytest.mark.parametrize(
+    "model", [BatchTimeModel(cap=500), BatchTimeModel(APART, batch_seconds=2.0), ProportionalModel()]
+)
 def test_it_keeps_the_contract_of_models(model: LearntModel) -> None:
     """With a cap, with a length and without delays."""
     check_model(model)
@@ -105,7 +109,10 @@ def test_an_outlier_moves_the_law_little() -> None:
 
 def test_an_old_sample_fades() -> None:
     """After ten half-lives a machine that got slower is predicted to be slow."""
-    samples = [ThroughputSample(Allocation(2), 200.0, at=0.0), ThroughputSample(Allocation(2), 100.0, at=10.0 * 86_400.0)]
+    samples = [
+        ThroughputSample(Allocation(2), 200.0, at=0.0),
+        ThroughputSample(Allocation(2), 100.0, at=10.0 * 86_400.0),
+    ]
     assert PowerLawModel().fit(samples).predict(Allocation(2)).records_per_second == pytest.approx(100.0, rel=0.01)
 
 

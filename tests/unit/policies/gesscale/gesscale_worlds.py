@@ -58,13 +58,18 @@ def a_request(has: Allocation, limits: Limits = LIMITS, at: float = 1000.0, **fi
     return PlanRequest(operator, at, seen(has, at, operator, **fields), has, limits, Objective(), history=history)
 
 
-def show_maximum(policy: WatchingPolicy, has: Allocation, rate: float, at: float = 0.0, operator: str = "operator") -> None:
+def show_maximum(
+    policy: WatchingPolicy, has: Allocation, rate: float, at: float = 0.0, operator: str = "operator"
+) -> None:
     """Let the policy see full batches of one allocation, a minute long, at so many records a second."""
     policy.watch(Look(Telemetry(operator, at), seen(has, at, operator)))
     seconds = CAP / rate
     count = int(60.0 / seconds) + 1
     batches = tuple(
-        BatchProgress(operator, "q", "r", i, at + i * seconds, at + (i + 1) * seconds, CAP, {}, ()) for i in range(count)
+        BatchProgress(operator, "q", "r", i, at + i * seconds, at + (i + 1) * seconds, CAP, {}, ())
+        for i in range(count)
     )
     end = at + count * seconds
-    policy.watch(Look(Telemetry(operator, end, batches), seen(has, end, operator, busy_fraction=1.0, back_pressure=0.9)))
+    policy.watch(
+        Look(Telemetry(operator, end, batches), seen(has, end, operator, busy_fraction=1.0, back_pressure=0.9))
+    )

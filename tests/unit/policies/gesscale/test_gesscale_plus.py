@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
 from penstock.policies.gesscale.change_time import ChangeTime
 from penstock.policies.gesscale.expected_load import expected_load
 from penstock.policies.gesscale.options import plus_options
 from penstock.policies.gesscale.plus import GesscalePlusPolicy
 from penstock.records import ClusterState
-from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
 
 def calibrated(**options: object) -> GesscalePlusPolicy:
@@ -47,9 +47,7 @@ def test_a_backlog_that_will_be_gone_changes_nothing() -> None:
 
 def test_a_rise_is_followed_before_it_arrives() -> None:
     """19 records a second that rise by six a minute are more than 20 when a change would be in force."""
-    history = tuple(
-        seen(on("a"), 800.0 + 10.0 * i, arrival_rate_rows_per_second=i - 1.0) for i in range(20)
-    )
+    history = tuple(seen(on("a"), 800.0 + 10.0 * i, arrival_rate_rows_per_second=i - 1.0) for i in range(20))
     decision = calibrated().plan(a_request(on("a"), arrival_rate_rows_per_second=19.0, history=history))
     assert decision.target.executors >= 2
 
@@ -107,3 +105,11 @@ def test_noise_is_no_trend() -> None:
         seen(on("a"), 820.0 + 10.0 * i, arrival_rate_rows_per_second=20.0 + (1.0 if i % 2 else -1.0)) for i in range(18)
     )
     assert expected_load(a_request(on("a"), history=history, arrival_rate_rows_per_second=20.0), 600.0).slope == 0.0
+
+
+def test_a_strong_fall_is_followed_at_once() -> None:
+    """30 records a second that have become 10, and still fall, will not be 30 again in a moment."""
+    falling = tuple(seen(on("a", "b"), 800.0 + 10.0 * i, arrival_rate_rows_per_second=30.0 - i) for i in range(20))
+    assert expected_load(a_request(on("a", "b"), history=falling), 600.0).busiest == 10.0
+    decision = calibrated().plan(a_request(on("a", "b"), history=falling))
+    assert decision.target.executors == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
 from penstock.errors import ConfigurationError
 from penstock.policies import make_policy
@@ -13,7 +14,6 @@ from penstock.policies.gesscale.options import gesscale_options, plus_options
 from penstock.policies.gesscale.policy import GesscalePolicy
 from penstock.ports import Look
 from penstock.records import Allocation, ClusterState, Limits, Quality, Telemetry
-from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
 
 def calibrated(**options: object) -> GesscalePolicy:
@@ -107,7 +107,10 @@ def test_a_node_that_does_not_give_its_executor_is_left_out() -> None:
     """After five minutes without the executor the node counts as lost, and the user hears of it once."""
     policy, has = GesscalePolicy(a_context()), on("a")
     waiting = ClusterState(on("a", "b"), on("a", "b"), has)
-    notes = [policy.watch(Look(Telemetry("operator", at), seen(has, at, cluster=waiting))) for at in (0.0, 200.0, 400.0, 500.0)]
+    notes = [
+        policy.watch(Look(Telemetry("operator", at), seen(has, at, cluster=waiting)))
+        for at in (0.0, 200.0, 400.0, 500.0)
+    ]
     assert [len(note) for note in notes] == [0, 0, 1, 0]
     decision = policy.plan(a_request(has, back_pressure=0.9))
     assert decision.target == on("a", "c")
