@@ -103,7 +103,7 @@ def test_time_in_tasks_counts_waiting_as_work() -> None:
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: Operator("o", MicroBatch(1.0, 0.1), limits=Limits(1, 4, nodes=("a",), executors_per_node=1)), "executor"),
+        (lambda: Operator("o", MicroBatch(1.0, 0.1), limits=Limits(1, 4, nodes=("a",), executors_per_node=1)), "fit"),
         (lambda: Operator("o", exponential(0.1), standstill_seconds=1.0), "standstill_seconds"),
         (lambda: Operator("o", MicroBatch(1.0, 0.1), standstill_seconds=-1.0), "standstill_seconds"),
         (lambda: MicroBatch(1.0, 0.1, round_trips=-1.0), "round_trips"),

@@ -17,6 +17,8 @@ _MOST_GROWTH = 3.0
 """By how much a trend may multiply the rate."""
 _STRONG_FALL = 0.7
 """A falling rate that is below this part of the busiest of late is no dip: what was before it says nothing more."""
+_COMES_BACK = 1.05
+"""How far above its earlier peak a rate is expected to go that comes back to it."""
 _LEAST_POINTS = 6
 _CLEAR = 2.0
 """A slope counts where it is so many times its own standard error."""
@@ -36,16 +38,25 @@ class ExpectedLoad:
         The highest rate of late; that of now while the rate falls strongly.
     backlog
         That wait or are in work.
+    peak_before
+        The highest rate of late, without the last minutes; None: not known.
     """
 
     rate: float
     slope: float
     busiest: float
     backlog: float
+    peak_before: float | None = None
 
     def rate_in(self, seconds: float) -> float:
-        """The rate so many seconds from now, if it goes on rising; a fall is waited for."""
-        return min(self.rate * _MOST_GROWTH, self.rate + max(0.0, self.slope) * seconds)
+        """The rate so many seconds from now, if it goes on rising; a fall is waited for.
+
+        A rate that comes back to where it has been is taken to end there; one that is higher than before goes on.
+        """
+        ahead = min(self.rate * _MOST_GROWTH, self.rate + max(0.0, self.slope) * seconds)
+        if self.peak_before is None or self.rate > self.peak_before:
+            return ahead
+        return min(ahead, max(self.rate, _COMES_BACK * self.peak_before))
 
 
 def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
@@ -64,7 +75,11 @@ def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
     ]
     busiest = max([rate, *(value for at, value in known if -calm_seconds <= at <= 0.0)])
     slope = _slope([point for point in known if -_TREND_SECONDS <= point[0] <= 0.0])
-    return ExpectedLoad(rate, slope, rate if slope < 0.0 and rate < _STRONG_FALL * busiest else busiest, float(backlog))
+    before = [value for at, value in known if -calm_seconds <= at < -_TREND_SECONDS]
+    is_strong_fall = slope < 0.0 and rate < _STRONG_FALL * busiest
+    return ExpectedLoad(
+        rate, slope, rate if is_strong_fall else busiest, float(backlog), max(before) if before else None
+    )  # fmt: skip
 
 
 def _slope(points: list[tuple[float, float]]) -> float:

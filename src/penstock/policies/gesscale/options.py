@@ -22,7 +22,7 @@ MEANINGS = {
     "nodes to choose from",
     "seed": "of `nodes: random`",
     "confidence": "coverage of a prediction's interval, whose lower end is counted on",
-    "catch_up": "within what time a backlog has to be gone; null: five times what a change takes, at least a minute",
+    "catch_up": "within what time a backlog has to be gone; null: ten times what a change takes, at least a minute",
     "calm": "how long arrivals must have been low before executors are given up",
     "ahead": "how far ahead of a change's end a rise of arrivals is followed",
 }

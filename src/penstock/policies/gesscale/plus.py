@@ -20,10 +20,12 @@ from penstock.policies.gesscale.policy import decided, why_not_usable
 from penstock.ports import Look, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Rejected, ThroughputPrediction, WorkloadEstimate
 
-_CHANGES_TO_CATCH_UP = 5.0
+_CHANGES_TO_CATCH_UP = 10.0
 _LEAST_CATCH_UP_SECONDS = 60.0
 _LONGEST_TREND_SECONDS = 600.0
-_CHANGES_AHEAD = 3.0
+_DWELL_SECONDS = 900.0
+"""How long a size is taken to last: what is given up must save more in that time than the change loses."""
+_CHANGES_AHEAD = 2.0
 """A rise is followed for at least so many changes: each of them costs its standstill."""
 _PATIENCE = 2.0
 """So many times the catch-up time a backlog may take before more is asked for: sizes are planned for one of them, and a
@@ -142,6 +144,11 @@ class _Plan:
                 rejected = (self._rejected(fewer),)
                 break
             found = fewer
+        saved = (request.current.executors - found.executors) * _DWELL_SECONDS
+        lost = request.current.executors * self._change_seconds
+        if found.executors < request.current.executors and saved < lost:
+            reason = f"{self._sustains(found)}, but the change would lose more than they save"
+            return self._decided(request.current, reason, needed, rejected)
         if found.executors >= request.current.executors:
             reason = f"it sustains {self._here.records_per_second:,.0f} records/s, and fewer might not do {needed:,.0f}"
             return self._decided(request.current, reason, needed, rejected)
