@@ -15,10 +15,10 @@ _TREND_SECONDS = 180.0
 """What a rise or fall of the arrival rate is taken over."""
 _MOST_GROWTH = 3.0
 """By how much a trend may multiply the rate."""
-_STRONG_FALL = 0.7
+_STRONG_FALL = 0.6
 """A falling rate that is below this part of the busiest of late is no dip: what was before it says nothing more."""
-_COMES_BACK = 1.05
-"""How far above its earlier peak a rate is expected to go that comes back to it."""
+_STRONG_RISE = 0.15
+"""A rise over the trend's span that is a smaller part of the rate may be an oscillation, and is not followed ahead."""
 _LEAST_POINTS = 6
 _CLEAR = 2.0
 """A slope counts where it is so many times its own standard error."""
@@ -38,25 +38,18 @@ class ExpectedLoad:
         The highest rate of late; that of now while the rate falls strongly.
     backlog
         That wait or are in work.
-    peak_before
-        The highest rate of late, without the last minutes; None: not known.
     """
 
     rate: float
     slope: float
     busiest: float
     backlog: float
-    peak_before: float | None = None
 
     def rate_in(self, seconds: float) -> float:
-        """The rate so many seconds from now, if it goes on rising; a fall is waited for.
-
-        A rate that comes back to where it has been is taken to end there; one that is higher than before goes on.
-        """
-        ahead = min(self.rate * _MOST_GROWTH, self.rate + max(0.0, self.slope) * seconds)
-        if self.peak_before is None or self.rate > self.peak_before:
-            return ahead
-        return min(ahead, max(self.rate, _COMES_BACK * self.peak_before))
+        """The rate so many seconds from now, if it rises strongly and goes on so; anything else is waited for."""
+        if self.slope * _TREND_SECONDS < _STRONG_RISE * self.rate:
+            return self.rate
+        return min(self.rate * _MOST_GROWTH, self.rate + self.slope * seconds)
 
 
 def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
@@ -75,11 +68,8 @@ def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
     ]
     busiest = max([rate, *(value for at, value in known if -calm_seconds <= at <= 0.0)])
     slope = _slope([point for point in known if -_TREND_SECONDS <= point[0] <= 0.0])
-    before = [value for at, value in known if -calm_seconds <= at < -_TREND_SECONDS]
     is_strong_fall = slope < 0.0 and rate < _STRONG_FALL * busiest
-    return ExpectedLoad(
-        rate, slope, rate if is_strong_fall else busiest, float(backlog), max(before) if before else None
-    )  # fmt: skip
+    return ExpectedLoad(rate, slope, rate if is_strong_fall else busiest, float(backlog))
 
 
 def _slope(points: list[tuple[float, float]]) -> float:

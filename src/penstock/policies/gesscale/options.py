@@ -35,7 +35,7 @@ class GesscaleOptions:
 
     every_seconds: float = 60.0
     high_pressure: float = 0.5
-    slack: float = 10.0
+    slack: float = 30.0
     model: str = "power-law"
     nodes: Choice = "nearest"
     seed: int = 0
@@ -60,7 +60,7 @@ def gesscale_options(
     *,
     every_seconds: str | float = 60.0,
     high_pressure: float = 0.5,
-    slack: float = 10.0,
+    slack: float = 30.0,
     model: str = "power-law",
     nodes: str = "nearest",
     seed: int = 0,

@@ -25,7 +25,9 @@ _LEAST_CATCH_UP_SECONDS = 60.0
 _LONGEST_TREND_SECONDS = 600.0
 _DWELL_SECONDS = 900.0
 """How long a size is taken to last: what is given up must save more in that time than the change loses."""
-_CHANGES_AHEAD = 2.0
+_LOSS = 3.0
+"""A standstill costs the time of all executors, once more to catch up, and once more where the change is undone."""
+_CHANGES_AHEAD = 4.0
 """A rise is followed for at least so many changes: each of them costs its standstill."""
 _PATIENCE = 2.0
 """So many times the catch-up time a backlog may take before more is asked for: sizes are planned for one of them, and a
@@ -145,7 +147,7 @@ class _Plan:
                 break
             found = fewer
         saved = (request.current.executors - found.executors) * _DWELL_SECONDS
-        lost = request.current.executors * self._change_seconds
+        lost = _LOSS * request.current.executors * self._change_seconds
         if found.executors < request.current.executors and saved < lost:
             reason = f"{self._sustains(found)}, but the change would lose more than they save"
             return self._decided(request.current, reason, needed, rejected)

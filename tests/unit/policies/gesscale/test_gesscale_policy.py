@@ -52,7 +52,7 @@ def test_as_many_executors_go_as_the_model_allows() -> None:
 
 def test_none_goes_where_the_rest_would_not_sustain_what_arrives() -> None:
     """Algorithm 4 as its text says: as printed it would remove just here, where MST <= IR."""
-    decision = calibrated().plan(
+    decision = calibrated(slack=10.0).plan(
         a_request(on("a", "b", "c"), arrival_rate_rows_per_second=45.0, processed_rows_per_second=45.0)
     )
     assert not decision.is_change
