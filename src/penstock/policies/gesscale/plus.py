@@ -24,9 +24,12 @@ _CHANGES_TO_CATCH_UP = 10.0
 _LEAST_CATCH_UP_SECONDS = 60.0
 _LONGEST_TREND_SECONDS = 600.0
 _DWELL_SECONDS = 900.0
-"""How long a size is taken to last: what is given up must save more in that time than the change loses."""
-_LOSS = 3.0
-"""A standstill costs the time of all executors, once more to catch up, and once more where the change is undone."""
+"""How long a size is taken to last, or as long as the last one did: what is given up must save more in that time than
+the change loses."""
+_GAIN = 1.02
+"""An executor more must bring so many times the throughput."""
+_LOSS = 2.0
+"""A standstill costs the time of all executors, and once more to catch up."""
 _CHANGES_AHEAD = 4.0
 """A rise is followed for at least so many changes: each of them costs its standstill."""
 _PATIENCE = 2.0
@@ -119,16 +122,20 @@ class _Plan:
 
     def _more(self, why: str) -> Decision:
         load, request = self._load, self._request
-        ahead = self._change_seconds + max(self._options.ahead_seconds, _CHANGES_AHEAD * self._change_seconds)
-        needed = max(load.rate_in(ahead), self._with_catch_up(load.rate))
+        needed = max(self._rate_ahead(), self._with_catch_up(load.rate))
         rejected: tuple[Rejected, ...] = ()
         target = request.current
-        for executors in range(request.current.executors + 1, request.limits.max_executors + 1):
+        # No further than twice what was there: beyond, the model has been seen nowhere near.
+        most = min(request.limits.max_executors, 2 * request.current.executors)
+        for executors in range(request.current.executors + 1, most + 1):
             candidate = self._known.placed(request, executors)
             if candidate.executors <= target.executors:
                 break  # nodes hold no more
+            does = self._predicted(candidate).records_per_second
+            if target is not request.current and does < _GAIN * self._predicted(target).records_per_second:
+                break  # more bring nothing, or the model has not seen enough to say what they bring
             target = candidate
-            if self._predicted(candidate).records_per_second >= needed:
+            if does >= needed:
                 break
             rejected = (*rejected, self._rejected(candidate))
         rejected = tuple(one for one in rejected if one.allocation != target)
@@ -138,7 +145,7 @@ class _Plan:
 
     def _fewer(self) -> Decision:
         load, request = self._load, self._request
-        needed = self._with_catch_up(load.busiest)
+        needed = max(self._with_catch_up(load.busiest), self._rate_ahead())
         found, rejected = request.current, tuple[Rejected, ...]()
         for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
             fewer = self._known.placed(request, executors)
@@ -146,7 +153,9 @@ class _Plan:
                 rejected = (self._rejected(fewer),)
                 break
             found = fewer
-        saved = (request.current.executors - found.executors) * _DWELL_SECONDS
+        last = max((change.at for change in request.recent if change.is_change), default=request.at)
+        dwell = max(_DWELL_SECONDS, request.at - last)
+        saved = (request.current.executors - found.executors) * dwell
         lost = _LOSS * request.current.executors * self._change_seconds
         if found.executors < request.current.executors and saved < lost:
             reason = f"{self._sustains(found)}, but the change would lose more than they save"
@@ -156,6 +165,11 @@ class _Plan:
             return self._decided(request.current, reason, needed, rejected)
         reason = f"{self._sustains(found)}, and at most {needed:,.0f} arrived of late"
         return self._decided(found, reason, needed, rejected)
+
+    def _rate_ahead(self) -> float:
+        """The rate when a change will have been in force for a while."""
+        after = max(self._options.ahead_seconds, _CHANGES_AHEAD * self._change_seconds)
+        return self._load.rate_in(self._change_seconds + after)
 
     def _with_catch_up(self, rate: float) -> float:
         """A rate, and what waits now and will have come during the change, gone within the catch-up time."""

@@ -54,7 +54,7 @@ def test_a_rise_is_followed_before_it_arrives() -> None:
 
 def test_executors_are_kept_while_the_busiest_time_is_not_over() -> None:
     """A dip of a minute is no reason to change."""
-    busy = tuple(seen(on("a", "b"), 700.0 + 10.0 * i, arrival_rate_rows_per_second=30.0) for i in range(20))
+    busy = tuple(seen(on("a", "b"), 700.0 + 10.0 * i, arrival_rate_rows_per_second=30.0) for i in range(10))
     policy = calibrated()
     assert not policy.plan(a_request(on("a", "b"), history=busy)).is_change
     assert policy.plan(a_request(on("a", "b"))).target.executors == 1
