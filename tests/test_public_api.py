@@ -58,3 +58,4 @@ def test_an_objective_takes_one_statistic() -> None:
         with pytest.raises(penstock.ConfigurationError, match="exactly one"):
             penstock.latency(**wrong)
     assert penstock.keep_up().statistic is None
+    assert penstock.keep_up("2m").catch_up_seconds == 120.0

@@ -106,9 +106,9 @@ def latency(
     return Objective(statistic, parse_seconds(bound, f"objective.{statistic}"))
 
 
-def keep_up() -> Objective:
-    """The objective to process records as fast as they arrive, whatever their latency."""
-    return Objective()
+def keep_up(catch_up: str | float = 60.0) -> Objective:
+    """The objective to process records as fast as they arrive; what waits is caught up with within `catch_up`."""
+    return Objective(catch_up_seconds=parse_seconds(catch_up, "objective.catch_up"))
 
 
 def __getattr__(name: str) -> Any:

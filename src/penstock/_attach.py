@@ -28,6 +28,7 @@ from penstock.loop import Cycle
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
+from penstock.settings.objectives import objective_settings
 from penstock.settings.real_time import REALTIME
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _run_settings(
     return {
         "name": operator,
         "mode": str(settings.mode),
-        "objective": {} if objective.statistic is None else {objective.statistic: objective.seconds},
+        "objective": objective_settings(objective),
         "operators": [
             {
                 "name": operator,

@@ -257,12 +257,21 @@ STATISTICS = ("mean", "p50", "p95", "p99")
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the user wants: a statistic of record latency at or below a bound, or (no statistic) to keep up."""
+    """What the user wants: a statistic of record latency at or below a bound, or (no statistic) to keep up.
+
+    To keep up, no record may be older than `catch_up_seconds` when it is done: what waits is caught up with by then.
+    """
 
     statistic: str | None = None
     seconds: float | None = None
+    catch_up_seconds: float = field(default=60.0, repr=False)
 
     def __post_init__(self) -> None:
+        if not 0 < self.catch_up_seconds < float("inf"):
+            raise ConfigurationError(
+                f'objective: the time to catch up must be positive, not {self.catch_up_seconds!r}; write it like "60s"',
+                field="objective",
+            )
         if (self.statistic is None) != (self.seconds is None):
             raise ConfigurationError("objective: a statistic and its bound go together", field="objective")
         if self.statistic is not None and self.statistic not in STATISTICS:

@@ -29,16 +29,25 @@ def spark(spark_driver: SparkDriver) -> Iterator[SparkSession]:
 
 
 def start(
-    spark: SparkSession, folder: Path, *, seconds: float = 0.3, trigger: str = "0 seconds", keeps_state: bool = True
+    spark: SparkSession,
+    folder: Path,
+    *,
+    seconds: float = 0.3,
+    in_task: bool = False,
+    trigger: str = "0 seconds",
+    keeps_state: bool = True,
 ) -> StreamingQuery:
-    """A query whose every batch takes so long, and is written down each time it is run."""
+    """A query whose every batch takes so long, in the driver or in a task, and is written down each time it is run."""
 
     def write(batch: DataFrame, number: int) -> None:
         counts = {str(row[0]): row[1] for row in batch.collect()} if keeps_state else {"rows": batch.count()}
         with (folder / "runs").open("a") as runs:
             runs.write(f"{number}\n")
         (folder / f"{number}.json").write_text(json.dumps(counts))
-        time.sleep(seconds)
+        if in_task:
+            batch.sparkSession.range(0, 1, 1, 1).foreach(lambda _: time.sleep(seconds))
+        else:
+            time.sleep(seconds)
 
     folder.mkdir(exist_ok=True)
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
@@ -86,7 +95,8 @@ def test_no_batch_is_run_twice_over_several_borders(spark: SparkSession, tmp_pat
 
 def test_a_batch_that_takes_longer_than_allowed_is_run_again(spark: SparkSession, tmp_path: Path) -> None:
     """It is stopped in the middle; run again, its records are counted once in the state all the same."""
-    query = start(spark, tmp_path, seconds=5.0)  # all of it is waited for: Spark cannot interrupt Python in a batch
+    # In a task, which Spark ends at once. Python in the driver it cannot interrupt, and may then commit the batch.
+    query = start(spark, tmp_path, seconds=600.0, in_task=True)
     await_true(lambda: runs(tmp_path) == [0])
     assert stop_at_border(query, 0.2) is BorderStop.IN_BATCH
     assert (newest(tmp_path, "offsets"), newest(tmp_path, "commits")) == (0, -1)
@@ -97,6 +107,16 @@ def test_a_batch_that_takes_longer_than_allowed_is_run_again(spark: SparkSession
     assert numbers[:3] == [0, 0, 1]
     counts = json.loads((tmp_path / f"{numbers[-1]}.json").read_text())
     assert sum(counts.values()) == ROWS * (numbers[-1] + 1)
+
+
+def test_what_is_said_of_a_batch_stopped_in_the_driver_is_what_the_checkpoint_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark waits for Python in the driver, and then commits the batch or not: either way the answer is true."""
+    query = start(spark, tmp_path, seconds=2.0)
+    await_true(lambda: len(runs(tmp_path)) >= 2)
+    is_at_border = stop_at_border(query, 0.0) is BorderStop.AT_BORDER
+    assert is_at_border == (newest(tmp_path, "offsets") == newest(tmp_path, "commits"))
 
 
 def test_a_query_that_waits_for_its_trigger_is_stopped_at_once(spark: SparkSession, tmp_path: Path) -> None:

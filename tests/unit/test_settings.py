@@ -8,7 +8,15 @@ import pytest
 
 from penstock.errors import ConfigurationError
 from penstock.records import Objective
-from penstock.settings import WITH_SECRETS, load_settings, make_objective, mode_of, parse_settings, run_faults
+from penstock.settings import (
+    WITH_SECRETS,
+    load_settings,
+    make_objective,
+    mode_of,
+    objective_settings,
+    parse_settings,
+    run_faults,
+)
 from penstock.topology import ARRIVALS, Stream
 
 EXPONENTIAL = {"distribution": "exponential", "mean": "1ms"}
@@ -101,10 +109,22 @@ def test_a_binary_file_is_told(tmp_path: Path) -> None:
         load_settings(path)
 
 
+def test_keeping_up_has_a_time_to_catch_up() -> None:
+    """It is written as a bound is, goes back into settings, is not mixed with one, and is positive."""
+    slow = make_objective({"catch_up": "2m"})
+    assert (slow.statistic, slow.catch_up_seconds) == (None, 120.0)
+    assert objective_settings(slow) == {"catch_up": 120.0}
+    assert objective_settings(make_objective({})) == {}
+    assert objective_settings(make_objective({"p95": "2s"})) == {"p95": 2.0}
+    for wrong in ({"catch_up": "0s"}, {"catch_up": "60s", "p95": "2s"}):
+        with pytest.raises(ConfigurationError, match="objective"):
+            make_objective(wrong)
+
+
 def test_objectives_and_modes_by_name() -> None:
     """Unknown statistics and modes list the known ones."""
     assert make_objective({}).statistic is None
-    with pytest.raises(ConfigurationError, match="p99"):
+    with pytest.raises(ConfigurationError, match="p99, and catch_up"):
         make_objective({"p42": "1s"})
     with pytest.raises(ConfigurationError, match="recommend"):
         mode_of("watch")

@@ -94,7 +94,8 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     Latency is from a record's arrival to its end at the path's last operator, over all records of the run; "latency" is
     that of the path nearest to its bound. A window of 10 s breaks the objective when its own statistic is above the
     bound; "broken" is the part of the time in such windows. Without a bound the objective is to keep up: a window is
-    broken when the backlog grows beyond what came in it. "cost" is executors times CPU share over time, as a part of
+    broken when a record in it is older than the objective's `catch_up` (60 s), so that a backlog which is worked off in
+    time breaks nothing. "cost" is executors times CPU share over time, as a part of
     what the top allocation throughout costs.
 
     --json prints one object: policy, latency (mean, p50, p95, p99), paths (the same for each), cpu_share_mean,

@@ -3,7 +3,7 @@
 
 At the start of each period a scheduler knows the period's rate and asks for the machines that will do. They come after
 a delay, in which those of the period before have to do. Rates and machines are constant in between, so that a period
-has two stretches and every figure is exact: nothing is stepped through minute by minute.
+has few stretches, and every figure is exact: nothing is stepped through minute by minute.
 
 There are two accounts. The paper's counts the time in which the rate is above the throughput (Eq. 12). The second
 carries over what was not processed, and catches up where there is throughput to spare (the paper's last paragraph).
@@ -25,6 +25,8 @@ IntArray = npt.NDArray[np.int64]
 HOUR = 3600.0
 MOST_OVER_PROVISIONING = 400
 """Percent: where the search for the least that will do gives up."""
+_MOST_AT_ONCE = 50_000
+"""Periods times percentages that are looked at together; more do not fit a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,8 @@ def account(
     machines: IntArray,
     *,
     ahead: IntArray | None = None,
+    corrected: IntArray | None = None,
+    short_seconds: FloatArray | None = None,
     is_instant: bool = False,
 ) -> ScheduleAccount:
     """Return what a schedule costs and how well it does.
@@ -157,18 +161,25 @@ def account(
     ahead
         Machines asked for one delay before each period ends, so that they are there when the next begins, and kept
         until its own come. They are paid for twice the delay. None: nothing is asked for ahead.
+    corrected, short_seconds
+        Machines that came later in each period because its own were too few, and how long after these; they are paid
+        for from when they are asked for. None: nothing is corrected.
     is_instant
         Changes are in force at once.
     """
     rates = workload.rates
     delay = 0.0 if is_instant else workload.delay_seconds
     sustained = throughput[machines - 1]
-    held = machines if ahead is None else np.maximum(machines, ahead)
+    final = machines if corrected is None else corrected
+    held = final if ahead is None else np.maximum(final, ahead)
     before = np.concatenate([sustained[:1], throughput[held[:-1] - 1]])
-    paid = machines + (held - machines) * min(1.0, 2.0 * delay / workload.period_seconds)
-    seconds = np.tile([delay, workload.period_seconds - delay], len(rates))
-    capacity = np.column_stack([before, sustained]).ravel()
-    rate = np.repeat(rates, 2)
+    late = np.zeros(len(rates)) if short_seconds is None else short_seconds
+    rest = workload.period_seconds - delay - late
+    paid = machines + (held - final) * min(1.0, 2.0 * delay / workload.period_seconds)
+    paid = paid + (final - machines) * np.minimum(1.0, (rest + delay) / workload.period_seconds)
+    seconds = np.column_stack([np.full(len(rates), delay), late, rest]).ravel()
+    capacity = np.column_stack([before, sustained, throughput[final - 1]]).ravel()
+    rate = np.repeat(rates, 3)
     whole = seconds.sum()
     waiting, at_start = _backlog(rate, capacity, seconds)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -185,7 +196,7 @@ def account(
         float(left_over),
         float(paid.mean()),
         int(held.max()),
-        int(np.count_nonzero(np.diff(machines))),
+        int(np.count_nonzero(np.diff(machines)) + np.count_nonzero(final != machines)),
     )
 
 
@@ -201,13 +212,18 @@ def least_over_provisioning(
     workload: Workload, throughput: FloatArray, machines: IntArray, violation_percent: float = 1.0
 ) -> int | None:
     """Return the least whole percentage of machines more that keeps violations within a bound; None: none does."""
-    most = len(throughput)
-    for percent in range(MOST_OVER_PROVISIONING + 1):
-        more = over_provisioned(machines, percent, most)
-        if account(workload, throughput, more).violation_percent <= violation_percent:
-            return percent
-        if (more == most).all():
-            break
+    together = max(1, _MOST_AT_ONCE // len(machines))
+    late = workload.delay_seconds / workload.period_seconds
+    for first in range(0, MOST_OVER_PROVISIONING + 1, together):
+        # Many percentages at once, and violations alone: the account of each says the same (Eq. 12).
+        percents = np.arange(first, min(first + together, MOST_OVER_PROVISIONING + 1))
+        more = np.minimum(-(-machines * (100 + percents[:, None]) // 100), len(throughput))
+        sustained = throughput[more - 1]
+        before = np.column_stack([sustained[:, :1], sustained[:, :-1]])
+        violated = late * (workload.rates > before) + (1.0 - late) * (workload.rates > sustained)
+        enough = np.flatnonzero(100.0 * violated.mean(axis=1) <= violation_percent)
+        if len(enough):
+            return int(percents[enough[0]])
     return None
 
 
@@ -236,6 +252,7 @@ class ScheduledPolicy:
 STATIC_PEAK, STATIC_AVERAGE, GROUND_TRUTH = "static (peak)", "static (average)", "elastic (ground truth)"
 LEAST_OVER, BY_INTERVAL = "elastic (OP: 1% violation)", "elastic (interval)"
 AHEAD = "elastic (interval, ahead of rises)"
+LEARNING = "elastic (interval, learning)"
 _WEEK, _STRONG = 168, 0.99
 
 
@@ -267,6 +284,14 @@ def schedule_all(
     """
     if not len(truth) == len(predicted) == len(low):
         raise ValueError("truth, prediction and lower end must be of the same numbers of machines")
+    published = published_policies(workload, truth, predicted, percents)
+    return (*published, *interval_policies(workload, truth, predicted, low))
+
+
+def published_policies(
+    workload: Workload, truth: FloatArray, predicted: FloatArray, percents: Sequence[int] = (0, 5, 10, 20)
+) -> tuple[ScheduledPolicy, ...]:
+    """Simulate those of the paper (Sec. 6.1)."""
     rates, most = workload.rates, len(truth)
     every = np.ones(len(rates), dtype=np.int64)
     peak = every * least_machines(truth, rates.max())
@@ -284,12 +309,21 @@ def schedule_all(
     if least is not None:
         more = over_provisioned(needed, least, most)
         found.append(ScheduledPolicy(LEAST_OVER, more, account(workload, truth, more), least))
-    useful = worthwhile_machines(predicted)
-    safe = np.minimum(least_machines(low, rates), np.maximum(useful, needed))
-    found.append(ScheduledPolicy(BY_INTERVAL, safe, account(workload, truth, safe)))
-    ahead = np.minimum(least_machines(low, rates * usual_rises(rates)), np.maximum(useful, needed))
-    found.append(ScheduledPolicy(AHEAD, safe, account(workload, truth, safe, ahead=ahead)))
     return tuple(found)
+
+
+def interval_policies(
+    workload: Workload, truth: FloatArray, predicted: FloatArray, low: FloatArray
+) -> tuple[ScheduledPolicy, ...]:
+    """Simulate those that count on the lower end of a model's interval, and learn nothing more."""
+    rates, needed = workload.rates, least_machines(predicted, workload.rates)
+    most = np.maximum(worthwhile_machines(predicted), needed)
+    safe = np.minimum(least_machines(low, rates), most)
+    ahead = np.minimum(least_machines(low, rates * usual_rises(rates)), most)
+    return (
+        ScheduledPolicy(BY_INTERVAL, safe, account(workload, truth, safe)),
+        ScheduledPolicy(AHEAD, safe, account(workload, truth, safe, ahead=ahead)),
+    )
 
 
 def usual_rises(rates: FloatArray, periods: int = _WEEK, share: float = _STRONG) -> FloatArray:
@@ -300,10 +334,10 @@ def usual_rises(rates: FloatArray, periods: int = _WEEK, share: float = _STRONG)
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         rises = np.where(rates[:-1] > 0.0, rates[1:] / rates[:-1], np.nan)
-    factors = np.ones(len(rates))
-    for i in range(1, len(rates)):
-        seen = rises[max(0, i - periods) : i]
-        seen = np.sort(seen[np.isfinite(seen)])
-        if len(seen):
-            factors[i] = max(1.0, float(seen[min(len(seen) - 1, int(share * len(seen)))]))
-    return factors
+    padded = np.concatenate([np.full(periods, np.nan), np.where(np.isfinite(rises), rises, np.nan)])
+    # The window before period i has the rises to it and to those before; what is not known sorts to the end.
+    seen = np.sort(np.lib.stride_tricks.sliding_window_view(padded, periods), axis=1)
+    count = np.isfinite(seen).sum(axis=1)
+    places = np.minimum(np.maximum(count - 1, 0), (share * count).astype(np.int64))
+    factors = seen[np.arange(len(rates)), places]
+    return np.where(count > 0, np.maximum(1.0, factors), 1.0)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
+from penstock.evaluation.measured_experiment import MeasuredExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.evaluation.scaler_experiment import ScalersExperiment
@@ -94,6 +95,12 @@ def _scalers(experiment: ScalersExperiment, call: Call) -> Reproduction:
     return reproduce_scalers(experiment, call)
 
 
+def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_measured import reproduce_measured
+
+    return reproduce_measured(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
@@ -104,6 +111,7 @@ KINDS = {
     "throughput-models": Kind(ThroughputExperiment, _throughput),
     "elastic-schedule": Kind(ScheduleExperiment, _schedule),
     "auto-scalers": Kind(ScalersExperiment, _scalers),
+    "measured-throughput": Kind(MeasuredExperiment, _measured),
 }
 
 

@@ -20,17 +20,21 @@ from penstock.evaluation.capacity_plan import ThroughputTable
 from penstock.evaluation.elastic_schedule import (
     AHEAD,
     BY_INTERVAL,
+    LEARNING,
     STATIC_PEAK,
     ScheduleAccount,
     ScheduledPolicy,
     Workload,
+    interval_policies,
     over_name,
-    schedule_all,
+    published_policies,
 )
 from penstock.evaluation.experiment_file import DATA, data_folder
+from penstock.evaluation.learning_schedule import learn_and_schedule
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
-from penstock.evaluation.throughput_experiment import Application, RateWindow, ScheduleExperiment
+from penstock.evaluation.throughput_experiment import Application, ApplicationsFile, RateWindow, ScheduleExperiment
 from penstock.evaluation.trained_applications import train, train_ours
+from penstock.performance.throughput.curve_belief import CurveBelief, repeat_noise, spread_of_mean
 from penstock.ports import FloatArray
 
 BAR_VIOLATION, BAR_SAVING, COMPARED = 0.1, 36.0, over_name(20)
@@ -94,7 +98,7 @@ class ScheduleResult:
     machines
         Of the first seed, by window, application and policy.
     simulation_seconds
-        Of all schedules, without the training of models.
+        CPU time of all schedules, without the training of models.
     simulations
         How many.
     """
@@ -151,27 +155,21 @@ def run_schedules(experiment: ScheduleExperiment, call: Call) -> ScheduleResult:
     found: dict[tuple[str, str, str], list[ScheduledPolicy]] = {}
     spent, simulations = 0.0, 0
     for number, application in enumerate(file.applications):
-        truth = application.truth(file.most)
-        for seed in range(experiment.seeds):
-            paper = train(file, application, np.random.default_rng(experiment.first_seed + seed)).selection.model
-            ours, _ = train_ours(file, application, np.random.default_rng(experiment.first_seed + seed))
-            published = ThroughputTable.of(paper, file.most, experiment.coverage)
-            planned = ThroughputTable.of(ours, file.most, experiment.coverage)
-            begun = time.perf_counter()
-            for name, shape in rates.items():
-                workload = Workload(
-                    shape * application.peak, delay_seconds=experiment.delay, cost_per_hour=experiment.cost_per_hour
-                )
-                of_paper = schedule_all(workload, truth, published.expected, published.low)
-                of_ours = schedule_all(workload, truth, planned.expected, planned.low)
-                kept = [p for p in of_paper if p.name not in (BY_INTERVAL, AHEAD)]
-                kept += [p for p in of_ours if p.name in (BY_INTERVAL, AHEAD)]
-                for policy in kept:
-                    found.setdefault((name, application.name, policy.name), []).append(policy)
-                simulations += len(kept)
-            spent += time.perf_counter() - begun
+        trained = []
+        for seed in range(experiment.first_seed, experiment.first_seed + experiment.seeds):
+            trained.append(_train(file, application, seed, experiment.coverage))
             if call.progress is not None:
-                call.progress((number + (seed + 1) / experiment.seeds) / len(file.applications))
+                call.progress((number + len(trained) / experiment.seeds) / len(file.applications))
+        beliefs = [_belief(trained, experiment.coverage) for _ in rates]
+        begun = time.process_time()
+        for (name, shape), belief in zip(rates.items(), beliefs, strict=True):
+            workload = Workload(
+                shape * application.peak, delay_seconds=experiment.delay, cost_per_hour=experiment.cost_per_hour
+            )
+            for policy in _simulate(experiment, application, workload, trained, belief):
+                found.setdefault((name, application.name, policy.name), []).append(policy)
+                simulations += 1
+        spent += time.process_time() - begun
     rows = [
         ScheduleRow(
             window, application, policy, tuple(one.account for one in runs),
@@ -184,6 +182,50 @@ def run_schedules(experiment: ScheduleExperiment, call: Call) -> ScheduleResult:
     rows.sort(key=lambda row: (windows.index(row.window), names.index(row.application)))
     machines = {key: runs[0].machines for key, runs in found.items()}
     return ScheduleResult(tuple(rows), rates, machines, spent, simulations)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trained:
+    """What the planners know of an application before the run, of one draw of the measurements."""
+
+    published: ThroughputTable
+    ours: ThroughputTable
+    noise: float
+
+
+def _train(file: ApplicationsFile, application: Application, seed: int, coverage: float) -> _Trained:
+    paper = train(file, application, np.random.default_rng(seed)).selection.model
+    ours, _ = train_ours(file, application, np.random.default_rng(seed))
+    tables = [ThroughputTable.of(model, file.most, coverage) for model in (paper, ours)]
+    return _Trained(tables[0], tables[1], repeat_noise(ours.samples))
+
+
+def _belief(trained: Sequence[_Trained], coverage: float) -> CurveBelief:
+    """What is believed before the run, for all draws."""
+    spreads = [spread_of_mean(one.ours.expected, one.ours.high, coverage, one.noise) for one in trained]
+    expected = np.array([one.ours.expected for one in trained])
+    sizes = np.arange(1.0, expected.shape[1] + 1.0)
+    return CurveBelief(sizes, expected, np.array(spreads), [one.noise for one in trained])
+
+
+def _simulate(
+    experiment: ScheduleExperiment,
+    application: Application,
+    workload: Workload,
+    trained: Sequence[_Trained],
+    belief: CurveBelief,
+) -> list[ScheduledPolicy]:
+    """All policies for all draws."""
+    truth = application.truth(len(trained[0].ours.low))
+    found: list[ScheduledPolicy] = []
+    for one in trained:
+        found += published_policies(workload, truth, one.published.expected)
+        found += interval_policies(workload, truth, one.ours.expected, one.ours.low)
+    learnt = learn_and_schedule(
+        workload, truth, belief, noise=application.noise, coverage=experiment.coverage,
+        generator=np.random.default_rng([experiment.first_seed, len(trained)]),
+    )  # fmt: skip
+    return [*found, *learnt.policies(workload, truth)]
 
 
 def _published(
@@ -201,7 +243,7 @@ def bars_of(experiment: ScheduleExperiment, result: ScheduleResult) -> list[dict
     by_key = {(row.window, row.application, row.policy): row for row in result.rows}
     bars = []
     for row in result.rows:
-        if row.policy not in (BY_INTERVAL, AHEAD):
+        if row.policy not in (BY_INTERVAL, AHEAD, LEARNING):
             continue
         peak = by_key[row.window, row.application, STATIC_PEAK].mean("cost_per_hour")
         compared = by_key[row.window, row.application, COMPARED]
@@ -247,7 +289,10 @@ def reproduce_schedule(experiment: ScheduleExperiment, call: Call) -> Reproducti
         f"{experiment.paper}: {experiment.title}, {experiment.seeds} seeds of the measurements",
         *(f"{window.name}: {window.says}" for window in experiment.windows),
     )
-    remarks = (*_verdicts(bars), f"{result.simulations} simulations took {result.simulation_seconds:.2f} s.")
+    remarks = (
+        *_verdicts(bars),
+        f"{result.simulations} simulations took {result.simulation_seconds:.2f} s of CPU time.",
+    )
     return Reproduction(document, words, _grids(result), lambda: schedule_picture(experiment, result), remarks)
 
 

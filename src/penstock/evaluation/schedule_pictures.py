@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.evaluation.elastic_schedule import AHEAD, BY_INTERVAL, GROUND_TRUTH, ScheduledPolicy, Workload, over_name
+from penstock.evaluation.elastic_schedule import AHEAD, GROUND_TRUTH, LEARNING, ScheduledPolicy, Workload, over_name
 from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, STYLE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST = 2e-3
 """Where no violations are drawn on a logarithmic axis, in percent."""
-_DRAWN = {GROUND_TRUTH: INK, over_name(0): ORANGE, over_name(20): PURPLE, BY_INTERVAL: BLUE, AHEAD: GREEN}
+_DRAWN = {GROUND_TRUTH: INK, over_name(0): ORANGE, over_name(20): PURPLE, AHEAD: BLUE, LEARNING: GREEN}
 
 
 def schedule_picture(experiment: ScheduleExperiment, result: ScheduleResult) -> bytes:

@@ -35,8 +35,8 @@ class PathResult:
         keep up: how many records were under way at the window's end.
     is_broken
         Whether the window's statistic is above the bound. A window in which nothing ended is broken when a record
-        had by its end waited for longer than the bound. Where the objective is to keep up: whether the path fell
-        behind, with a backlog that grew beyond what came in the window.
+        had by its end waited for longer than the bound. Where the objective is to keep up: whether a record was older
+        than the catch-up time.
     violation_time_share
         The part of the run's time that lies in broken windows.
     """
@@ -50,7 +50,7 @@ class PathResult:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the latency over the whole run meets the objective; to keep up, whether it never fell behind."""
+        """Whether the latency over the whole run meets the objective; to keep up, whether no record got too old."""
         if self.objective.statistic is None:
             return not self.is_broken.any()
         return self.objective.is_met_by(self.latency)
@@ -164,7 +164,8 @@ def path_result(
     latencies = ended - arrived
     starts = window_starts(seconds, window_seconds)
     if objective.statistic is None or objective.seconds is None:
-        windows, broken = _falling_behind(ended, arrived, starts, seconds)
+        windows = _under_way(ended, arrived, starts, seconds)
+        _, broken = _windows(ended, arrived, starts, seconds=seconds, statistic="max", bound=objective.catch_up_seconds)
     else:
         windows, broken = _windows(
             ended, arrived, starts, seconds=seconds, statistic=objective.statistic, bound=objective.seconds
@@ -192,19 +193,11 @@ def _windows(
     return windows, broken
 
 
-def _falling_behind(
-    ended: FloatArray, arrived: FloatArray, starts: FloatArray, seconds: float
-) -> tuple[FloatArray, BoolArray]:
-    """Records under way at the end of each window, and whether the path fell behind in it.
-
-    It falls behind where more came than was done, and more is under way than came in the window: a backlog that grows
-    and that one window's work could not have left.
-    """
-    edges = np.append(starts, seconds)
+def _under_way(ended: FloatArray, arrived: FloatArray, starts: FloatArray, seconds: float) -> FloatArray:
+    """Records under way at the end of each window."""
+    edges = np.append(starts[1:], seconds)
     came = np.searchsorted(np.sort(arrived), edges, side="right")
-    done = np.searchsorted(ended, edges, side="right")
-    under_way = (came - done).astype(np.float64)
-    return under_way[1:], (np.diff(under_way) > 0) & (under_way[1:] > np.maximum(np.diff(came), 1))
+    return (came - np.searchsorted(ended, edges, side="right")).astype(np.float64)
 
 
 def window_starts(seconds: float, window_seconds: float) -> FloatArray:
@@ -235,5 +228,7 @@ def summary_of(latencies: FloatArray) -> LatencySummary | None:
 def _statistic(latencies: FloatArray, statistic: str) -> float:
     if statistic == "mean":
         return float(latencies.mean())
+    if statistic == "max":
+        return float(latencies.max())
     rank = max(1, math.ceil(_RANKS[statistic] * len(latencies))) - 1
     return float(np.partition(latencies, rank)[rank])

@@ -93,7 +93,7 @@ def train(
 
 def train_ours(
     file: ApplicationsFile, application: Application, generator: np.random.Generator
-) -> tuple[ThroughputModel, tuple[int, ...]]:
+) -> tuple[EnsembleModel, tuple[int, ...]]:
     """Our planner's model, and the sizes that it measured in addition."""
     truth = application.truth(file.most)
     members = [model for name, model in MODELS.items() if name != EnsembleModel.name]

@@ -86,6 +86,16 @@ class MAP:
     # --- how processes are made ------------------------------------------------------------------------------
 
     @classmethod
+    def of_phases(cls, D0: FloatArray, D1: FloatArray, theta: FloatArray) -> MAP:
+        """Give the process from parts known to be valid, without checking them again.
+
+        `theta` are the phase probabilities at an arbitrary instant.
+        """
+        made = cls.__new__(cls)
+        made.__dict__.update(D0=conditions.frozen(D0), D1=conditions.frozen(D1), theta=conditions.frozen(theta))
+        return made
+
+    @classmethod
     def poisson(cls, rate: float) -> MAP:
         """Give the Poisson process."""
         value = conditions.require_positive("rate", rate)

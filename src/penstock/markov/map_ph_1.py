@@ -28,6 +28,9 @@ The sojourn time starts in (i, j) with probability pi_i v_j t_j; the waiting tim
 starts from W[i], or is 0. So the moments of waiting times are sums of non-negative terms, from a system of equations
 of the order of the arrivals alone.
 
+Phases i and k are only those that records arrive into (columns of D1 that are not zero; e of them): the fluid rises in
+no others. What departs from a queue of Erlang services, say, arrives at the next one into no phase but the first.
+
 All functions take stacks of queues along the first axis.
 """
 
@@ -40,7 +43,7 @@ import numpy as np
 
 from penstock.errors import ConvergenceError
 from penstock.markov.arrival_process import MAP
-from penstock.markov.conditions import FloatArray
+from penstock.markov.conditions import FloatArray, IntArray
 from penstock.markov.fluid import FirstReturn, as_stochastic, identity, inverse, returns
 from penstock.markov.phase_type import PH
 
@@ -106,9 +109,13 @@ class Services:
 
 @dataclass(frozen=True)
 class Sojourns:
-    """A stack of solved queues; shapes (queues, n), (queues, n, n m), ... as the symbols of the module say."""
+    """A stack of solved queues; shapes (queues, e), (queues, e, e m), ... as the symbols of the module say.
+
+    `into` are the phases that records arrive into, in the order of `pi`, `p0` and `W`.
+    """
 
     services: Services
+    into: IntArray
     pi: FloatArray
     Psi: FloatArray
     xi: FloatArray
@@ -154,8 +161,10 @@ class Sojourns:
         return np.where(self.v > 0.0, self.v, 1.0)  # phases of a service that are never entered have no weight
 
 
-def busy_period(arrivals: Arrivals, services: Services) -> FirstReturn:
+def busy_period(arrivals: Arrivals, services: Services, into: IntArray | None = None) -> FirstReturn:
     """Solve for Psi alone, and for the phases of the arrivals while the server is idle.
+
+    `into` are the phases that Psi is wanted from, of shape (queues, e), with all that records arrive into; None: all.
 
     Raises
     ------
@@ -165,8 +174,10 @@ def busy_period(arrivals: Arrivals, services: Services) -> FirstReturn:
     # The smallest entry of D0, and of T, is on the diagonal: minus the largest rate at which a phase is left.
     falling = -np.minimum.reduce(arrivals.D0, axis=(1, 2))
     unit = 1.0 / np.maximum(falling, -np.minimum.reduce(services.T, axis=(1, 2)))
-    S = _looked_at_once(arrivals, services, unit[:, None, None])
-    return returns(S, arrivals.D0.shape[1], lambda Psi: _residuals(arrivals, services, falling, Psi))
+    if into is None:
+        into = np.broadcast_to(np.arange(arrivals.D0.shape[1]), arrivals.D0.shape[:2])
+    S = _looked_at_once(arrivals, services, into, unit[:, None, None])
+    return returns(S, arrivals.D0.shape[1], lambda Psi: _residuals(arrivals, services, into, falling, Psi))
 
 
 def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
@@ -177,71 +188,86 @@ def solve_sojourns(arrivals: Arrivals, services: Services) -> Sojourns:
     ConvergenceError
         If one of the chains could not be solved.
     """
-    D1, pi = arrivals.D1, arrivals.pi
-    k, n, m = len(D1), D1.shape[1], services.T.shape[1]
-    found = busy_period(arrivals, services)
+    into = _arrived_into(arrivals.D1)
+    D1, pi = _columns(arrivals.D1, into), np.take_along_axis(arrivals.pi, into, axis=1)
+    k, e, m = len(D1), D1.shape[2], services.T.shape[1]
+    found = busy_period(arrivals, services, into)
     v = (services.alpha[:, None, :] @ services.M)[:, 0, :]
     xi = found.resting * (1.0 / arrivals.rate - v.sum(axis=1))[:, None]
     entered = bool(pi.all())
     share = pi if entered else np.where(pi > 0.0, pi, 1.0)
     p0 = (xi[:, None, :] @ D1)[:, 0, :] / share
-    weighted = (found.Psi @ D1) * (pi[:, :, None] * v[:, None, :]).reshape(k, n * m, 1)
+    weighted = (found.Psi @ D1) * (pi[:, :, None] * v[:, None, :]).reshape(k, e * m, 1)
     W = weighted.transpose(0, 2, 1) / share[:, :, None]
     total = W.sum(axis=2) + p0
-    if not entered:  # phases into which nothing arrives are in no sum: they are given the way out
+    if not entered:  # fewer phases than in other queues of the stack: the rest is in no sum and given the way out
         p0, total = np.where(pi > 0.0, p0, 1.0), np.where(pi > 0.0, total, 1.0)
     off = float((pi * np.abs(total - 1.0)).sum(axis=1).max())
     if not off <= BALANCE:
         raise ConvergenceError("the queue's phases do not balance", iterations=found.steps, residual=off)
-    return Sojourns(services, pi, found.Psi, xi, p0 / total, W / total[:, :, None], v, found.residuals)
+    return Sojourns(services, into, pi, found.Psi, xi, p0 / total, W / total[:, :, None], v, found.residuals)
 
 
-def _looked_at_once(arrivals: Arrivals, services: Services, unit: FloatArray) -> FloatArray:
+def _arrived_into(D1: FloatArray) -> IntArray:
+    """Give the phases that records arrive into, as many for each queue: of some there may be more than these."""
+    entered = D1.any(axis=1)
+    most = int(entered.sum(axis=1).max())
+    return np.sort(np.argsort(~entered, axis=1, kind="stable")[:, :most], axis=1)
+
+
+def _columns(matrices: FloatArray, into: IntArray) -> FloatArray:
+    return matrices if into.shape[1] == matrices.shape[2] else np.take_along_axis(matrices, into[:, None, :], axis=2)
+
+
+def _looked_at_once(arrivals: Arrivals, services: Services, into: IntArray, unit: FloatArray) -> FloatArray:
     """Give S of `fluid` for the generator [[D0, D1 x alpha], [I x t, I x T]], from inverses of the order of D0 and T.
+
+    Of D1 the columns and of I, left of x, the rows `into`.
 
     With U = (gamma I - T)^-1 and N = (gamma I - D0 - alpha U t D1)^-1 the blocks of (gamma I - Q)^-1 are N and
     N D1 x alpha U, below them N x U t and N D1 x U t alpha U + I x U: the end of the service, then as above, or before
     it. Time is counted in `unit`, 1 / gamma.
     """
     D0, D1, alpha = arrivals.D0, arrivals.D1, services.alpha[:, None, :]
-    k, n, m = len(D0), D0.shape[1], services.T.shape[1]
-    size = n + n * m
+    k, n, e, m = len(D0), D0.shape[1], into.shape[1], services.T.shape[1]
+    size = n + e * m
     U = inverse(identity(m) - services.T * unit)
     ends = U @ (services.t[:, :, None] * unit)
     N = inverse(identity(n) - (D0 + (alpha @ ends) * D1) * unit)
     N *= 2.0
     S = np.empty((k, size, size))
-    upper, lower = S[:, :n], S[:, n:].reshape(k, n, m, size)
+    upper, lower = S[:, :n], S[:, n:].reshape(k, e, m, size)
     upper[:, :, :n] = N
     # Written with the service phases outside, as they are mostly fewer: loops over short rows are slow.
-    entering, onward = N @ (D1 * unit), alpha @ U
+    entering, onward = N @ (_columns(D1, into) * unit), alpha @ U
     for j in range(m):
         np.multiply(entering, onward[:, :, j, None], out=upper[:, :, n + j :: m])
-    np.multiply(ends[:, None], upper[:, :, None, :], out=lower)
+    after = upper if e == n else np.take_along_axis(upper, into[:, :, None], axis=1)
+    np.multiply(ends[:, None], after[:, :, None, :], out=lower)
     rows, columns = S.strides[1:]
     own = np.ndarray(
-        (k, n, m, m), S.dtype, S, n * (rows + columns), (S.strides[0], m * (rows + columns), rows, columns)
+        (k, e, m, m), S.dtype, S, n * (rows + columns), (S.strides[0], m * (rows + columns), rows, columns)
     )
     own += (2.0 * U)[:, None]
     S -= identity(size)
     return as_stochastic(S)
 
 
-def _residuals(arrivals: Arrivals, services: Services, falling: FloatArray, Psi: FloatArray) -> FloatArray:
+def _residuals(
+    arrivals: Arrivals, services: Services, into: IntArray, falling: FloatArray, Psi: FloatArray
+) -> FloatArray:
     """Give what is left of (I x T) Psi + Psi (D0 + D1 (I x alpha) Psi) + I x t, relative to each phase's rate.
 
     `falling` is the largest rate of D0, below which no phase counts.
     """
-    k, n, m = len(Psi), arrivals.D0.shape[1], services.T.shape[1]
-    by_phase = Psi.reshape(k, n, m, n)
+    k, n, e, m = len(Psi), arrivals.D0.shape[1], into.shape[1], services.T.shape[1]
+    by_phase = Psi.reshape(k, e, m, n)
     back = (services.alpha[:, None, None, :] @ by_phase)[:, :, 0, :]
-    rest = Psi @ (arrivals.D0 + arrivals.D1 @ back)
-    rest.reshape(k, n, m, n)[...] += services.T[:, None] @ by_phase
-    rows, columns = rest.strides[1:]
-    same = np.ndarray((k, n, m), rest.dtype, rest, 0, (rest.strides[0], m * rows + columns, rows))
-    same += services.t[:, None]
+    rest = (Psi @ (arrivals.D0 + _columns(arrivals.D1, into) @ back)).reshape(k, e, m, n)
+    rest += services.T[:, None] @ by_phase
+    rest[np.arange(k)[:, None], np.arange(e), :, into] += services.t[:, None]
     fastest = np.maximum(-np.diagonal(services.T, axis1=1, axis2=2), falling[:, None])
-    left = np.add.reduce(np.abs(rest, out=rest), axis=2).reshape(k, n, m) / fastest[:, None, :]
+    left = np.add.reduce(np.abs(rest, out=rest), axis=3) / fastest[:, None, :]
     return np.asarray(np.maximum.reduce(left, axis=(1, 2)))
 
 

@@ -188,6 +188,10 @@ def sample_absorption_times(
     while open_.size:
         following = table.draw(phase, rng)
         goes_on = following < n
+        if open_.size == size and goes_on.all():  # as in the stages of an Erlang time: nothing to pick out
+            phase = following
+            times += rng.standard_exponential(size) / rates[phase]
+            continue
         open_, phase = open_[goes_on], following[goes_on]
         times[open_] += rng.standard_exponential(open_.size) / rates[phase]
     return times

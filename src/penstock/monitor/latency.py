@@ -20,6 +20,8 @@ _BINS_PER_OCTAVE = 1024
 _LOWEST_SECONDS = 2.0**-17  # about 8 microseconds: far below one micro-batch
 _OCTAVES = 38  # up to about 24 days
 _BINS = _BINS_PER_OCTAVE * _OCTAVES
+_BLOCK = 64
+"""So many bins are counted together as well: a percentile is looked for among the blocks, then in one of them."""
 
 
 class LatencyHistogram:
@@ -27,43 +29,41 @@ class LatencyHistogram:
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] = np.zeros(_BINS, dtype=np.int64)
-        self._lowest, self._highest = _BINS, 0
-        """The bins in use: percentiles look at no others."""
+        self._blocks: NDArray[np.int64] = np.zeros(_BINS // _BLOCK, dtype=np.int64)
         self.records = 0
         self._sum_seconds = 0.0
 
     def add(self, part: HistogramPart, sign: int = 1) -> None:
         """Count a part in, or (sign -1) take it out again."""
-        self._counts[part.bins] += sign * part.counts
-        self._lowest = min(self._lowest, int(part.bins[0]))
-        self._highest = max(self._highest, int(part.bins[-1]))
+        signed = sign * part.counts
+        self._counts[part.bins] += signed
+        np.add.at(self._blocks, part.bins // _BLOCK, signed)
         self.records += sign * part.records
         self._sum_seconds += sign * part.sum_seconds
 
-    def quantiles(self, *probabilities: float) -> list[float]:
-        """For each probability: the latency that this fraction of the records does not exceed."""
-        ranks = [max(1, int(np.ceil(p * self.records))) for p in probabilities]
-        used = self._counts[self._lowest : self._highest + 1]
-        indices = self._lowest + np.searchsorted(np.cumsum(used), ranks)
-        # The middle of the bin, on the logarithmic scale.
-        return [float(_LOWEST_SECONDS * 2.0 ** ((i + 0.5) / _BINS_PER_OCTAVE)) for i in indices]
+    def quantiles(self, *probabilities: float, beside: LatencyHistogram | None = None) -> list[float]:
+        """For each probability: the latency that this fraction of the records does not exceed, of both histograms."""
+        both = (self,) if beside is None else (self, beside)
+        up_to = np.cumsum(sum(h._blocks for h in both))
+        found = []
+        for probability in probabilities:
+            rank = max(1, int(np.ceil(probability * int(up_to[-1]))))
+            block = int(np.searchsorted(up_to, rank))
+            inside = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            before = int(up_to[block - 1]) if block else 0
+            bin_ = inside.start + np.searchsorted(np.cumsum(sum(h._counts[inside] for h in both)), rank - before)
+            # The middle of the bin, on the logarithmic scale.
+            found.append(float(_LOWEST_SECONDS * 2.0 ** ((bin_ + 0.5) / _BINS_PER_OCTAVE)))
+        return found
 
-    def summary(self, inexact_because: str = "") -> LatencySummary | None:
-        """Mean, percentiles and maximum; None without records."""
-        if self.records == 0:
+    def summary(self, inexact_because: str = "", beside: LatencyHistogram | None = None) -> LatencySummary | None:
+        """Mean, percentiles and maximum, of the records of both histograms; None without records."""
+        records = self.records + (0 if beside is None else beside.records)
+        if records == 0:
             return None
-        p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0)
-        mean = max(0.0, self._sum_seconds / self.records)
-        return LatencySummary(self.records, mean, p50, p95, p99, top, not inexact_because, inexact_because)
-
-    def with_all_of(self, other: LatencyHistogram) -> LatencyHistogram:
-        """A histogram of both."""
-        both = LatencyHistogram()
-        both._counts = self._counts + other._counts
-        both._lowest, both._highest = min(self._lowest, other._lowest), max(self._highest, other._highest)
-        both.records = self.records + other.records
-        both._sum_seconds = self._sum_seconds + other._sum_seconds
-        return both
+        p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0, beside=beside)
+        mean = max(0.0, (self._sum_seconds + (0.0 if beside is None else beside._sum_seconds)) / records)
+        return LatencySummary(records, mean, p50, p95, p99, top, not inexact_because, inexact_because)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class LatencyTracker:
     def whole(self) -> LatencySummary | None:
         """Latency of all records of the run."""
         why = self._start_up.inexact or self._steady.inexact
-        return self._start_up.histogram.with_all_of(self._steady.histogram).summary(why)
+        return self._start_up.histogram.summary(why, beside=self._steady.histogram)
 
     def run(self) -> RunLatency:
         """Latency of all records of the run, with those of the start-up apart."""

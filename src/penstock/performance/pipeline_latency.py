@@ -191,6 +191,7 @@ class PipelineLatency:
         self._predicted: dict[tuple[_Question, ...], Prediction] = {}
         self._streams: dict[tuple[_Feed, int], MAP] = {}
         self._leaving: dict[tuple[_Departures, int], MAP] = {}
+        self._services: dict[tuple[str, Allocation], PH] = {}
         self._solvers: dict[tuple[_Feed, int], MicroBatchSolver] = {}
 
     def under(self, objectives: Objective | Mapping[Path, Objective]) -> PipelineLatency:
@@ -322,9 +323,11 @@ class PipelineLatency:
         return self._leaving[origin, i]
 
     def _service(self, name: str, allocation: Allocation) -> PH:
-        demand = self.pipeline.operator(name).demand
-        assert isinstance(demand, RecordDemand)
-        return demand.moved(self._errors).at(allocation)
+        if (name, allocation) not in self._services:
+            demand = self.pipeline.operator(name).demand
+            assert isinstance(demand, RecordDemand)
+            self._services[name, allocation] = demand.moved(self._errors).at(allocation)
+        return self._services[name, allocation]
 
     def _solve_all(self, questions: Sequence[_Question], i: int) -> list[Response]:
         """Solve queues under process `i`, those of single records together, each after what feeds it."""

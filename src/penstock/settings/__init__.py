@@ -10,7 +10,15 @@ from penstock.settings.demand import MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.inputs import InputSettings
-from penstock.settings.objectives import Bound, PathBound, make_objective, objectives_of, objectives_text, tightest
+from penstock.settings.objectives import (
+    Bound,
+    PathBound,
+    make_objective,
+    objective_settings,
+    objectives_of,
+    objectives_text,
+    tightest,
+)
 from penstock.settings.parts import (
     WITH_SECRETS,
     ArrivalsSettings,
@@ -46,6 +54,7 @@ __all__ = [
     "load_settings",
     "make_objective",
     "mode_of",
+    "objective_settings",
     "objectives_of",
     "objectives_text",
     "parse_settings",

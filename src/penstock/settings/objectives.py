@@ -14,19 +14,33 @@ from penstock.settings.fields import Part, Seconds, said_of
 from penstock.topology import Path, parse_path, path_text
 from penstock.units import parse_seconds
 
+CATCH_UP = "catch_up"
+"""The key of an objective to keep up: how old a record may become."""
+
 
 def make_objective(bounds: Mapping[str, str | float]) -> Objective:
-    """An objective from ``{"p95": "2s"}``; an empty mapping means to keep up."""
+    """An objective from ``{"p95": "2s"}``; ``{"catch_up": "60s"}`` or an empty mapping means to keep up."""
     if not bounds:
         return Objective()
+    if set(bounds) == {CATCH_UP}:
+        return Objective(catch_up_seconds=parse_seconds(bounds[CATCH_UP], f"objective.{CATCH_UP}"))
     if len(bounds) > 1:
         raise ConfigurationError(f"objective: give one statistic, not {', '.join(bounds)}", field="objective")
     ((statistic, bound),) = bounds.items()
     if statistic not in STATISTICS:
         raise ConfigurationError(
-            f"objective: unknown statistic {statistic!r}; known: {', '.join(STATISTICS)}", field="objective"
+            f"objective: unknown statistic {statistic!r}; known: {', '.join(STATISTICS)}, and {CATCH_UP} to keep up",
+            field="objective",
         )
     return Objective(statistic, parse_seconds(bound, f"objective.{statistic}"))
+
+
+def objective_settings(objective: Objective) -> dict[str, float]:
+    """An objective as a settings file has it; empty: to keep up, with the usual time to catch up."""
+    if objective.statistic is not None and objective.seconds is not None:
+        return {objective.statistic: objective.seconds}
+    usual = objective.catch_up_seconds == Objective().catch_up_seconds
+    return {} if usual else {CATCH_UP: objective.catch_up_seconds}
 
 
 def _bound(value: dict[str, float]) -> dict[str, float]:

@@ -81,7 +81,8 @@ class RunSettings(Part):
     operators: tuple[OperatorSettings, ...] = Field(min_length=1, description="the pipeline's operators")
     objective: Bound = Field(
         default_factory=dict,
-        description="latency bound of every path, such as `p95: 2s` (mean, p50, p95, p99); empty: keep up",
+        description="latency bound of every path, such as `p95: 2s` (mean, p50, p95, p99); `catch_up: 60s` or empty: "
+        "keep up, so that no record is older than that",
     )
     objectives: tuple[PathBound, ...] = Field(default=(), description="bounds of single paths, before `objective`")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="which policy decides")

@@ -23,8 +23,9 @@ from penstock.testing.fakes import FakeActuator, FakeMetricSource
 class FakeQuery:
     """A query whose running batch ends after so many looks; infinite looks: it never does."""
 
-    def __init__(self, looks: float, *, asleep: bool = False, knows_state: bool = True) -> None:
+    def __init__(self, looks: float, *, asleep: bool = False, knows_state: bool = True, committed: int = 4) -> None:
         self.left, self.asleep, self.stops, self.is_told = looks, asleep, 0, False
+        self.committed = committed
         self._jsq = SimpleNamespace(streamingQuery=lambda: self._execution() if knows_state else object())
 
     def _execution(self) -> Any:
@@ -35,6 +36,8 @@ class FakeQuery:
             state=lambda: SimpleNamespace(get=lambda: SimpleNamespace(getClass=lambda: kind), set=self._set),
             getClass=lambda: SimpleNamespace(getClassLoader=lambda: loader),
             queryExecutionThread=lambda: SimpleNamespace(isAlive=self._is_alive),
+            offsetLog=lambda: _log(5),
+            commitLog=lambda: _log(self.committed),
         )
 
     def _set(self, state: str) -> None:
@@ -52,6 +55,12 @@ class FakeQuery:
     def stop(self) -> None:
         """Interrupt."""
         self.stops += 1
+
+
+def _log(newest: int) -> Any:
+    """A log of batches with its newest, which py4j gives as an object of Java's."""
+    option = SimpleNamespace(number=newest, equals=lambda other: other.number == newest)
+    return SimpleNamespace(getLatestBatchId=lambda: option)
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +86,13 @@ def test_a_batch_that_takes_too_long_is_stopped() -> None:
     """It will be run again, and that is said."""
     query = FakeQuery(looks=float("inf"))
     assert end(query) is BorderStop.IN_BATCH
+    assert query.stops == 1
+
+
+def test_a_batch_that_is_committed_although_it_was_stopped_will_not_be_run_again() -> None:
+    """Spark may commit the batch that it interrupts; what is said follows the logs."""
+    query = FakeQuery(looks=float("inf"), committed=5)
+    assert end(query) is BorderStop.AT_BORDER
     assert query.stops == 1
 
 

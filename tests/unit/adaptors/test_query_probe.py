@@ -26,17 +26,21 @@ READING = CpuReading(5.0, 1.0, 0.0, None, 2)
 
 
 class FakeQuery:
-    """A query that is active, or whose driver is gone."""
+    """A query that is active, or has failed, or whose driver is gone."""
 
-    def __init__(self) -> None:
-        self.is_gone = False
+    def __init__(self, failure: str | None = None) -> None:
+        self.is_gone, self.failure = False, failure
 
     @property
     def isActive(self) -> bool:
         """Whether it runs."""
         if self.is_gone:
             raise Py4JNetworkError("connection refused")
-        return True
+        return self.failure is None
+
+    def exception(self) -> str | None:
+        """Why it failed."""
+        return self.failure
 
 
 def hear(listener: ProgressListener, **changes: Any) -> None:
@@ -149,6 +153,12 @@ def test_a_failed_query_is_not_running_and_says_why() -> None:
     assert not seen.is_running
     assert seen.faults == ("the query failed: boom",)
     assert len(seen.batches) == 1
+
+
+def test_a_failure_is_named_before_spark_reports_the_end() -> None:
+    """A query that shows its end before the listener hears of it says itself why it failed."""
+    seen = probe(ProgressListener(REPORT["id"]), query=FakeQuery("java.lang.IllegalStateException: no price")).collect()
+    assert (seen.is_running, seen.faults) == (False, ("the query failed: IllegalStateException: no price",))
 
 
 def test_a_driver_that_is_gone_raises() -> None:

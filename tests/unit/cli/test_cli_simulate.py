@@ -277,7 +277,7 @@ def test_what_is_missing_is_told(tmp_path: Path, invoke: Callable[..., Any], arg
 
 
 def test_without_an_objective_a_pipeline_has_to_keep_up(files: tuple[Path, Path], invoke: Callable[..., Any]) -> None:
-    """No bound at all is a goal too: each path is judged by whether it falls behind."""
+    """No bound at all is a goal too: each path is judged by whether records get too old."""
     result = invoke(
         "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "threshold", "--json"
     )

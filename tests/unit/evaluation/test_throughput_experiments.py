@@ -95,7 +95,7 @@ def test_wrong_files_and_windows_are_named(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.data
 def test_table_3_on_the_world_cup() -> None:
-    """Planned by the interval and ahead of rises, fewer than 0.1 % of the time is violated; rows have the contract."""
+    """Learning from its run it violates less than 0.1 % of the time, no dearer than 20 % over-provisioning."""
     if not (data_folder() / TRACE).is_file():
         pytest.skip(
             f"no real trace: {data_folder() / TRACE} is not there (set PENSTOCK_DATA to the folder of the traces)"
@@ -103,13 +103,16 @@ def test_table_3_on_the_world_cup() -> None:
     experiment = load_experiment(EXPERIMENTS / "mst-table-3").narrowed(["half-hours"], seeds=1)
     assert isinstance(experiment, ScheduleExperiment)
     result = run_schedules(experiment, Call("mst-table-3", EXPERIMENTS / "mst-table-3"))
-    assert len(result.rows) == 6 * 10
+    assert len(result.rows) == 6 * 11
     rows = [row.to_json() for row in result.rows]
     for row in rows:
         assert {"application", "policy", "published", "ours"} <= set(row)
         assert {"cost_per_hour", "violation_percent"} <= set(row["ours"])
-    ahead = {row["application"]: row["ours"] for row in rows if row["policy"] == "elastic (interval, ahead of rises)"}
-    assert all(figures["violation_percent"] < 0.1 for figures in ahead.values())
+    named = {(row["policy"], row["application"]): row["ours"] for row in rows}
+    for application in ("Grep", "Rolling Count", "Unique Visitor", "Page View", "Data Clean", "VHT"):
+        learnt = named["elastic (interval, learning)", application]
+        assert learnt["violation_percent"] < 0.1
+        assert learnt["cost_per_hour"] <= named["elastic (OP: 20%)", application]["cost_per_hour"]
     static = {row["application"]: row["ours"]["cost_per_hour"] for row in rows if row["policy"] == "static (peak)"}
     assert static == pytest.approx(
         {"Grep": 5.3, "Rolling Count": 11.9, "Unique Visitor": 11.4, "Page View": 11.5, "Data Clean": 1.6, "VHT": 0.1}

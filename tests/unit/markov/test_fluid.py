@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ConvergenceError
 from penstock.markov import ctmc
 from penstock.markov.conditions import FloatArray
-from penstock.markov.fluid import RESIDUAL, first_return
+from penstock.markov.fluid import RESIDUAL, first_return, inverse
 
 
 def random_fluid(rng: np.random.Generator, falling: int, rising: int) -> FloatArray:
@@ -71,3 +71,12 @@ def test_rising_fluid_is_refused() -> None:
     """A fluid that rises in the mean need not come back: the solver says so instead of answering."""
     with pytest.raises(ConvergenceError):
         first_return(np.array([[[-3.0, 3.0], [2.0, -2.0]]]), 1)
+
+
+@pytest.mark.parametrize("order", [3, 25, 49])
+def test_inverses_of_stacks_are_those_of_each(order: int) -> None:
+    """Large matrices are inverted by halves, with the digits that LAPACK gives."""
+    rates = np.random.default_rng(order).random((3, order, order))
+    A = np.eye(order) - rates / (rates.sum(axis=2, keepdims=True) * (1.0 + 1e-6))
+    assert inverse(A) == pytest.approx(np.linalg.inv(A), rel=1e-8)
+    assert inverse(A) @ A == pytest.approx(np.broadcast_to(np.eye(order), A.shape), abs=1e-8)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.markov import MAP, PH, ctmc, superpose
 from penstock.markov.fluid import first_return
-from penstock.markov.map_ph_1 import AbsorptionSolver, Arrivals, Services, solve_sojourns
+from penstock.markov.map_ph_1 import AbsorptionSolver, Arrivals, Services, busy_period, solve_sojourns
 
 STREAM = superpose(MAP.mmpp([[-0.1, 0.1], [0.3, -0.3]], [0.2, 2.0]), MAP.renewal(PH.erlang(2, mean=3.0))).with_rate(1.0)
 SERVICE = PH.coxian([4.0, 1.0], [0.3]).with_mean(0.7)
@@ -42,6 +42,19 @@ def test_phases_never_arrived_into_do_no_harm() -> None:
     assert np.isfinite(A).all()
     assert np.isfinite(a).all()
     assert np.count_nonzero(solved.pi) == 1
+
+
+def test_the_fluid_rises_only_where_records_arrive() -> None:
+    """Leaving out phases that nothing arrives into changes nothing for the others, alone or beside a fuller queue."""
+    few, many = MAP.renewal(PH.erlang(4, mean=1.0)), STREAM
+    assert few.order == many.order
+    whole = busy_period(Arrivals.of([few]), Services.of([SERVICE]))
+    for others in ([], [many]):
+        solved = solve_sojourns(Arrivals.of([few, *others]), Services.of([SERVICE] * (1 + len(others))))
+        assert solved.into.shape[1] == (4 if others else 1)
+        assert solved.Psi[0, :2] == pytest.approx(whole.Psi[0, :2], rel=1e-12)
+        assert solved.xi[0] / solved.xi[0].sum() == pytest.approx(whole.resting[0], rel=1e-12)
+        assert solved.p0[0, 0] + solved.W[0, 0].sum() == pytest.approx(1.0, rel=1e-14)
 
 
 def test_rare_absorption_keeps_its_digits() -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
-from penstock.performance.queueing.departure_process import _sylvester, departure_process
+from penstock.performance.queueing.departure_process import _series, departure_process
 from penstock.performance.queueing.single_server import SingleServer, solve_map_ph_1
 
 BURSTY = map2_from_moments(1.0, 6.0, 64.0, 0.8)
@@ -50,14 +50,32 @@ def test_departures_of_an_unstable_queue_are_refused() -> None:
         departure_process(BURSTY, PH.erlang(10, mean=0.5), most_states=10)
 
 
-@pytest.mark.parametrize("turning", [0.0, 0.5], ids=["real", "complex"])
-def test_passages_are_solved_in_whatever_basis_the_phases_have(turning: float) -> None:
-    """K X + A X Gamma = B holds for phases that settle straight and for phases that turn in a circle."""
+@pytest.mark.parametrize("largest", [0.5, 1.0 - 1e-9], ids=["calm", "nearly saturated"])
+def test_passages_are_summed_up(largest: float) -> None:
+    """X = first + P X Gamma holds for the sum over all passages, for few of them as for a billion."""
     rng = np.random.default_rng(5)
-    K, A, right = rng.random((6, 6)) - 8.0 * np.eye(6), rng.random((6, 6)), rng.random((6, 3))
-    Gamma = (1.0 - turning) * np.eye(3) * [0.9, 0.5, 0.3] + turning * np.roll(np.eye(3), 1, axis=1)
-    X = _sylvester(K, A, Gamma)(right)
-    assert K @ X + A @ X @ Gamma == pytest.approx(right, rel=1e-12)
+    P, Gamma, first = rng.random((6, 6)), rng.random((3, 3)), rng.random((6, 3))
+    P *= largest / np.abs(np.linalg.eigvals(P)).max()
+    Gamma /= Gamma.sum(axis=1, keepdims=True)
+    summed = _series(P, Gamma)(first)
+    assert summed == pytest.approx(first + P @ summed @ Gamma, rel=1e-12)
+
+
+def test_a_busy_period_without_end_is_refused() -> None:
+    """Passages that do not die out have no sum."""
+    with pytest.raises(ConvergenceError):
+        _series(np.eye(2), np.eye(2))
+
+
+@pytest.mark.parametrize("most_states", [4, 8, 48])
+@pytest.mark.parametrize("service", [PH.erlang(2, mean=0.7), PH.coxian([4.0, 1.0], [0.3]).with_mean(0.6)])
+def test_departures_are_a_valid_process_with_its_stationary_phases(service: PH, most_states: int) -> None:
+    """What is put together unchecked passes the checks, and its phases are those that the chain itself gives."""
+    leaving = departure_process(BURSTY, service, most_states=max(most_states, 2 + 2 * service.order))
+    checked = MAP(leaving.D0, leaving.D1)
+    hidden, phases = leaving.D0, leaving.theta
+    assert hidden == pytest.approx(checked.D0, rel=1e-15)
+    assert phases == pytest.approx(checked.theta, rel=1e-9)
 
 
 def test_slow_phases_are_passed_on() -> None:

@@ -47,6 +47,9 @@ class ReplayOptions:
         period.
     max_rows_per_batch
         The most records in a batch. None: all that are due.
+    max_rows_file
+        A file beside the driver that holds the most records in a batch. It is read before every batch, so that a
+        running query can be given another limit. None: there is no such file.
     start_at
         Time zero of the trace in seconds since the epoch. None: when the query first starts.
     cache_dir
@@ -66,6 +69,7 @@ class ReplayOptions:
     malformed: float = 0.01
     seed: int = 0
     max_rows_per_batch: int | None = None
+    max_rows_file: str | None = None
     start_at: float | None = None
     cache_dir: str | None = None
 
@@ -213,6 +217,7 @@ _OPTIONS: dict[str, tuple[str, _OptionReader]] = {
     "malformed": ("malformed", _number(least=0, most=1)),
     "seed": ("seed", _whole_number(least=0)),
     "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(least=1)),
+    "maxRowsFile": ("max_rows_file", _text),
     "startAt": ("start_at", _number(least=0, most=253402300799)),
     "cacheDir": ("cache_dir", _text),
 }

@@ -59,10 +59,10 @@ def stop_at_border(
         if monotonic() >= deadline or (hurry is not None and hurry.is_set()):
             _log.warning("the running batch did not end within %.0f s: it is stopped", within_seconds)
             query.stop()
-            return BorderStop.IN_BATCH
+            return _how_it_ended(query)
         time.sleep(_LOOK_EVERY_SECONDS)
     query.stop()
-    return BorderStop.AT_BORDER if is_told else BorderStop.IN_BATCH
+    return BorderStop.AT_BORDER if is_told else _how_it_ended(query)
 
 
 def _tell_to_end(query: StreamingQuery) -> bool:
@@ -84,3 +84,16 @@ def _tell_to_end(query: StreamingQuery) -> bool:
 
 def _has_ended(query: StreamingQuery) -> bool:
     return not query._jsq.streamingQuery().queryExecutionThread().isAlive()
+
+
+def _how_it_ended(query: StreamingQuery) -> BorderStop:
+    """Compare the logs of what was planned and what was done: Spark may still commit the batch that it interrupts."""
+    from py4j.protocol import Py4JError
+
+    try:
+        execution = query._jsq.streamingQuery()
+        planned, done = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
+        return BorderStop.AT_BORDER if planned.equals(done) else BorderStop.IN_BATCH
+    except (Py4JError, AttributeError) as fault:
+        _log.info("whether the batch was committed cannot be read: %s", fault)
+        return BorderStop.IN_BATCH

@@ -118,18 +118,34 @@ class QueryProbe:
         self.close()
 
     def _is_running(self, faults: list[str]) -> bool:
+        if not self._listener.is_terminated and self._is_active():
+            return True
+        failure = self._why_ended()
+        if failure is not None:
+            faults.append(f"{QUERY_FAILED}{failure_words(failure)}")
+        return False
+
+    def _is_active(self) -> bool:
         from py4j.protocol import Py4JError
 
-        if self._listener.is_terminated:
-            if self._listener.exception is not None:
-                faults.append(f"{QUERY_FAILED}{failure_words(self._listener.exception)}")
-            return False
         try:
             return bool(self._query.isActive)
         except (Py4JError, OSError) as fault:
             raise MetricSourceError(
                 f"the driver of {self._operator} does not answer: {fault}", target=self._operator
             ) from fault
+
+    def _why_ended(self) -> str | None:
+        """Return why an ended query failed. Spark reports it after the query shows it: until then, ask the query."""
+        from py4j.protocol import Py4JError
+
+        if self._listener.is_terminated:
+            return self._listener.exception
+        try:
+            failure = self._query.exception()
+        except (Py4JError, OSError):
+            return None  # the driver went away meanwhile: its end is known, its reason is not
+        return None if failure is None else str(failure)
 
     def _batches(self, faults: list[str]) -> tuple[BatchProgress, ...]:
         heard = self._listener.drain()

@@ -43,6 +43,11 @@ class DepartureDispersion:
         Of a run from each start.
     service
         The service time.
+
+    Attributes
+    ----------
+    frequency
+        f: which part of all runs begins at each start.
     """
 
     def __init__(
@@ -54,14 +59,14 @@ class DepartureDispersion:
         idle = after @ M
         F = idle @ entries
         j1, j2 = idle.sum(axis=1), 2.0 * (idle @ M).sum(axis=1)
-        self._f = eliminate(F)
-        self._services = float(self._f @ mean_services)
-        self._lam = lam = self._services / float(self._f @ j1 + service.mean * self._services)
+        self.frequency = f = eliminate(F)
+        self._services = float(f @ mean_services)
+        self._lam = lam = self._services / float(f @ j1 + service.mean * self._services)
         run = (1.0 - lam * service.mean) * mean_services  # Wald
         r = run - lam * j1
-        g = np.linalg.solve(np.eye(len(F)) - F + self._f, r)
-        later = (self._f * run) @ F - lam * (self._f @ (idle @ M @ entries))
-        self._rest = float(self._f @ (lam * lam * j2 - 2.0 * lam * j1 * run) + 2.0 * (later @ g))
+        g = np.linalg.solve(np.eye(len(F)) - F + f, r)
+        later = (f * run) @ F - lam * (f @ (idle @ M @ entries))
+        self._rest = float(f @ (lam * lam * j2 - 2.0 * lam * j1 * run) + 2.0 * (later @ g))
 
     def of(self, starts: IntArray, chances: FloatArray, ends: FloatArray) -> float:
         """Give I.
@@ -81,4 +86,4 @@ class DepartureDispersion:
         square = whole[0] - 2.0 * lam * whole[1] + lam * lam * whole[2]
         # R = X of the first service, and if that is not the last another R after it.
         squares = (square + 2.0 * goes_on * mean) / moments[0]
-        return (self._rest + float(self._f[starts] @ (chances * squares))) / self._services
+        return (self._rest + float(self.frequency[starts] @ (chances * squares))) / self._services

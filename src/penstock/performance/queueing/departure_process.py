@@ -16,9 +16,9 @@ I           index of dispersion for counts in the long run
 While the server is busy records leave at the ends of services, one after the other; while it is idle nothing leaves.
 So the departures alternate between the arrivals' idle phases, taken over as they are, and runs of N services. The
 factorial moments of N, by the phase the run starts in, are exact: V(z) solves (I x t) z + A1 V + A0 V (I x alpha) V = 0
-(Neuts, "Structured Stochastic Matrices of M/G/1 Type", 1989), and its derivatives linear equations. A mixture of two
-geometric numbers takes them over. A completion ends the run with a probability that depends on its service phase as
-it does in the queue: a long service is seldom the last.
+(Neuts, "Structured Stochastic Matrices of M/G/1 Type", 1989), and its derivatives linear equations, which are summed up
+as series of non-negative terms. A mixture of two geometric numbers takes them over. A completion ends the run with a
+probability that depends on its service phase as it does in the queue: a long service is seldom the last.
 
 This loses how the length of a run depends on what comes before and after it. But what goes into a
 stable queue comes out: in the long run the counts of departures have the dispersion of the arrivals' counts, exactly.
@@ -29,12 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy.linalg import schur
 
-from penstock.errors import ConfigurationError
+from penstock.errors import ConfigurationError, ConvergenceError
 from penstock.markov import MAP, PH, fit_three_moments
 from penstock.markov.conditions import BoolArray, FloatArray, IntArray
 from penstock.markov.ctmc import eliminate
@@ -49,6 +47,7 @@ _LEAST_EXCESS = 1e-6
 """Relative excess of the second moment below which one geometric number is enough."""
 _LARGEST_ETA = 1e4
 _MOST_STEPS = 40
+_MOST_DOUBLINGS, _DIED_OUT = 64, 1e-17
 _CONSERVED = 1e-6
 """Relative error of the long-run dispersion that is accepted."""
 _MOSTLY_CONSERVED = 0.9
@@ -96,6 +95,8 @@ def departure_process(
     ------
     ConfigurationError
         If the queue is not stable, or two runs of services alone need more states.
+    ConvergenceError
+        If its busy periods could not be solved.
 
     Examples
     --------
@@ -115,10 +116,10 @@ def departure_process(
     starts = len(runs.after)
     if n + 2 * starts * m > most_states:
         if n + starts * m <= most_states:
-            single = _kinds(0.0, runs)
-            kept = _dispersion(runs, service).of(single.start, single.chance, single.ends)
+            single, of_runs = _kinds(0.0, runs), _dispersion(runs, service)
+            kept = of_runs.of(single.start, single.chance, single.ends)
             if kept >= _MOSTLY_CONSERVED * arrivals.asymptotic_idc:
-                return _simplest(_assembled(single, runs, service), kept)
+                return _simplest(_assembled(single, runs, service, of_runs.frequency), kept)
         runs = _lumped(runs, arrivals)
         if n + 2 * m > most_states:
             runs = _as_renewal(arrivals, runs)
@@ -129,8 +130,9 @@ def departure_process(
                     "the service with fewer phases",
                     field="most_states",
                 )
-    kinds, kept = _conserving(arrivals.asymptotic_idc, runs, service)
-    return _simplest(_assembled(kinds, runs, service), kept)
+    of_runs = _dispersion(runs, service)
+    kinds, kept = _conserving(arrivals.asymptotic_idc, runs, of_runs)
+    return _simplest(_assembled(kinds, runs, service, of_runs.frequency), kept)
 
 
 def _busy_runs(arrivals: MAP, service: PH, V: FloatArray | None) -> _Runs:
@@ -143,14 +145,15 @@ def _busy_runs(arrivals: MAP, service: PH, V: FloatArray | None) -> _Runs:
     start = _kron(np.eye(n), service.alpha[None, :])
     Gamma = start @ V
     K = local + (up @ V) @ start
-    solve = _sylvester(K, up, Gamma)
-    V1 = solve(-_kron(np.eye(n), t[:, None]))
-    V2 = solve(-2.0 * up @ (V1 @ (start @ V1)))
+    inner: FloatArray = np.asarray(np.linalg.inv(-K))
+    summed = _series(inner @ up, Gamma)
+    V1 = summed(inner @ _kron(np.eye(n), t[:, None]))
+    V2 = summed(2.0 * inner @ (up @ (V1 @ (start @ V1))))
     third = np.linalg.solve(K + up, -3.0 * up @ (V2 @ (start @ V1.sum(axis=1)) + V1 @ (start @ V2.sum(axis=1))))
     f1, f2, f3 = start @ V1.sum(axis=1), start @ V2.sum(axis=1), start @ third
     moments = np.array([f1 - 1.0, f2 - 2.0 * f1 + 2.0, f3 - 3.0 * f2 + 6.0 * f1 - 6.0])
     idle = _stationary(D0 + D1 @ Gamma)
-    alone = np.linalg.solve(-K.T, np.outer(idle @ D1, service.alpha).ravel()).reshape(n, m).sum(axis=0) * t
+    alone = (np.outer(idle @ D1, service.alpha).ravel() @ inner).reshape(n, m).sum(axis=0) * t
     ends = (service.alpha @ service.M) * t
     last = np.divide(alone / alone.sum(), ends, out=np.ones(m), where=ends > 0)
     return _Runs(np.maximum(moments, 0.0), D0, arrivals.M, D1, Gamma, last).of(np.asarray(D1.any(axis=0)))
@@ -165,22 +168,21 @@ def _stationary(Q: FloatArray) -> FloatArray:
     return eliminate(np.maximum(Q - np.diag(Q.diagonal()), 0.0))
 
 
-def _sylvester(K: FloatArray, A: FloatArray, Gamma: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Give what solves K X + A X Gamma = right, column by column in the Schur basis of Gamma."""
-    basis: tuple[Any, Any] = schur(Gamma, output="real")
-    if np.diagonal(basis[0], -1).any():  # pairs of complex eigenvalues stand in blocks of two
-        basis = schur(Gamma, output="complex")
-    S, U = basis
-    inverses = np.linalg.inv(K + np.diagonal(S)[:, None, None] * A)
+def _series(P: FloatArray, Gamma: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Give what sums P^k X Gamma^k over all k >= 0, by doubling; P dies out, and no term is negative."""
+    powers = [(P, Gamma)]
+    while (left_over := float(powers[-1][0].max())) > _DIED_OUT:
+        if len(powers) == _MOST_DOUBLINGS:
+            raise ConvergenceError("the busy period hardly ever ends", iterations=len(powers), residual=left_over)
+        left, right = powers[-1]
+        powers.append((left @ left, right @ right))
 
-    def solve(right: FloatArray) -> FloatArray:
-        C = right @ U
-        Y = np.zeros_like(C)
-        for j, inverse in enumerate(inverses):
-            Y[:, j] = inverse @ (C[:, j] - A @ (Y[:, :j] @ S[:j, j]))
-        return np.asarray((Y @ U.conj().T).real, dtype=np.float64)
+    def summed(X: FloatArray) -> FloatArray:
+        for left, right in powers:
+            X = X + left @ X @ right
+        return X
 
-    return solve
+    return summed
 
 
 def _lumped(runs: _Runs, arrivals: MAP) -> _Runs:
@@ -207,9 +209,8 @@ def _dispersion(runs: _Runs, service: PH) -> DepartureDispersion:
     return DepartureDispersion(runs.M, runs.entries, runs.after, 1.0 + runs.moments[0], service)
 
 
-def _conserving(dispersion: float, runs: _Runs, service: PH) -> tuple[_Kinds, float]:
+def _conserving(dispersion: float, runs: _Runs, of_runs: DepartureDispersion) -> tuple[_Kinds, float]:
     """Choose eta so that the long-run dispersion is kept, and give it; it grows with eta, nearly linearly."""
-    of_runs = _dispersion(runs, service)
 
     def made(eta: float) -> tuple[_Kinds, float]:
         kinds = _kinds(eta, runs)
@@ -260,18 +261,24 @@ def _kinds(eta: float, runs: _Runs) -> _Kinds:
     return _Kinds(start, chance, end[:, None] * (1.0 + kept[:, None] * (runs.last - 1.0)))
 
 
-def _assembled(kinds: _Kinds, runs: _Runs, service: PH) -> MAP:
+def _assembled(kinds: _Kinds, runs: _Runs, service: PH, frequency: FloatArray) -> MAP:
+    """Give the departures; `frequency` says which part of the runs begins at each start."""
     n, m = len(runs.idle), service.order
     size = n + len(kinds.start) * m
-    D0, D1 = np.zeros((size, size)), np.zeros((size, size))
+    D0, D1, spent = np.zeros((size, size)), np.zeros((size, size)), np.empty(size)
     D0[:n, :n] = runs.idle
+    spent[:n] = frequency @ runs.after @ runs.M
+    stay = service.alpha @ service.M
     for k, (start, chance, ends) in enumerate(zip(kinds.start, kinds.chance, kinds.ends, strict=True)):
         own = slice(n + k * m, n + (k + 1) * m)
         D0[:n, own] = (runs.entries[:, start] * chance)[:, None] * service.alpha
         D0[own, own] = service.T
         D1[own, own] = (service.exits * (1.0 - ends))[:, None] * service.alpha
         D1[own, :n] = (service.exits * ends)[:, None] * runs.after[start]
-    return MAP(D0, D1)
+        spent[own] = frequency[start] * chance / float(stay * service.exits @ ends) * stay
+    np.fill_diagonal(D0, 0.0)
+    np.fill_diagonal(D0, -(D0.sum(axis=1) + D1.sum(axis=1)))
+    return MAP.of_phases(D0, D1, spent / spent.sum())
 
 
 def _geometric_pair(phi: FloatArray, eta: float) -> list[tuple[float, float]]:

@@ -36,7 +36,8 @@ class SingleServer(TimeDistribution):
     arrival_rate
         Records per second.
     Psi
-        Phase of the arrivals after a busy period, by the phases it starts in; None where services are correlated.
+        Phase of the arrivals after a busy period, by the phases it starts in; None where services are correlated, or
+        where records do not arrive into all phases of the arrivals.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ def _solved_together(queues: Sequence[tuple[MAP, PH]]) -> Iterator[SingleServer]
             TimeDistribution(utilisation, mean, variance=waiting_variance, times=waits, row=row),
             arrivals.rate,
             partial(_levels, solved, row, arrivals, service),
-            solved.Psi[row],
+            solved.Psi[row] if solved.into.shape[1] == arrivals.order else None,
         )
 
 
@@ -162,8 +163,9 @@ def _levels(solved: Sojourns, row: int, arrivals: MAP, service: PH) -> tuple[Flo
     n, m = arrivals.order, service.order
     up = np.kron(arrivals.D1, np.eye(m))
     local = np.kron(arrivals.D0, np.eye(m)) + np.kron(np.eye(n), service.T)
-    G = (solved.Psi[row][:, :, None] * service.alpha).reshape(n * m, n * m)
-    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G)), dtype=np.float64)
+    G = np.zeros((n, m, n, m))  # phases that records never arrive into stay zero: no level up leads there
+    G[solved.into[row]] = solved.Psi[row].reshape(-1, m, n, 1) * service.alpha
+    inner: FloatArray = np.asarray(np.linalg.inv(-(local + up @ G.reshape(n * m, n * m))), dtype=np.float64)
     first = np.kron(arrivals.rate * solved.xi[row] @ arrivals.D1, service.alpha) @ inner
     return first, up @ inner
 

@@ -155,20 +155,21 @@ class Tails:
 def _short_step(P: FloatArray, jumps: FloatArray, y: FloatArray) -> FloatArray:
     """Give a Poisson sum of mean y of powers of P, three at a time (Paterson and Stockmeyer)."""
     poisson = _poisson(y[:, None])[:, 0]
-    weights = poisson.T[:, :, None, None]
-    P2 = P @ P
+    k, N, _ = P.shape
+    below = np.empty((k, 3, N, N))
+    below[:, 0], below[:, 1] = np.eye(N), P
+    P2 = np.matmul(P, P, out=below[:, 2])
     P3 = P2 @ P
-    eye = np.eye(P.shape[1])
-    total = np.zeros_like(P)
-    for m in range(_TERMS - 3, -1, -3):
-        total = total @ P3 if m < _TERMS - 3 else total
-        total = total + (weights[m] * eye + weights[m + 1] * P + weights[m + 2] * P2)
+    # All sums of three in one product: to add them up term by term takes longer than the powers.
+    sums = (poisson.reshape(k, -1, 3) @ below.reshape(k, 3, N * N)).reshape(k, -1, N, N)
+    total = sums[:, -1]
+    for m in range(_TERMS // 3 - 2, -1, -1):
+        total = total @ P3
+        total += sums[:, m]
     # Absorbed by jump m + 1: counts if more than m jumps fall into the step.
     later = np.zeros((len(P), _TERMS, 1))
     later[:, :-1, 0] = np.cumsum(poisson[:, :0:-1], axis=1)[:, ::-1]
-    step = np.concatenate([total, jumps @ later], axis=2)
-    step /= step.sum(axis=2, keepdims=True)
-    return step
+    return _rows_to_one(np.concatenate([total, jumps @ later], axis=2))
 
 
 def _newton(arrivals: FloatArray, wanted: FloatArray, before: FloatArray, most: FloatArray) -> FloatArray:
@@ -196,8 +197,12 @@ def _newton(arrivals: FloatArray, wanted: FloatArray, before: FloatArray, most: 
 def _squared(step: FloatArray) -> FloatArray:
     square = step[:, :, :-1] @ step
     square[:, :, -1] += step[:, :, -1]
-    square /= square.sum(axis=2, keepdims=True)
-    return square
+    return _rows_to_one(square)
+
+
+def _rows_to_one(step: FloatArray) -> FloatArray:
+    step *= 1.0 / (step @ np.ones((step.shape[2], 1)))  # half the time of a sum along the rows and a division
+    return step
 
 
 def _advanced(rows: FloatArray, step: FloatArray) -> FloatArray:

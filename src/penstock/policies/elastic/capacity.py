@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an allocation sustains, by the best that is known of it.
 
-In this order: a declared demand; measurements of this very allocation; the model, once two allocations were measured;
-in proportion to the nearest measured allocation; in proportion to the CPU that a record uses.
+In this order: a declared demand; measurements of this very allocation; the model, once two allocations were measured,
+moved by what it is wrong by at those near (`CurveBelief`); in proportion to the nearest measured allocation; in
+proportion to the CPU that a record uses.
 
 Two things hold whatever a model says, since executors do not help each other: a part of the capacity does at least
 that part of the work, and more capacity does at most in proportion more (a concave curve through the origin). They keep
@@ -20,6 +21,7 @@ from scipy.special import ndtri, stdtrit
 
 from penstock.errors import NotReadyError
 from penstock.performance.demand import BatchDemand, RecordDemand
+from penstock.performance.throughput.curve_belief import CurveBelief
 from penstock.policies.elastic.samples import FreeSamples, throughput_of_batches
 from penstock.ports import Look, OperatorSite, ThroughputModel
 from penstock.records import Allocation, ThroughputPrediction, ThroughputSample
@@ -98,6 +100,8 @@ class Capacity:
         self._fitted: ThroughputModel | None = None
         self._samples: tuple[ThroughputSample, ...] = ()
         self._fitted_with = -1
+        self._beliefs: dict[Allocation, ThroughputPrediction] = {}
+        """Of allocations that were asked for since the last fit."""
 
     def watch(self, look: Look) -> None:
         """Learn from one look."""
@@ -132,9 +136,8 @@ class Capacity:
         near = self._in_proportion(allocation)
         if self._fitted is None:
             return Sustained(near[1], f"in proportion to {near[0]}", is_proven)
-        told = self._fitted.predict(allocation, self._confidence)
         basis = f"the model {self._fitted.name} on {len(self._samples)} samples"
-        return Sustained(self._kept_concave(told, allocation), basis, is_proven)
+        return Sustained(self._kept_concave(self._believed(self._fitted, allocation), allocation), basis, is_proven)
 
     # --- what it is found by -----------------------------------------------------------------------------------
 
@@ -143,12 +146,29 @@ class Capacity:
         if self._fitted_with == self.free.taken:
             return
         self._fitted_with, self._samples = self.free.taken, self.samples
-        self._fitted = None
+        self._fitted, self._beliefs = None, {}
         if len({sample.allocation for sample in self._samples}) >= 2:
             try:
                 self._fitted = self._model.fit(self._samples)
             except NotReadyError:
                 return
+
+    def _believed(self, model: ThroughputModel, allocation: Allocation) -> ThroughputPrediction:
+        """What a model expects of an allocation, moved by what it is wrong by at those measured near it."""
+        if allocation not in self._beliefs:
+            expected = model.predict(allocation, self._confidence)
+            if not expected.low > 0.0:
+                return expected
+            rates: dict[Allocation, list[float]] = {}
+            for sample in self._samples:
+                rates.setdefault(sample.allocation, []).append(sample.records_per_second)
+            belief = CurveBelief.of([(model, self._samples)], [*rates, allocation])
+            for place, measured in enumerate(rates.values()):
+                belief.learn_one(0, place, float(np.mean(measured)), len(measured))
+            low, high = (float(curve(self._confidence, 1.0 / _AHEAD)[0, -1]) for curve in (belief.low, belief.high))
+            expects = float(belief.expected[0, -1])
+            self._beliefs[allocation] = ThroughputPrediction(expects, low, high, self._confidence)
+        return self._beliefs[allocation]
 
     def _declared(self, allocation: Allocation) -> ThroughputPrediction | None:
         demand = self._site.demand

@@ -13,6 +13,10 @@ from penstock.ports import PolicyContext
 
 
 def _build(context: PolicyContext, **options: Any) -> ElasticPolicy:
+    if options.get("catch_up") is None:
+        # What has to be caught up with first binds all: operators wait for each other.
+        wanted = [objective for objective in context.objectives.values() if objective.statistic is None]
+        options["catch_up"] = min((objective.catch_up_seconds for objective in wanted), default=None)
     return ElasticPolicy(context, elastic_options(**options))
 
 

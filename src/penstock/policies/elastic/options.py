@@ -13,7 +13,8 @@ from penstock.records import ThroughputSample
 from penstock.units import number, positive_seconds
 
 MEANINGS = {
-    "catch_up": "within what time a backlog has to be gone; no record should wait longer",
+    "catch_up": "within what time a backlog has to be gone; no record should wait longer; null: the objective's "
+    "`catch_up`, 60s where it has none",
     "patience": "part of `catch_up` that records may wait before capacity is added; 0: capacity always covers the "
     "arrivals, for more executors",
     "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: the trigger "
@@ -51,7 +52,7 @@ class ElasticOptions:
 
 def elastic_options(
     *,
-    catch_up: str | float = 60.0,
+    catch_up: str | float | None = None,
     patience: float = 0.5,
     batch: str | float | None = None,
     model: str = "ensemble",
@@ -69,7 +70,7 @@ def elastic_options(
     120.0
     """
     mistakes = Mistakes()
-    catch_up_seconds = mistakes.of(lambda: positive_seconds("catch_up", catch_up))
+    catch_up_seconds = mistakes.of(lambda: positive_seconds("catch_up", 60.0 if catch_up is None else catch_up))
     patient = mistakes.of(lambda: number("patience", patience, least=0.0, most=0.9))
     longest = None if batch is None else mistakes.of(lambda: positive_seconds("batch", batch))
     made = mistakes.of(lambda: _model(model))

@@ -11,6 +11,7 @@ from tests.unit.policies.contexts import a_context
 from penstock.errors import ConfigurationError
 from penstock.policies import make_policy, policy_entry
 from penstock.policies.elastic.options import MEANINGS, elastic_options
+from penstock.policies.elastic.policy import ElasticPolicy
 from penstock.policies.elastic.sample_file import read_samples
 from penstock.records import Allocation, Objective
 
@@ -27,7 +28,16 @@ def test_every_option_is_explained() -> None:
     """The registry lists each option with its default and its meaning."""
     listed = {option.name: option for option in policy_entry("elastic").options}
     assert listed.keys() == MEANINGS.keys()
-    assert listed["catch_up"].default == 60.0
+    assert listed["catch_up"].default is None
+    assert listed["patience"].default == 0.5
+
+
+@pytest.mark.parametrize(("options", "seconds"), [({}, 90.0), ({"catch_up": None}, 90.0), ({"catch_up": "2m"}, 120.0)])
+def test_the_time_to_catch_up_is_the_objectives(options: dict[str, str | None], seconds: float) -> None:
+    """Unless the option says otherwise."""
+    policy = make_policy("elastic", a_context(Objective(catch_up_seconds=90.0)), options)
+    assert isinstance(policy, ElasticPolicy)
+    assert policy.options.catch_up_seconds == seconds
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
