@@ -12,7 +12,7 @@ from penstock.policies.gesscale.change_time import ChangeTime
 from penstock.policies.gesscale.expected_load import expected_load
 from penstock.policies.gesscale.options import plus_options
 from penstock.policies.gesscale.plus import GesscalePlusPolicy
-from penstock.records import ClusterState
+from penstock.records import Allocation, ClusterState, Limits
 
 
 def calibrated(**options: object) -> GesscalePlusPolicy:
@@ -23,18 +23,33 @@ def calibrated(**options: object) -> GesscalePlusPolicy:
     return policy
 
 
-def test_a_rate_that_needs_three_gets_three_at_once() -> None:
+def test_a_rate_that_needs_four_gets_four_at_once() -> None:
     """Where the published policy adds one after the other."""
-    decision = calibrated().plan(a_request(on("a"), arrival_rate_rows_per_second=45.0, back_pressure=0.9))
-    assert decision.target == on("a", "b", "c")
+    limits = Limits(1, 8)
+    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None))
+    for number, rate in enumerate((20.0, 39.0, 56.0)):
+        show_maximum(policy, Allocation(number + 1), rate, at=200.0 * number)
+    decision = policy.plan(a_request(Allocation(2), limits, arrival_rate_rows_per_second=65.0, back_pressure=0.9))
+    assert decision.target == Allocation(4)
     assert decision.workload is not None
 
 
+def test_a_step_goes_no_further_than_twice_what_there_is() -> None:
+    """A model that has seen one and two executors says little about eight."""
+    decision = calibrated().plan(a_request(on("a"), arrival_rate_rows_per_second=45.0, back_pressure=0.9))
+    assert decision.target == on("a", "b")
+
+
 def test_the_backlog_and_the_change_itself_are_worked_off() -> None:
-    """35 records a second fit two executors; 900 that wait do not go within a minute."""
-    calm = calibrated(catch_up="60s").plan(a_request(on("a"), arrival_rate_rows_per_second=30.0))
-    late = calibrated(catch_up="60s").plan(a_request(on("a"), arrival_rate_rows_per_second=30.0, backlog_records=900))
-    assert calm.target.executors < late.target.executors
+    """40 records a second fit three executors; 2,000 that wait do not go within a minute."""
+    calm, late = (
+        calibrated(catch_up="60s").plan(
+            a_request(on("a", "b"), arrival_rate_rows_per_second=40.0, backlog_records=backlog)
+        )
+        for backlog in (0, 2000)
+    )
+    assert calm.evidence["needed_records_per_second"] == pytest.approx(40.0 + 40.0 * 15.0 / 60.0)
+    assert late.evidence["needed_records_per_second"] == pytest.approx(50.0 + 2000.0 / 60.0)
 
 
 def test_a_backlog_that_will_be_gone_changes_nothing() -> None:
