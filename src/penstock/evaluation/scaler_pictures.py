@@ -40,8 +40,8 @@ def scalers_picture(runs: Sequence[ScalerRun], seconds: float) -> bytes:
         panels[0][0].set_ylabel("records/s")
         panels[1][0].set_ylabel("executors")
         panels[2][0].set_ylabel("executors beyond ideal")
-        panels[0][0].legend(loc="lower center", fontsize=7)
-        panels[1][0].legend(loc="lower center", fontsize=7)
+        lines = [pair for row in panels[:2] for pair in zip(*row[0].get_legend_handles_labels(), strict=True)]
+        figure.legend([line for line, _ in lines], [label for _, label in lines], loc="outside lower center", ncols=4)
         figure.suptitle(f"Seed {shown[0].seed}: load and throughput, executors, distance from the ideal", fontsize=9)
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=110, facecolor="white")
