@@ -194,6 +194,12 @@ class OperatorSettings(Part):
         "Default: as declared, and learnt where nothing is",
     )
     start_up: Seconds = Field(default=0.0, ge=0, description="in the simulator: how long a new executor takes to come")
+    standstill: Seconds = Field(
+        default=0.0,
+        ge=0,
+        description="in the simulator: how long an operator in micro-batches does nothing after each change of "
+        "executors or nodes, as an engine that is stopped and started again",
+    )
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
     cpu_shares: CpuShares | None = Field(

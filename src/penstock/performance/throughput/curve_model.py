@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, TypeAlias
 
@@ -85,6 +85,18 @@ class CurveModel(LearntModel):
         found = dict(zip(self.parameter_names, map(float, self.calibration.values), strict=True))
         return found if self.calibration.limit is None else {**found, "limited_to": self.calibration.limit}
 
+    def state_of(self, order: Sequence[str]) -> str:
+        """How far the calibration has come, in words: which of these parameters samples have set.
+
+        A parameter that the best fit puts at its bound counts as not set: it keeps the value that leaves it out.
+        """
+        if self.calibration is None:
+            return "not calibrated"
+        flags = dict(zip(self.parameter_names, self.calibration.is_set, strict=True))
+        found = [name for name in order if flags[name]]
+        kept = [name for name in order if not flags[name]]
+        return " and ".join(found) + " calibrated" + (f", {' and '.join(kept)} left at its default" if kept else "")
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of its predictions should know."""
@@ -155,6 +167,7 @@ class CurveModel(LearntModel):
             limit=float(capacity.max()) if sizes == 1 and self.ends_at_one_size else None,
             is_reduced=sizes < min(3, len(values)),
             structure=REDUCED_SPREAD if sizes < min(3, len(values)) else EXTRAPOLATION_SPREAD,
+            is_set=tuple(bool(flag) for flag in free),
         )
 
     def _structure(self, inner: Calibration, table: SampleTable) -> float:
