@@ -51,7 +51,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
-    real, parts = ("spark", "cgroups", "e2e", "kafka", "rabbitmq"), ("core", "long")
+    real, parts = ("spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq"), ("core", "long")
     for values in itertools.product([False, True], repeat=len(real) + len(parts)):
         marks = dict(zip((*real, *parts), values, strict=True))
         is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)

@@ -44,6 +44,8 @@ def declared_server(operator: OperatorSettings) -> Service | MicroBatch | None:
             batch.fixed_scv,
             batch.per_record_scv,
             batch.driver,
+            batch.round_trips,
+            batch.parallel,
         )
     return None if operator.service is None else _service(operator.service)
 

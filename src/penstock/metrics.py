@@ -64,6 +64,10 @@ _CATALOGUE = (
     Metric("cpu_used", "cores", "CPU that the executors use.", _KERNEL, lambda seen: seen.cpu_used_cores),
     Metric("cpu_throttled", "fraction", "Time in which the CPU share held the executors back.", _KERNEL,
            lambda seen: seen.cpu_throttled_fraction),
+    Metric("busy", "fraction", "Time in which a batch ran, whatever the CPU did in it.",
+           f"{_BATCHES}; in real-time mode, {_KERNEL}", lambda seen: seen.busy_fraction),
+    Metric("back_pressure", "fraction", "Pressure at its input: above 0.5 it lets records wait, now or before long.",
+           f"{_SOURCE} and {_BATCHES}", lambda seen: seen.back_pressure),
     Metric("batch_time", "s", "Mean time of a batch, over the window.", _BATCHES, lambda seen: seen.batch_seconds),
     *(
         Metric(f"latency_{name}", "s", f"The {name} of record latency at this operator, over the window.",

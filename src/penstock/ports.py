@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.latency_map import LatencyMap
 from penstock.records import (
     Action,
     Allocation,
@@ -331,6 +332,8 @@ class PolicyContext:
         Where long analyses run.
     interval_seconds
         How often the loop looks at each operator.
+    round_trips
+        How far the nodes are apart that executors may be placed on; None: nobody knows.
     """
 
     topology: Topology
@@ -338,6 +341,7 @@ class PolicyContext:
     objectives: Mapping[Path, Objective]
     analysis: AnalysisPlace = AnalysisPlace()
     interval_seconds: float = 1.0
+    round_trips: LatencyMap | None = None
 
 
 class Guard(Protocol):

@@ -185,6 +185,8 @@ class Limits:
         Further executor sizes that a restart may give it, by rising worth, beside its own.
     nodes
         The nodes that may be chosen; empty leaves the choice to the cluster.
+    executors_per_node
+        The most executors on one node, where nodes are chosen; None: as many as are wanted.
     """
 
     min_executors: int = 1
@@ -192,6 +194,7 @@ class Limits:
     cpu_shares: tuple[float, ...] = (1.0,)
     sizes: tuple[ExecutorSize, ...] = ()
     nodes: tuple[str, ...] = ()
+    executors_per_node: int | None = None
 
     def __post_init__(self) -> None:
         if self.min_executors < 1:
@@ -218,6 +221,23 @@ class Limits:
                 f"cpu_shares: {list(self.cpu_shares)} must rise without repeats; sort them",
                 field="cpu_shares",
             )
+        if self.executors_per_node is not None and self.executors_per_node < 1:
+            raise ConfigurationError(
+                f"executors_per_node: {self.executors_per_node} leaves no room on any node; give at least 1",
+                field="executors_per_node",
+            )
+
+    @property
+    def room(self) -> int:
+        """How many executors the nodes that may be chosen hold, up to the maximum."""
+        if not self.nodes or self.executors_per_node is None:
+            return self.max_executors
+        return min(self.max_executors, len(self.nodes) * self.executors_per_node)
+
+    def may_hold(self, nodes: tuple[tuple[str, int], ...]) -> bool:
+        """Whether executors may stand so."""
+        most = self.executors_per_node
+        return all(node in self.nodes and (most is None or count <= most) for node, count in nodes)
 
     def allows(self, allocation: Allocation) -> bool:
         """Whether the allocation may be asked for."""
@@ -225,7 +245,7 @@ class Limits:
             self.min_executors <= allocation.executors <= self.max_executors
             and allocation.cpu_share in self.cpu_shares
             and (allocation.size is None or allocation.size in self.sizes)
-            and all(node in self.nodes for node, _ in allocation.nodes)
+            and self.may_hold(allocation.nodes)
         )
 
     @property
@@ -373,6 +393,11 @@ class Observation:
     missing: tuple[str, ...] = ()
     query_run: str | None = None
     """The query's run (Spark's `runId`) that the newest batch belongs to: another one after each restart."""
+    busy_fraction: float | None = None
+    """Part of the time in which a batch ran, whatever the CPU did in it; in real-time mode, utilisation."""
+    back_pressure: float | None = None
+    """Pressure at the operator's input, from 0 to 1; above 0.5 more comes than it does
+    (docs/background/back-pressure.md)."""
 
     @property
     def quality_text(self) -> str:

@@ -13,7 +13,18 @@ import pytest
 from tests.integration.spark_driver import SparkDriver
 
 from penstock.adaptors.spark.replay import register
-from penstock.apps import data_clean, grep, page_view, rolling_count, rolling_sort, sol, unique_visitor, vht, word_count
+from penstock.apps import (
+    data_clean,
+    grep,
+    page_view,
+    rolling_count,
+    rolling_sort,
+    sol,
+    taxi_attractions,
+    unique_visitor,
+    vht,
+    word_count,
+)
 from penstock.apps.counts import read_counts
 from penstock.apps.data_clean import check as data_clean_check
 from penstock.apps.grep import check as grep_check
@@ -22,12 +33,14 @@ from penstock.apps.rolling_count import check as rolling_count_check
 from penstock.apps.rolling_sort import check as rolling_sort_check
 from penstock.apps.rolling_sort.ring_buffer import Sorted
 from penstock.apps.sol import check as sol_check
+from penstock.apps.taxi_attractions import check as taxi_attractions_check
 from penstock.apps.unique_visitor import check as unique_visitor_check
 from penstock.apps.vht import check as vht_check
 from penstock.apps.vht.learning import Settings
 from penstock.apps.word_count import check as word_count_check
 from penstock.arrivals.feature_lines import FeatureLines
 from penstock.arrivals.generated_lines import GeneratedLines, decode_lines
+from penstock.arrivals.taxi_ride_lines import TaxiRideLines
 from penstock.arrivals.text_lines import TextLines
 from penstock.arrivals.web_log_lines import WebLogLines
 
@@ -131,6 +144,23 @@ def test_data_clean_keeps_what_succeeded(spark: SparkSession, tmp_path: Path) ->
     expected = data_clean_check.expected_rows(lines_of(WebLogLines(SEED)))
     assert found == expected
     assert 0.7 * RECORDS < len(found) < 0.9 * RECORDS
+
+
+def test_taxi_attractions_finds_the_nearest(spark: SparkSession, tmp_path: Path) -> None:
+    """Every ride comes out as it came, three times, with its nearest attraction and the distance to the last digit."""
+    frame = taxi_attractions.taxi_attractions(replayed(spark, "taxi-ride"), {})
+    found = collected(frame, tmp_path / "out", "index", "value", "attraction", "distance")
+    assert found == taxi_attractions_check.expected_rows(lines_of(TaxiRideLines(SEED)))
+    assert len(found) == RECORDS
+    wrong = spark.createDataFrame(
+        [
+            (0, "no ride"),
+            (1, ",".join(["1"] * 4 + ["0", "0"] + ["1"] * 5)),
+            (2, ",".join(["1"] * 4 + ["x", "1"] + ["1"] * 5)),
+        ],
+        "index LONG, value STRING",
+    ).selectExpr("index", "now() AS arrival", "value")
+    assert taxi_attractions.taxi_attractions(wrong, {}).collect() == [], "lines without a pickup are dropped"
 
 
 def test_rolling_count_outputs_each_period_once_it_is_over(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ from penstock.records import Allocation, ClusterState, LatencySummary, Observati
 from penstock.testing import an_observation
 
 PATH_LATENCY = LatencySummary(100, 1.1, 1.2, 1.3, 1.4, 1.5)
-FULL = an_observation(path_latency=PATH_LATENCY, cluster=ClusterState(None, None, Allocation(3, 0.55)))
+FULL = an_observation(
+    path_latency=PATH_LATENCY,
+    cluster=ClusterState(None, None, Allocation(3, 0.55)),
+    busy_fraction=0.7,
+    back_pressure=0.1,
+)
 EMPTY = Observation("operator", 0.0, 15.0, Quality.WARMING_UP, ClusterState())
 EXPECTED = {
     "arrival_rate": 1000.0,
@@ -23,6 +28,8 @@ EXPECTED = {
     "cpu_utilisation": 0.6,
     "cpu_used": 0.6,
     "cpu_throttled": 0.0,
+    "busy": 0.7,
+    "back_pressure": 0.1,
     "batch_time": 0.2,
     "latency_mean": 0.3,
     "latency_p50": 0.28,

@@ -18,9 +18,10 @@ def check_allocation(allocation: Allocation, request_id: str | None = None) -> N
             target="spark",
             request_id=request_id,
         )
-    if allocation.nodes:
+    wrong = [node for node, count in allocation.nodes if not node or count < 1]
+    if wrong or len(dict(allocation.nodes)) != len(allocation.nodes):
         raise ActuationRejectedError(
-            "nodes: Spark places executors itself and cannot be given their nodes; leave `nodes` empty",
+            f"nodes: {allocation.nodes} is not a number of executors for each node; name a node once, with 1 or more",
             target="spark",
             request_id=request_id,
         )

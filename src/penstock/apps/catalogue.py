@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark applications by name: what each is and what it reads.
 
-They are the nine of Imai, Patterson and Varela's paper on maximum sustainable throughput (Secs. 4.4.2 and 5.1): three
-that each need one resource most, five typical ones of Intel's Storm benchmarks, and one that learns.
+Nine are those of Imai, Patterson and Varela's paper on maximum sustainable throughput (Secs. 4.4.2 and 5.1): three that
+each need one resource most, five typical ones of Intel's Storm benchmarks, and one that learns. The tenth is that of
+the Gesscale paper (Arkian, Pierre, Tordsson and Elmroth, 2021).
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ APPLICATIONS: Mapping[str, Application] = {
         _application(
             "vht", "features", "source, model, statistics, evaluation", "CPU and network",
             "learns a decision tree, its statistics divided by attribute",
+        ),
+        _application(
+            "taxi-attractions", "taxi-ride", "source, nearest", "CPU", "adds the nearest attraction to each taxi ride"
         ),
     )
 }  # fmt: skip

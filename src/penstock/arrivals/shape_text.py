@@ -9,6 +9,7 @@
     sampled:periodic:base=500,peak=5000,period=60s,width=20s,duration=5m,seed=7
     map:file=/data/map.json,rate=500,duration=5m,seed=7
     synt:rate=500,duration=30m,seed=7
+    taxi-days:rate=170,duration=288m,variant=3
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from penstock.arrivals.from_map import MapArrivals, load_map
 from penstock.arrivals.sampled import Sampled
 from penstock.arrivals.shapes import Constant, Periodic, Shape, Steps
 from penstock.arrivals.synt import synt
+from penstock.arrivals.taxi_days import TaxiDays
 from penstock.errors import ConfigurationError
 from penstock.units import parse_rate, parse_seconds
 
@@ -137,6 +139,8 @@ def _build(name: str, values: Mapping[str, Any]) -> Shape:
         return Constant(values["rate"], values["duration"])
     if name == "steps":
         return Steps(values["steps"], values["duration"]) if "duration" in values else Steps.once(values["steps"])
+    if name == "taxi-days":
+        return TaxiDays(values["rate"], values["duration"], values.get("variant", 0))
     return Periodic(
         values["base"],
         values["peak"],
@@ -200,6 +204,7 @@ _SHAPE_FIELDS: dict[str, tuple[dict[str, _Reader], tuple[str, ...]]] = {
         ("base", "peak", "period", "width", "duration"),
     ),
     "steps": ({"steps": _read_steps, "duration": parse_seconds}, ("steps",)),
+    "taxi-days": ({"rate": parse_rate, "duration": parse_seconds, "variant": _read_seed}, ("rate", "duration")),
     "map": (
         {"file": _read_file, "rate": parse_rate, "duration": parse_seconds, "seed": _read_seed},
         ("file", "duration"),

@@ -34,6 +34,10 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
 @click.option("--shape", metavar="SHAPE", help="Another load, such as steps:60s@2000,60s@9000")
 @click.option("--trace", type=click.Path(path_type=Path), help="Replay the arrival times in a file instead.")
 @click.option("--patterns", type=click.Path(path_type=Path), help="File of patterns to look for, `name: regex` lines.")
+@click.option("--geo", is_flag=True, help="Taxi rides on nodes that are 10 to 200 ms apart, in networks of their own.")
+@click.option(
+    "--round-trips", metavar="A:B=TIME,...", help="With --geo: others, such as home:far=300ms; the rest stays as it is."
+)
 @click.option("--folder", type=click.Path(path_type=Path), help="Run folder.  [default: runs/demo-TIME]")
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @json_option
@@ -54,7 +58,10 @@ def demo(ctx: click.Context, /, *, folder: Path | None, no_view: bool, as_json: 
       penstock demo --policy fixed --executors 2:2 --cpu-shares 1.0     to compare with
       penstock demo --shape constant:rate=4000,duration=3m --mode recommend
       penstock demo --minutes 2 --no-view --json | tail -1
+      sudo -E env PATH=$PATH penstock demo --geo --round-trips home:far=300ms
 
+    With --geo the cluster has a worker on each of the nodes near, middle and far, with half a core each and delays
+    between them and to the driver's node, home; the query finds the nearest attraction of taxi rides. It needs root.
     With --shape, --minutes sets its duration; with --trace, the trace is played so fast that it takes M minutes
     (without --minutes: as long as it says). With --json the last line holds records_due, records_read,
     records_done, objective, latency (seconds), cpu_share_mean, executor_seconds, decisions (each with reason).
@@ -76,6 +83,8 @@ def demo_settings(
     shape: str | None = None,
     trace: Path | None = None,
     patterns: Path | None = None,
+    geo: bool = False,
+    round_trips: str | None = None,
 ) -> RunSettings:
     """The settings of the demo with what the user asked for; every mistake is reported at once."""
     import yaml
@@ -84,7 +93,8 @@ def demo_settings(
     from penstock.running.policy_choice import with_policy
     from penstock.settings import parse_settings
 
-    data = yaml.safe_load(Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8"))
+    name = "demo_geo.yaml" if geo else "demo.yaml"
+    data = yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     operator, faults = data["operators"][0], []
 
     def put(target: dict[str, Any], key: str, read: Any, *given: Any) -> None:
@@ -97,7 +107,14 @@ def demo_settings(
     put(data, "objective", read_objective, objective)
     put(operator, "executors", read_executors, executors)
     put(operator, "cpu_shares", read_cpu_shares, cpu_shares)
-    put(operator.setdefault("options", {}), "patterns", lambda path: str(path.resolve()), patterns)
+    if geo and patterns is not None:
+        faults.append("--patterns: taxi rides have none; leave it out, or --geo")
+    else:
+        put(operator.setdefault("options", {}), "patterns", lambda path: str(path.resolve()), patterns)
+    if round_trips is not None and not geo:
+        faults.append("--round-trips: are those of --geo; give both")
+    elif round_trips is not None:
+        put(data["cluster"]["geo"], "round_trips", read_round_trips, round_trips, data["cluster"]["geo"]["round_trips"])
     put(data, "mode", str, mode)
     if policy is not None:
         put(data, "policy", lambda name: {"name": policy_entry(name).name}, policy)
@@ -165,6 +182,28 @@ def read_objective(text: str) -> dict[str, float]:
         raise ConfigurationError(f"--{fault}", field="--objective") from fault
     assert objective.seconds is not None  # a bound was given
     return {statistic: objective.seconds}
+
+
+def read_round_trips(text: str, others: dict[str, Any]) -> dict[str, Any]:
+    """Read ``home:far=300ms,near:far=1s``; `others` stay as they are.
+
+    Examples
+    --------
+    >>> read_round_trips("far:home=300ms", {"home:far": "200ms", "home:near": "10ms"})
+    {'home:near': '10ms', 'far:home': 0.3}
+    """
+    from penstock.units import parse_seconds
+
+    given: dict[str, Any] = {}
+    for entry in filter(None, map(str.strip, text.split(","))):
+        pair, equals, time = (part.strip() for part in entry.partition("="))
+        if not equals or pair.count(":") != 1:
+            raise ConfigurationError(
+                f"--round-trips: cannot read {entry!r}; write it like home:far=300ms", field="--round-trips"
+            )
+        given[pair] = parse_seconds(time, field="--round-trips")
+    replaced = {frozenset(pair.split(":")) for pair in given}
+    return {pair: trip for pair, trip in others.items() if frozenset(pair.split(":")) not in replaced} | given
 
 
 def read_executors(text: str) -> tuple[int, int]:

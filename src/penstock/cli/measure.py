@@ -31,10 +31,12 @@ PICTURE = "throughput.png"
 @click.option("--cpu-share", type=float, help="Hold each executor to this part of its cores (cgroups, needs root).")
 @click.option("--cores", type=int, default=1, show_default=True, help="Cores of an executor.")
 @click.option("--units", type=int, default=1, show_default=True, help="Processing units that run side by side (n).")
-@click.option("--repeats", type=int, default=3, show_default=True, help="Samples of each size.")
+@click.option("--repeats", type=int, default=3, show_default=True, help="How often each size is started.")
+@click.option("--each", "samples_each", type=int, default=1, show_default=True, help="Samples of each start.")
 @click.option("--batch", default="5s", show_default=True, help="How long a batch should take.")
-@click.option("--cap", type=int, help="Most records of a batch, in place of --batch.")
-@click.option("--warm-up", default="15s", show_default=True, help="Time without a cap on the CPU, before.")
+@click.option("--cap", type=int, help="Most records of a batch for each executor, in place of --batch.")
+@click.option("--warm-up", default="15s", show_default=True, help="Least time without a cap on the CPU, before.")
+@click.option("--warm-up-most", default="120s", show_default=True, help="Most time for that: until it is warm.")
 @click.option("--converge", default="90s", show_default=True, help="Most time to wait for a steady throughput.")
 @click.option(
     "--agree", default="4/5", show_default=True, metavar="K/N", help="Steady: K of the latest N batches are close."
@@ -112,7 +114,13 @@ def measure(
 
     check_picture(plot)
     _check_place(folder, resume=resume)
-    plan, broker = read_plan(**given), _pairs(broker_options, "--broker-option")
+    broker = _pairs(broker_options, "--broker-option")
+    if broker and given["topic"] is None:
+        raise ConfigurationError(
+            "--broker-option: is an option of a topic's broker, and a replay has none; give --topic, or leave it out",
+            field="--broker-option",
+        )
+    plan = read_plan(**given)
     console = words_console(as_json)
     with modules_beside(Path("measure")):
         with _in_option_words():
@@ -149,6 +157,7 @@ def read_plan(
     batch: str,
     sample: str,
     warm_up: str,
+    warm_up_most: str,
     rest: str,
     shape: str | None,
     trace: Path | None,
@@ -200,6 +209,7 @@ def read_plan(
             batch_seconds=positive_seconds("--batch", batch),
             sample_seconds=positive_seconds("--sample", sample),
             warm_up_seconds=parse_seconds(warm_up, "--warm-up"),
+            warm_up_most_seconds=parse_seconds(warm_up_most, "--warm-up-most"),
             rest_seconds=parse_seconds(rest, "--rest"),
             convergence=Convergence(
                 window=latest,

@@ -143,20 +143,17 @@ def size(rate: float, by: str, cost_per_hour: float | None, plot: Path | None, a
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import size_for
+    from penstock.evaluation.throughput_samples import MOST_COST_PER_HOUR
+    from penstock.units import number
 
     check_picture(plot)
     mistakes = Mistakes()
-    for option, value, is_right in (
-        ("--rate", rate, math.isfinite(rate) and rate > 0.0),
-        (
-            "--cost-per-hour",
-            cost_per_hour,
-            cost_per_hour is None or (math.isfinite(cost_per_hour) and cost_per_hour >= 0),
-        ),
-    ):
-        if not is_right:
-            least = "above 0" if option == "--rate" else "of at least 0"
-            mistakes.found.append(ConfigurationError(f"{option}: {value} is not a finite number {least}", field=option))
+    if not (math.isfinite(rate) and rate > 0.0):
+        fault = f"--rate: {rate} is not a finite number above 0"
+        mistakes.found.append(ConfigurationError(fault, field="--rate"))
+    if cost_per_hour is not None:
+        cost = cost_per_hour
+        mistakes.of(lambda: number("--cost-per-hour", cost, least=0, most=MOST_COST_PER_HOUR))
     fitted = mistakes.of(lambda: fit_of(**options))
     mistakes.raise_all("predict size")
     assert fitted is not None

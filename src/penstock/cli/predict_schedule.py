@@ -83,8 +83,13 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import fit_capacity
     from penstock.evaluation.elastic_schedule import Workload, schedule_all
-    from penstock.evaluation.throughput_samples import MOST_THROUGHPUT, load_samples, of_one_application
-    from penstock.units import parse_seconds, positive_seconds
+    from penstock.evaluation.throughput_samples import (
+        MOST_COST_PER_HOUR,
+        MOST_THROUGHPUT,
+        load_samples,
+        of_one_application,
+    )
+    from penstock.units import number, parse_seconds, positive_seconds
 
     check_picture(plot)
     mistakes = Mistakes()
@@ -97,6 +102,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     if peak is not None and not 0.0 < peak <= MOST_THROUGHPUT:
         text = f"--peak: {peak} is not a number above 0 and at most {MOST_THROUGHPUT:g}"
         mistakes.found.append(ConfigurationError(text, field="--peak"))
+    mistakes.of(lambda: number("--cost-per-hour", cost_per_hour, least=0, most=MOST_COST_PER_HOUR))
     mistakes.raise_all("predict schedule")
     assert period is not None
     assert wait is not None
@@ -151,8 +157,14 @@ def _rates(trace: Path, rate_column: str | None, period: float, options: dict[st
         check_no_reading(options, "a trace without --rate-column")
         rates = read_rates(trace, rate_column)
     else:
-        with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
-            rates = period_rates(load_trace(trace, **asdict(reading_of(options)), progress=progress), period)
+        try:
+            with in_command_words(), progress_bar(f"reading {trace.name}") as progress:
+                arrivals = load_trace(trace, **asdict(reading_of(options)), progress=progress)
+        except ConfigurationError as fault:
+            # A table of rates, read as times, is said to be unsorted or to lack a column: neither names the remedy.
+            hint = "if TRACE has the rate of each period in a column, name that column with --rate-column"
+            raise ConfigurationError(f"{fault}\n{hint}", field=fault.field) from fault
+        rates = period_rates(arrivals, period)
     if not rates.max() > 0.0:
         raise ConfigurationError(f"TRACE: {trace} has no load at all; give one with arrivals", field="TRACE")
     return rates

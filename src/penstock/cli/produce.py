@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--origin", type=click.Choice(("zero", "first")), help="What a trace's times count from.")
 @click.option(
     "--payload", default="log", show_default=True,
-    help="Text of the records: none, log, text, web-log, features or file:PATH",
+    help="Text of the records: none, log, text, web-log, features, taxi-ride or file:PATH",
 )  # fmt: skip
 @click.option("--malformed", metavar="F", help="Fraction of malformed log lines.  [default: 0.01]")
 @click.option("--seed", metavar="N", help="Seed of generated lines and random shapes.  [default: 0]")

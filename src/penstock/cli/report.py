@@ -32,6 +32,7 @@ def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
     from penstock.cli.summary import summary_panel
     from penstock.errors import ConfigurationError
     from penstock.evaluation import read_history, write_report
+    from penstock.evaluation.elasticity import run_elasticity
 
     found = find_run(run)
     if folder is not None and not folder.is_dir():
@@ -45,4 +46,11 @@ def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
     console.print(summary_panel(history.summary, written.html, is_ended=history.is_ended))
     if as_json:
         files = {"html": str(written.html), "png": str(written.png)}
-        print_json({**history.summary, "run": str(found.folder), "is_ended": history.is_ended, "report": files})
+        figures = {name: run_elasticity(history, name) for name in history.operators}
+        elastic = {name: None if one is None else one.to_json() for name, one in figures.items()}
+        print_json(
+            {
+                **history.summary, "run": str(found.folder), "is_ended": history.is_ended, "report": files,
+                "elasticity": elastic,
+            }
+        )  # fmt: skip

@@ -17,8 +17,10 @@ from pydantic import ValidationError
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
+from penstock.evaluation.measured_experiment import MeasuredExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
+from penstock.evaluation.scaler_experiment import ScalersExperiment
 from penstock.evaluation.throughput_experiment import ScheduleExperiment, SubsetsExperiment, ThroughputExperiment
 from penstock.settings import read_settings
 
@@ -87,6 +89,18 @@ def _schedule(experiment: ScheduleExperiment, call: Call) -> Reproduction:
     return reproduce_schedule(experiment, call)
 
 
+def _scalers(experiment: ScalersExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_scalers import reproduce_scalers
+
+    return reproduce_scalers(experiment, call)
+
+
+def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_measured import reproduce_measured
+
+    return reproduce_measured(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
@@ -96,6 +110,8 @@ KINDS = {
     "size-subsets": Kind(SubsetsExperiment, _subsets),
     "throughput-models": Kind(ThroughputExperiment, _throughput),
     "elastic-schedule": Kind(ScheduleExperiment, _schedule),
+    "auto-scalers": Kind(ScalersExperiment, _scalers),
+    "measured-throughput": Kind(MeasuredExperiment, _measured),
 }
 
 

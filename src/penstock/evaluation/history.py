@@ -287,6 +287,14 @@ class RunHistory:
             return None
         return kept.operator if kept.path is None and len(path) == 1 else kept.path
 
+    def executors_of(self, operator: str) -> tuple[int, int]:
+        """Fewest and most executors that an operator may have had; where that was not kept, any number."""
+        for settings in self.operator_settings:
+            bounds = settings.get("executors")
+            if settings["name"] == operator and isinstance(bounds, (list, tuple)) and len(bounds) == 2:
+                return int(bounds[0]), int(bounds[1])
+        return 1, 1_000_000
+
     def _top_capacity(self, operator: str) -> float:
         for settings in self.operator_settings:
             if settings["name"] == operator:

@@ -63,17 +63,21 @@ class PipelineSpec:
 
     def pipeline_with(self, cpu_shares: Sequence[float]) -> Pipeline:
         """Operators and streams; `cpu_shares` are of the operators that set none."""
+        nodes = self.settings.nodes
         operators = tuple(self._operator(operator, tuple(cpu_shares)) for operator in self.settings.operators)
-        return Pipeline(operators, self.settings.topology.streams, self.settings.name)
+        round_trips = None if nodes is None else nodes.latency_map()
+        return Pipeline(operators, self.settings.topology.streams, self.settings.name, round_trips)
 
     def _operator(self, operator: OperatorSettings, cpu_shares: tuple[float, ...]) -> Operator:
+        limits = Limits(operator.executors[0], operator.executors[1], operator.cpu_shares or cpu_shares)
         return Operator(
             operator.name,
             self.servers[operator.name],
             1.0 if operator.selectivity is None else operator.selectivity,
-            Limits(operator.executors[0], operator.executors[1], operator.cpu_shares or cpu_shares),
+            limits if self.settings.nodes is None else self.settings.nodes.on(limits),
             operator.start_up,
             demand_is_known=operator.is_demand_declared,
+            standstill_seconds=operator.standstill,
         )
 
     @property

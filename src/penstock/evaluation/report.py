@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from penstock.errors import ConfigurationError
+from penstock.evaluation.elasticity import run_elasticity
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.run_reading import read_history
 from penstock.ports import KnowledgeStore
@@ -138,6 +139,16 @@ def cards(history: RunHistory) -> list[Card]:
     others = f", {restarts} by restart" if restarts else ""
     note = f"{ups} up, {downs} down{others}; {len(history.decisions)} decisions in all"
     result.append(Card("Changes", str(len(history.changes)), note))
+    for operator in history.operators:
+        figures = run_elasticity(history, operator)
+        if figures is not None:
+            suffix = f" ({operator})" if len(history.operators) > 1 else ""
+            value = f"+{figures.accuracy_over:.2f} / -{figures.accuracy_under:.2f}"
+            note = (
+                f"executors above and below the estimated demand, {figures.timeshare_over:.0f} % and "
+                f"{figures.timeshare_under:.0f} % of the time; cost {figures.cost:.1f} executor-minutes"
+            )
+            result.append(Card(f"Elasticity{suffix}", value, note))
     if s.get("faults"):
         result.append(Card("Failed looks", str(s["faults"]), "cycles that could not reach an operator", "bad"))
     if s.get("missed_turns"):

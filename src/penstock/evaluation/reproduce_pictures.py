@@ -28,13 +28,15 @@ def table_picture(experiment: TableExperiment, results: Sequence[CellResult]) ->
     from matplotlib.ticker import NullFormatter
 
     policies = list(experiment.rows)
-    across = max(len(trace.cells) for trace in experiment.traces)
+    cells = max(len(trace.cells) for trace in experiment.traces)
+    # A line for each trace; where each has one cell alone, all stand in one line.
+    down, across = (len(experiment.traces), cells) if cells > 1 else (1, len(experiment.traces))
     with mpl.rc_context(STYLE):
         figure = Figure(
-            figsize=(3.4 * across + 0.6, 2.6 * len(experiment.traces) + 0.7),
+            figsize=(3.4 * across + 0.6, 2.6 * down + 0.7),
             layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06),
         )
-        panels = figure.subplots(len(experiment.traces), across, squeeze=False)
+        panels = figure.subplots(down, across, squeeze=False).reshape(-1, cells)
         for line, trace in zip(panels, experiment.traces, strict=True):
             for axes in line[len(trace.cells) :]:
                 axes.set_visible(False)

@@ -149,6 +149,7 @@ def simulated_context(
         objectives,
         analysis=analysis,
         interval_seconds=interval_seconds,
+        round_trips=pipeline.round_trips,
     )
 
 
@@ -214,7 +215,7 @@ class _Run:
                 name,
                 ports.actuator,
                 operator.limits,
-                deadline_seconds=_SETTLE_SECONDS + 2.0 * operator.start_up_seconds,
+                deadline_seconds=_SETTLE_SECONDS + 2.0 * max(operator.start_up_seconds, operator.standstill_seconds),
             ),
             store=MemoryStore(bound=100),
             limits=operator.limits,

@@ -17,6 +17,8 @@ EXECUTORS, THROUGHPUT, CPU_SHARE, APPLICATION = "executors", "throughput", "cpu_
 MOST_EXECUTORS = 1_000_000
 LEAST_THROUGHPUT, MOST_THROUGHPUT = 1e-12, 1e18
 """Outside of these, models lose their digits. Another unit brings any real throughput between them."""
+MOST_COST_PER_HOUR = 1e12
+"""Of an executor: more than that in any currency is a slip, and sums over executors and hours stay finite."""
 _MOST_NAMED = 20
 
 

@@ -51,11 +51,13 @@ class MeasurePlan:
     topic, servers
         A topic that is filled already, and its broker.
     batch_seconds, cap
-        How long a batch should take, or the most records that it takes; a given cap is not changed.
-    sample_seconds, warm_up_seconds, rest_seconds
-        How long a sample is, how long the application runs without a cap on its CPU before, and the pause after it.
-    repeats, tries
-        Samples of each size, and how often a disturbed one is taken again.
+        How long a batch should take, or the most records that it takes for each executor; a given cap is not changed.
+    sample_seconds, rest_seconds
+        How long a sample is, and the pause after an application.
+    warm_up_seconds, warm_up_most_seconds
+        The least and the most time that the application runs without a cap on its CPU before: until it is warm.
+    repeats, samples_each, tries
+        How often each size is started, samples of each start, and how often a disturbed one is taken again.
     source_check
         Whether the source alone is measured once for each size.
     """
@@ -73,8 +75,10 @@ class MeasurePlan:
     cap: int | None = None
     sample_seconds: float = 20.0
     warm_up_seconds: float = 15.0
+    warm_up_most_seconds: float = 120.0
     rest_seconds: float = 10.0
     repeats: int = 3
+    samples_each: int = 1
     tries: int = 3
     source_check: bool = True
     convergence: Convergence = field(default_factory=Convergence)
@@ -93,12 +97,15 @@ class MeasurePlan:
             whole_number("executors", size, least=1, most=_MOST_EXECUTORS)
         if self.cpu_share is not None:
             number("cpu-share", self.cpu_share, above=0, most=1)
-        for name, value in (("cores", self.cores), ("units", self.units), ("repeats", self.repeats),
-                            ("tries", self.tries), ("cap", 1 if self.cap is None else self.cap)):  # fmt: skip
+        for name, value in (
+            ("cores", self.cores), ("units", self.units), ("repeats", self.repeats), ("each", self.samples_each),
+            ("tries", self.tries), ("cap", 1 if self.cap is None else self.cap),
+        ):  # fmt: skip
             whole_number(name, value, least=1)
         number("batch", self.batch_seconds, above=0)
         number("sample", self.sample_seconds, above=0)
         number("warm-up", self.warm_up_seconds, least=0)
+        number("warm-up-most", self.warm_up_most_seconds, least=0)
         number("rest", self.rest_seconds, least=0)
         if (self.topic is None) != (self.servers is None):
             raise ConfigurationError("topic: a topic and its servers go together; give both or none", field="topic")
@@ -115,8 +122,15 @@ class MeasurePlan:
 
     def left(self, samples: Iterable[Sample]) -> list[Turn]:
         """The turns of which there is no sample yet, in their order."""
-        done = {sample.turn_key for sample in samples}
+        done = {sample.turn_key for sample in samples if sample.part >= self.samples_each}
         return [turn for turn in self.turns() if (turn.executors, turn.repeat, turn.is_source) not in done]
+
+    def cap_of(self, executors: int) -> int | None:
+        """The most records of a batch with so many executors, where it was given.
+
+        Each executor has its own fixed part of a batch, so the cap grows with them: they all do the same work then.
+        """
+        return None if self.cap is None else self.cap * executors
 
     def parallelism(self, executors: int) -> int:
         """How many tasks work side by side with so many executors."""
@@ -133,8 +147,10 @@ class MeasurePlan:
 
     def seconds_of_a_turn(self) -> float:
         """About how long a turn takes, until turns were seen."""
-        start, batches = 30.0, (self.convergence.window + 2) * self.batch_seconds
-        return start + self.warm_up_seconds + batches + self.sample_seconds + self.rest_seconds
+        # Seen on two idle cores: 20 s until the first batch, and half a minute of CPU until an executor is warm.
+        start, batches = 20.0, (self.convergence.window + 2) * self.batch_seconds
+        warm_up = min(max(self.warm_up_seconds, 45.0), max(self.warm_up_seconds, self.warm_up_most_seconds))
+        return start + warm_up + batches + self.samples_each * self.sample_seconds + self.rest_seconds
 
     def check_same(self, other: MeasurePlan) -> None:
         """Refuse to resume a measurement that was made in another way."""

@@ -40,7 +40,7 @@ class Sample:
     executors: int
     repeat: int
     attempt: int
-    """Which try of this repeat: disturbed samples are taken again."""
+    """Which try of this sample: disturbed ones are taken again."""
     is_source: bool
     cpu_share: float | None
     parallelism: int
@@ -61,6 +61,8 @@ class Sample:
     host: HostLoad | None = None
     disturbed_by: str | None = None
     marks: tuple[Mark, ...] = ()
+    part: int = 1
+    """Which sample of one started application, from 1 on."""
 
     @property
     def turn_key(self) -> tuple[int, int, bool]:

@@ -42,12 +42,12 @@ class SizeSummary:
 
 
 def kept_samples(samples: Sequence[Sample]) -> list[Sample]:
-    """The sample of each turn that counts: the last undisturbed one, or else the least disturbed."""
-    by_turn: dict[tuple[int, int, bool], list[Sample]] = {}
+    """Of all tries of a sample the one that counts: the last undisturbed one, or else the least disturbed."""
+    by_sample: dict[tuple[tuple[int, int, bool], int], list[Sample]] = {}
     for sample in samples:
-        by_turn.setdefault(sample.turn_key, []).append(sample)
+        by_sample.setdefault((sample.turn_key, sample.part), []).append(sample)
     kept = []
-    for tries in by_turn.values():
+    for tries in by_sample.values():
         calm = [sample for sample in tries if not sample.is_disturbed]
         kept.append(calm[-1] if calm else min(tries, key=lambda sample: excess(sample.host)))
     return kept

@@ -7,20 +7,19 @@ It sees what a look at the application brings and says in which phase it is; who
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
 from penstock.errors import ClusterError
-from penstock.measuring.batch_cap import CapTrial, is_fitting, is_hopeless
-from penstock.measuring.disturbance import HostReading, load_between
+from penstock.measuring.batch_cap import CapSearch, CapTrial, is_hopeless
+from penstock.measuring.disturbance import HostReading
 from penstock.measuring.plan import MeasurePlan, Turn
-from penstock.measuring.sample import Sample, marks_of
-from penstock.measuring.throughput import BatchEnd, batch_rates, throughput_of
+from penstock.measuring.sample import Sample
+from penstock.measuring.sample_window import SampleWindow
+from penstock.measuring.throughput import BatchEnd, batch_rates
+from penstock.measuring.warm_up import WarmUp
 from penstock.records import BatchProgress, CpuReading, Telemetry
 
-_WARM_BATCHES = 2
-"""The first batch compiles the query and starts Python workers."""
 _CAP_BATCHES = 2
 """Batches after which a cap may be seen to be hopeless."""
 _FULL_BATCH = 0.9
@@ -42,18 +41,6 @@ class Phase(StrEnum):
     """The application has to be started again with the next cap."""
 
 
-@dataclass(slots=True)
-class _Window:
-    """A sample under way."""
-
-    ends: list[BatchEnd]
-    seconds: list[float]
-    runnable: list[int]
-    host: HostReading | None
-    cpu: CpuReading | None
-    lost_share: bool = False
-
-
 class SampleTaking:
     """The phases of one turn.
 
@@ -68,7 +55,11 @@ class SampleTaking:
     read_host
         Reads the host at the begin and the end of a sample; None where it cannot be read.
     may_change_cap
-        Whether a cap that does not fit ends the taking.
+        Whether a cap that does not fit is replaced.
+    is_cap_scaled
+        Whether the cap is in proportion to that of another size: it is replaced only where it is far off.
+    is_cap_fixed
+        Whether the cap of a running application stays what it is: one that does not fit then ends the taking.
     """
 
     def __init__(
@@ -80,30 +71,41 @@ class SampleTaking:
         source_limit: float | None = None,
         read_host: Callable[[], HostReading | None] = lambda: None,
         may_change_cap: bool = True,
+        is_cap_scaled: bool = False,
+        is_cap_fixed: bool = False,
     ) -> None:
-        self._plan, self._turn, self._cap = plan, turn, cap
+        self._plan, self._turn = plan, turn
         self._source_limit = source_limit
         self._read_host = read_host
         self._is_cap_open = may_change_cap and plan.cap is None
+        self._is_cap_fixed = is_cap_fixed
+        is_open = self._is_cap_open and not is_cap_fixed
+        self._search = CapSearch(cap, plan.batch_seconds, is_open=is_open, is_scaled=is_cap_scaled)
+        self._warm_up = WarmUp(turn.executors, plan.warm_up_seconds, plan.warm_up_most_seconds)
         self.phase = Phase.WARMING
         self.samples: list[Sample] = []
         """All that were taken, disturbed ones too."""
         self.cap_trial: CapTrial | None = None
-        """What the cap gave, once batches were seen."""
+        """What a fixed cap gave, once batches were seen."""
         self._done = 0
-        self._batches = 0
-        self._first_end: float | None = None
+        self._cpu_before: float | None = None
         self._hold_from: float | None = None
         self._held_at: float | None = None
+        self._converging_from: float | None = None
         self._converged_at: float | None = None
         self._ends: list[BatchEnd] = []
         self._durations: list[float] = []
-        self._window: _Window | None = None
+        self._window: SampleWindow | None = None
 
     @property
     def records_done(self) -> int:
         """How many records the application has done."""
         return self._done
+
+    @property
+    def cap(self) -> int:
+        """The most records that a batch should take from now on."""
+        return self._search.cap
 
     def see(self, look: Telemetry, runnable: int | None = None) -> Phase:
         """Take in one look; returns the phase after it.
@@ -114,48 +116,75 @@ class SampleTaking:
             The source has run dry, executors are missing, or batches do not end.
         """
         held: list[BatchProgress] = []
-        for batch in look.batches:
+        batches = [batch for batch in look.batches if batch.rows]
+        cpu = self._cpu_of_each(look, len(batches))
+        for batch in batches:
             self._done += batch.rows
-            if batch.rows == 0:
-                continue
-            self._batches += 1
-            if self._first_end is None:
-                self._first_end = batch.ended_at
             self._check_full(batch)
-            if self._held_at is not None and batch.started_at >= self._held_at:
+            if self.phase is Phase.WARMING:
+                self._warm(batch, look, cpu)
+            is_counted = self._held_at is not None and batch.started_at >= self._held_at
+            if is_counted and self._search.is_of_this_cap(batch.rows):
                 held.append(batch)
                 self._ends.append(BatchEnd(batch.ended_at, self._done))
-                self._durations.append(batch.duration_seconds)
-        if self.phase is Phase.WARMING:
-            self._warm(look.at)
+                # Others, or the driver, may make a batch longer than its executors' CPU does, but not by so much.
+                self._durations.append(self._held_seconds(cpu, batch.duration_seconds, batch.duration_seconds / 2))
+        if self.phase is Phase.WARMING and self._warm_up.is_over(look.at):
+            self.phase, self._hold_from = Phase.HOLDING, look.at
         elif self.phase is Phase.HOLDING:
             self._hold(look)
         elif self.phase is Phase.CONVERGING:
-            self._converge(look)
+            self._converge(look, held)
         elif self.phase is Phase.SAMPLING:
             self._sample(look, held, runnable)
         return self.phase
 
     def _check_full(self, batch: BatchProgress) -> None:
-        if batch.rows < _FULL_BATCH * self._cap:
+        if batch.rows < _FULL_BATCH * min(self._search.cap, self._search.cap_before):
             raise ClusterError(
-                f"the source has run dry after {self._done:,} records: a batch found {batch.rows:,} of {self._cap:,}, "
+                f"the source has run dry after {self._done:,} records: a batch found {batch.rows:,} of {self.cap:,}, "
                 "so the application waits for records and its throughput is not the most it can do; give it more "
                 "records (a longer shape, trace or topic)",
                 target="source",
             )
 
-    def _warm(self, now: float) -> None:
-        if self._first_end is None or self._batches < _WARM_BATCHES:
+    def _cpu_of_each(self, look: Telemetry, batches: int) -> float | None:
+        """The CPU that each of the batches of a look took; None: it is not known."""
+        if not batches:
+            return None
+        before, self._cpu_before = self._cpu_before, None if look.cpu is None else look.cpu.used_seconds
+        if before is None or self._cpu_before is None:
+            return None
+        return (self._cpu_before - before) / batches
+
+    def _held_seconds(self, cpu_seconds: float | None, otherwise: float, at_least: float) -> float:
+        """How long a batch takes executors that are held to their share, by the CPU that it takes.
+
+        Its own duration depends on what else the host does. Batches that take an executor the same CPU whatever the
+        size make sizes comparable.
+        """
+        quota = self._plan.quota_cores(self._turn.executors) if self._plan.holds_cpu else None
+        return otherwise if cpu_seconds is None or quota is None else max(cpu_seconds / quota, at_least)
+
+    def _warm(self, batch: BatchProgress, look: Telemetry, cpu_seconds: float | None) -> None:
+        """Take in a batch without a cap on the CPU, and guess from it how long one will take with the cap."""
+        is_first = self._done == batch.rows
+        duration = batch.duration_seconds
+        seconds = self._held_seconds(cpu_seconds, duration, min(duration, self._plan.batch_seconds))
+        self._warm_up.see(batch.ended_at, self._done, None if look.cpu is None else look.cpu.used_seconds)
+        if is_first or not self._search.is_of_this_cap(batch.rows):
             return
-        if now - self._first_end >= self._plan.warm_up_seconds:
-            self.phase, self._hold_from = Phase.HOLDING, now
+        self._durations.append(seconds)
+        if self._search.tune(self._durations):
+            self._durations = []
+            self._warm_up.forget()
 
     def _hold(self, look: Telemetry) -> None:
         assert self._hold_from is not None
         why = self._why_not_held(look)
         if why is None:
             self.phase, self._held_at = Phase.CONVERGING, look.at
+            self._begin_converging(look)
         elif look.at - self._hold_from > _HOLD_SECONDS:
             raise ClusterError(f"{self._turn.executors} executors did not come: {why}", target="cluster")
 
@@ -180,36 +209,53 @@ class SampleTaking:
             return True
         return cpu.quota_cores is not None and abs(cpu.quota_cores - wanted) <= _QUOTA_TOLERANCE * max(wanted, 1.0)
 
-    def _converge(self, look: Telemetry) -> None:
-        assert self._held_at is not None
-        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(is_hopeless):
+    def _converge(self, look: Telemetry, batches: Sequence[BatchProgress]) -> None:
+        assert self._converging_from is not None
+        if len(self._durations) >= _CAP_BATCHES and self._is_cap_wrong(
+            lambda trial: is_hopeless(trial, self._plan.batch_seconds)
+        ):
             return
-        is_late = look.at - self._held_at >= self._plan.convergence.at_most_seconds
+        if batches and self._search.judge(self._durations):
+            self._begin_converging(look)
+            return
+        is_late = look.at - self._converging_from >= self._plan.convergence.at_most_seconds
+        if self._search.is_open and 0 < len(self._durations) < _CAP_BATCHES:
+            is_late = False  # its cap has not been judged
         if self._plan.convergence.is_reached(batch_rates(self._ends)):
+            if self._search.judge(self._durations[-self._plan.convergence.window :], is_last=True):
+                self._begin_converging(look)
+                return
             self._converged_at = self._ends[-1].at
         elif not is_late:
             return
         elif not self._ends:
             raise ClusterError(
-                f"no batch of at most {self._cap:,} records ended within "
+                f"no batch of at most {self.cap:,} records ended within "
                 f"{self._plan.convergence.at_most_seconds:g} s; give a smaller --cap",
                 target="application",
             )
         # The first batches are the slowest, so a cap is judged for good by the last ones.
-        if not self._is_cap_wrong(lambda trial, wanted: not is_fitting(trial, wanted)):
+        if not self._is_cap_wrong(self._search.is_wrong):
             self._open_window(look)
 
-    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial, float], bool]) -> bool:
-        """Judge the cap by the latest batches; a wrong one ends the taking."""
-        if not self._is_cap_open:
+    def _begin_converging(self, look: Telemetry) -> None:
+        """Batches of another size, or without their share, have another throughput: convergence is judged anew."""
+        self._ends, self._durations, self._converging_from = [], [], look.at
+
+    def _is_cap_wrong(self, is_wrong: Callable[[CapTrial], bool]) -> bool:
+        """Judge a fixed cap by the latest batches; a wrong one ends the taking."""
+        if not (self._is_cap_open and self._is_cap_fixed):
             return False
-        self.cap_trial = CapTrial(self._cap, median(self._durations[-self._plan.convergence.window :]))
-        if is_wrong(self.cap_trial, self._plan.batch_seconds):
+        self.cap_trial = CapTrial(self.cap, median(self._durations[-self._plan.convergence.window :]))
+        if is_wrong(self.cap_trial):
             self.phase = Phase.OTHER_CAP
         return self.phase is Phase.OTHER_CAP
 
-    def _open_window(self, look: Telemetry) -> None:
-        self._window = _Window([self._ends[-1]], [], [], self._read_host(), look.cpu)
+    def _open_window(self, look: Telemetry, part: int = 1, attempt: int = 1) -> None:
+        converged = None if self._converged_at is None else self._converged_at - (self._held_at or 0.0)
+        self._window = SampleWindow(
+            self._plan, self._turn, self.cap, converged, part, attempt, self._read_host(), look.cpu, [self._ends[-1]]
+        )
         self.phase = Phase.SAMPLING
 
     def _sample(self, look: Telemetry, batches: Sequence[BatchProgress], runnable: int | None) -> None:
@@ -228,50 +274,12 @@ class SampleTaking:
             window.lost_share = True
         if window.ends[-1].at - window.ends[0].at < self._plan.sample_seconds:
             return
-        self.samples.append(self._judged(window, look))
-        if self.samples[-1].is_disturbed and len(self.samples) < self._plan.tries:
-            self._open_window(look)
+        limit = None if self._turn.is_source else self._source_limit
+        self.samples.append(window.judged(look, self._read_host(), source_limit=limit))
+        part, attempt = self.samples[-1].part, self.samples[-1].attempt
+        if self.samples[-1].is_disturbed and attempt < self._plan.tries:
+            self._open_window(look, part, attempt + 1)
+        elif part < self._plan.samples_each:
+            self._open_window(look, part + 1)
         else:
             self.phase = Phase.DONE
-
-    def _judged(self, window: _Window, look: Telemetry) -> Sample:
-        found = throughput_of(window.ends)
-        assert found is not None
-        last = self._read_host()
-        host = None if window.host is None or last is None else load_between(window.host, last, window.runnable)
-        disturbed_by = None if host is None else self._plan.disturbance.exceeded_by(host)
-        if window.lost_share:
-            disturbed_by = "the CPU share was lifted meanwhile, for this process was held up"
-        used = utilisation = None
-        if window.cpu is not None and look.cpu is not None and look.cpu.at > window.cpu.at:
-            used = (look.cpu.used_seconds - window.cpu.used_seconds) / (look.cpu.at - window.cpu.at)
-            allowed = self._plan.quota_cores(self._turn.executors)
-            utilisation = None if allowed is None else used / allowed
-        source_limit = None if self._turn.is_source else self._source_limit
-        held_at = self._held_at or 0.0
-        return Sample(
-            at=look.at,
-            executors=self._turn.executors,
-            repeat=self._turn.repeat,
-            attempt=len(self.samples) + 1,
-            is_source=self._turn.is_source,
-            cpu_share=self._plan.cpu_share,
-            parallelism=self._plan.parallelism(self._turn.executors),
-            cap=self._cap,
-            seconds=window.ends[-1].at - window.ends[0].at,
-            throughput=found,
-            batch_seconds=sum(window.seconds) / len(window.seconds),
-            converged_after_seconds=None if self._converged_at is None else self._converged_at - held_at,
-            cpu_used_cores=used,
-            utilisation=utilisation,
-            source_limit=source_limit,
-            host=host,
-            disturbed_by=disturbed_by,
-            marks=marks_of(
-                has_converged=self._converged_at is not None,
-                disturbed_by=disturbed_by,
-                throughput=found.mean,
-                source_limit=source_limit,
-                utilisation=utilisation,
-            ),
-        )

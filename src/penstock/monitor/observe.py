@@ -9,6 +9,7 @@ from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.cpu import CpuWindow
 from penstock.monitor.latency import LatencyTracker
 from penstock.monitor.path import PathMonitor
+from penstock.monitor.pressure import PressureGauge, busy_fraction, pressure_of
 from penstock.monitor.quality import QualityJudge
 from penstock.ports import ArrivalTimes, FloatArray, Look, RecordLatencies
 from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
@@ -56,6 +57,7 @@ class Monitor:
         self._cpu = CpuWindow(window_seconds)
         self._records = record_latencies
         self._quality = QualityJudge(warm_up_seconds, stale_after_seconds, is_real_time=record_latencies is not None)
+        self._pressure = PressureGauge(window_seconds)
         self._batches: deque[BatchProgress] = deque()
         self._records_done = 0
         self._faults: tuple[str, ...] = ()
@@ -107,7 +109,10 @@ class Monitor:
         arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(now)
         backlog = self._backlog(arrived)
         arrival_rate = self._arrival_rate(now, arrived)
+        self._pressure.add(now, backlog)
         last = self._quality.last_batch
+        processed, batch_seconds = self._processed_rate(now), self._batch_seconds()
+        busy = self._busy(now, None if use is None else use.utilisation, backlog)
         missing = [*self._faults, *notes]
         if use is None:
             missing.append("utilisation: no CPU counters over the window yet")
@@ -122,12 +127,12 @@ class Monitor:
             quality=quality,
             cluster=cluster,
             arrival_rate_rows_per_second=arrival_rate,
-            processed_rows_per_second=self._processed_rate(now),
+            processed_rows_per_second=processed,
             backlog_records=backlog,
             utilisation=None if use is None else use.utilisation,
             cpu_used_cores=None if use is None else use.used_cores,
             cpu_throttled_fraction=None if use is None else use.throttled_fraction,
-            batch_seconds=_mean_duration(self._batches) if self._records is None else None,
+            batch_seconds=batch_seconds,
             latency=latency,
             path_latency=None if self.path is None else self.path.latency(now),
             records_arrived=arrived,
@@ -135,6 +140,8 @@ class Monitor:
             last_batch_id=None if last is None else last.batch_id,
             missing=tuple(missing),
             query_run=None if last is None else last.run_id,
+            busy_fraction=busy,
+            back_pressure=self._back_pressure(busy, processed, batch_seconds, latency),
         )
 
     def restarted(self) -> None:
@@ -145,6 +152,7 @@ class Monitor:
     def clock_was_set(self, seconds: float) -> None:
         """The wall clock was set forward (or back, below 0): windows begin anew, the warm-up goes on where it was."""
         self._batches.clear()
+        self._pressure.clear()
         self._cpu = CpuWindow(self._window_seconds)
         self._quality.clock_was_set(seconds)
         self._latency.clock_was_set(seconds)
@@ -165,6 +173,31 @@ class Monitor:
         if self._records is None:
             return max(0, arrived - self._records_done)
         return 0 if self._quality.last_batch is not None and arrived <= self._records_done else None
+
+    def _batch_seconds(self) -> float | None:
+        return _mean_duration(self._batches) if self._records is None else None
+
+    def _busy(self, now: float, utilisation: float | None, backlog: int | None) -> float | None:
+        """Part of the window in which the operator was at work."""
+        if self._records is not None:
+            # A real-time query always runs a batch; without batches that say more, its CPU does.
+            return None if utilisation is None else min(1.0, max(0.0, utilisation))
+        if self._quality.last_batch is None:
+            return None
+        if self._batches:
+            return busy_fraction(self._batches, now - self._window_seconds, now)
+        # No batch has ended in the window: one that is longer runs, or nothing does, and the backlog cannot say which.
+        return None if backlog else 0.0
+
+    def _back_pressure(
+        self, busy: float | None, processed: float | None, batch_seconds: float | None, latency: LatencySummary | None
+    ) -> float | None:
+        if self._records is None:
+            return self._pressure.pressure(busy, processed, batch_seconds)
+        # Its backlog shows at checkpoints only. By Little's law a record waits for about its mean latency.
+        if busy is None or latency is None:
+            return None
+        return pressure_of(latency.mean_seconds, busy, self._window_seconds)
 
     def _why_no_backlog(self, arrived: int | None) -> str:
         if self._records is not None and arrived is not None:

@@ -78,5 +78,5 @@ def nearest(limits: Limits, allocation: Allocation) -> Allocation:
         limits.cpu_shares[-1],
     )
     size = allocation.size if allocation.size in limits.sizes else None
-    may_stay = executors == allocation.executors and all(node in limits.nodes for node, _ in allocation.nodes)
+    may_stay = executors == allocation.executors and limits.may_hold(allocation.nodes)
     return Allocation(executors, share, size, allocation.nodes if may_stay else ())

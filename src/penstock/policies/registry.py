@@ -19,6 +19,7 @@ from penstock.errors import ConfigurationError, did_you_mean
 from penstock.policies.elastic.entries import ENTRY as ELASTIC
 from penstock.policies.entry import RULES, Goal, PolicyEntry, options_of
 from penstock.policies.fixed import ENTRY as FIXED
+from penstock.policies.gesscale.entries import ENTRIES as GESSCALE
 from penstock.policies.mead.entries import ENTRIES as MEAD
 from penstock.policies.rules.entry import ENTRY as RULES_ENTRY
 from penstock.policies.rules.entry import with_rules
@@ -57,7 +58,7 @@ class FoundPolicies:
 @cache
 def found_policies() -> FoundPolicies:
     """Look for policies, ours and those of other packages; what is wrong with one keeps nobody from the others."""
-    ours = {entry.name: entry for entry in (*MEAD, ELASTIC, THRESHOLD, RULES_ENTRY, SCHEDULE, FIXED)}
+    ours = {entry.name: entry for entry in (*MEAD, ELASTIC, *GESSCALE, THRESHOLD, RULES_ENTRY, SCHEDULE, FIXED)}
     found, broken = dict(ours), list[BrokenPolicy]()
     points = list(entry_points(group=GROUP))
     for point in points:

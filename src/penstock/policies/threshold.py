@@ -9,14 +9,16 @@ MEAD, Sec. VII: the reactive policy that MEAD is compared with, U_H = 0.7, U_L =
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from penstock.errors import ConfigurationError, Mistakes
 from penstock.plan.ladder import direction, step
+from penstock.plan.placement import Choice, Placement
 from penstock.policies.entry import PolicyEntry, options_of
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
-from penstock.units import number, parse_seconds
+from penstock.units import number, parse_seconds, whole_number
 
 _SMALLEST = 5e-324
 
@@ -33,6 +35,8 @@ class ThresholdPolicy:
         Utilisation below which one level is taken (U_L).
     every_seconds
         How often it wants to be asked (T_A).
+    placement
+        How nodes are chosen, where there are some to choose from.
 
     Notes
     -----
@@ -43,6 +47,7 @@ class ThresholdPolicy:
     upper: float = 0.7
     lower: float = 0.5
     every_seconds: float = 10.0
+    placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -103,13 +108,18 @@ class ThresholdPolicy:
         reason = f"utilisation {utilisation:.4g} is between {self.lower:g} and {self.upper:g}"
         return self._decision(request, request.current, reason, (up, not_up), (down, not_down))
 
-    @staticmethod
-    def _neighbours(request: PlanRequest) -> tuple[Allocation | None, Allocation | None]:
-        up, down = (step(request.limits, request.current, way) for way in (1, -1))
+    def _neighbours(self, request: PlanRequest) -> tuple[Allocation | None, Allocation | None]:
+        up, down = (self._placed(request, step(request.limits, request.current, way)) for way in (1, -1))
         return (
             up if direction(request.current, up) > 0 else None,
             down if direction(request.current, down) < 0 else None,
         )
+
+    def _placed(self, request: PlanRequest, rung: Allocation) -> Allocation:
+        if not request.limits.nodes:
+            return rung
+        stands = replace(rung, executors=request.current.executors, nodes=request.current.nodes)
+        return self.placement.resized(stands, rung.executors, request.limits, request.at)
 
     def _decision(
         self, request: PlanRequest, target: Allocation, reason: str, *rejected: tuple[Allocation | None, str]
@@ -156,20 +166,27 @@ def _shown(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
-def _build(
-    context: PolicyContext,  # noqa: ARG001
+def _build(  # noqa: PLR0917 - options are given by name
+    context: PolicyContext,
     upper: float = 0.7,
     lower: float = 0.5,
     every_seconds: str | float = 10.0,
+    nodes: str = "nearest",
+    seed: int = 0,
 ) -> Policy:
     mistakes = Mistakes()
     high = mistakes.of(lambda: number("upper", upper))
     low = mistakes.of(lambda: number("lower", lower))
     period = mistakes.of(lambda: parse_seconds(every_seconds, "every_seconds"))
+    number_of_seed = mistakes.of(lambda: whole_number("seed", seed, least=0))
+    placement = mistakes.of(lambda: Placement(context.round_trips, cast("Choice", nodes), number_of_seed or 0))
     # What is no number stands aside with a value that is right, so that the others are looked at all the same.
     made = mistakes.of(
         lambda: ThresholdPolicy(
-            1.0 if high is None else high, _SMALLEST if low is None else low, 10.0 if period is None else period
+            1.0 if high is None else high,
+            _SMALLEST if low is None else low,
+            10.0 if period is None else period,
+            placement or Placement(),
         )
     )
     mistakes.raise_all("policy threshold")
@@ -187,6 +204,9 @@ ENTRY = PolicyEntry(
             "upper": "utilisation above which one level is added (U_H)",
             "lower": "utilisation below which one level is taken (U_L)",
             "every_seconds": "how often it wants to be asked (T_A)",
+            "nodes": "how nodes are chosen: `nearest` to those in use, `best` of all sets, `random`; only where there "
+            "are nodes to choose from",
+            "seed": "of `nodes: random`",
         },
     ),
     default_for="keep up",

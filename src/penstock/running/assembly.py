@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 import threading
@@ -34,13 +35,17 @@ from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
 from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
+from penstock.settings.geo import HOME
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden
+    from penstock.adaptors.round_trips import RoundTrips
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 _FAILED_PASSES = 5
 """After so many passes whose records could not be kept, control goes on without."""
+_MEASURE_EVERY_SECONDS = 60.0
+"""Between two measurements of the round trips between nodes."""
 _EXECUTORS_COME_SECONDS = 90.0
 """How long executors may take to come once their query runs."""
 
@@ -97,6 +102,8 @@ class Assembly:
         self._inputs: dict[str, OperatorInput] = {}
         self.streams = self._make_streams()
         self.cluster: EmbeddedCluster | None = None
+        self.round_trips: RoundTrips | None = None
+        """Measured between the nodes of a geo cluster, and kept fresh."""
         self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
         self.actuators: dict[str, OperatorActuator] = {}
@@ -105,10 +112,14 @@ class Assembly:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.round_trips is not None:
+            self.round_trips.stop()
         for operator in self.operators.values():
             operator.close()
         self.streams.close()
         self._warden.close()
+        if self.cluster is not None:
+            self.cluster.release()
         self.store.close()
 
     def start(self) -> None:
@@ -187,7 +198,23 @@ class Assembly:
             wanted, self._settings.operators, self._warden, self._folder / "cluster", stop=self._stop
         )
         self.cluster.start()
+        if wanted.geo is not None:
+            self._measure_round_trips(self.cluster)
         return self.cluster.master_url, self.cluster.spark_environment()
+
+    def _measure_round_trips(self, cluster: EmbeddedCluster) -> None:
+        """Say how far the nodes are apart, as measured, and keep it fresh while the run goes on."""
+        from penstock.adaptors.geo.cluster import GeoCluster
+        from penstock.adaptors.geo.probe import geo_round_trips
+
+        assert isinstance(cluster, GeoCluster)
+        self.round_trips = geo_round_trips(cluster)
+        self.round_trips.refresh()
+        measured = self.round_trips.seconds()
+        self.store.set_fact("round trips", json.dumps([[*pair, seconds] for pair, seconds in measured.items()]))
+        home = ", ".join(f"{there} {1000 * s:.0f} ms" for (here, there), s in measured.items() if here == HOME)
+        self._listener.phase(f"round trips from {HOME}: {home}")
+        self.round_trips.start(_MEASURE_EVERY_SECONDS)
 
     def _start_operator(
         self, settings: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
@@ -204,7 +231,14 @@ class Assembly:
             settings,
             jobs_by_size(job, settings),
             size=kept_size(self.store, settings) if self._resume else None,
-            launcher=OperatorLauncher(settings.name, own, self._folder / "logs", environment, warden),
+            launcher=OperatorLauncher(
+                settings.name,
+                own,
+                self._folder / "logs",
+                environment,
+                warden,
+                command=list if self.cluster is None else self.cluster.driver_command,
+            ),
             remote=RemoteOperator(job.socket_path),
             back_off=BackOff(self._settings.restarts),
         )
@@ -233,6 +267,7 @@ class Assembly:
             streams=self.streams.spark,
             is_embedded=self.cluster is not None,
             addresses=self._addresses.configuration,
+            driver_host="127.0.0.1" if self.cluster is None else self.cluster.driver_host,
         )
 
     def _await_ready(self, operator: RunningOperator) -> None:

@@ -28,6 +28,7 @@ from penstock.settings import (
     read_settings,
     run_faults,
 )
+from penstock.settings.geo import HOME
 from penstock.units import parse_bytes
 
 _Part = TypeVar("_Part", bound=BaseModel)
@@ -136,6 +137,7 @@ def check_run(settings: RunSettings) -> None:
     attempt("", lambda: check_floor(settings, known_partitions(settings)))
     attempt("", SparkInstallation.find)
     attempt("", lambda: _check_memory(settings))
+    attempt("", lambda: _check_geo(settings))
     attempt("", lambda: _check_sizes(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
@@ -215,6 +217,36 @@ def _check_sizes(settings: RunSettings) -> None:
             )
     if faults:
         raise ConfigurationError.of_all("sizes", faults)
+
+
+def _check_geo(settings: RunSettings) -> None:
+    """Whether the nodes of the embedded cluster can be made, and hold what runs on them."""
+    geo = settings.cluster.geo
+    if geo is None:
+        return
+    from penstock.adaptors.geo.delays import OneWayDelays
+    from penstock.adaptors.geo.namespaces import check_can_be_made
+    from penstock.adaptors.geo.network import check_names
+
+    faults = []
+    if settings.cluster.master != "embedded":
+        faults.append("cluster.geo: makes nodes for the embedded cluster; leave `master` or `geo` out")
+    if settings.broker is not None:
+        faults.append("cluster.geo: its nodes reach no broker; leave `broker` out, records are replayed")
+    if any(operator.limits().cpu_shares != (1.0,) for operator in settings.operators):
+        faults.append("cluster.geo: a node has a CPU cap of its own; set `cpu_shares: [1.0]` of the operators")
+    checks: tuple[Callable[[], None], ...] = (
+        lambda: check_names((HOME, *geo.nodes)),
+        lambda: OneWayDelays.of_round_trips(geo.pairs).check_nodes((HOME, *geo.nodes)),
+        check_can_be_made,
+    )
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as fault:
+            faults.extend(fault.faults)
+    if faults:
+        raise ConfigurationError.of_all("cluster.geo", faults)
 
 
 def _check_memory(settings: RunSettings) -> None:

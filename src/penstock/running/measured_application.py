@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.records import Telemetry
 
 NAME = "measured"
+_CAP_FILE = "cap.txt"
 _LOOK_SECONDS = 0.5
 _SILENCE_SECONDS = 240.0
 """Without the end of a batch for this long, nothing more is waited for."""
@@ -75,7 +76,7 @@ class Site:
         self.master, self.environment, self.is_embedded = master, environment, is_embedded
         self.warden, self.folder, self.clock, self.stop = warden, folder, clock, stop
         self.sockets = warden.temporary_folder()
-        # On a cluster of others, their executors may stand on this host too: no process is told apart as ours.
+        # On a cluster of others, their executors may stand on this host too: no process is taken for ours.
         self.host: HostCpu = HostCpu(os.getpid() if is_embedded else None)
 
 
@@ -109,8 +110,8 @@ class MeasuredApplication:
         settings = OperatorSettings.model_validate(operator_data(plan, turn))
         job = make_job(
             settings,
-            source.reads(plan.parallelism(turn.executors), cap),
-            JobOutput(),
+            source.reads(plan.parallelism(turn.executors), cap, self._own / _CAP_FILE),
+            JobOutput(is_dropped=True),
             master=site.master,
             folder=self._own,
             socket_path=site.sockets / f"{NAME}.sock",
@@ -156,6 +157,7 @@ class MeasuredApplication:
             if look is not None:
                 heard_at = self._heard(look, heard_at)
                 taking.see(look, self._runnable() if taking.phase is Phase.SAMPLING else None)
+                self._set_cap(taking.cap)
                 for sample in taking.samples[kept:]:
                     keep(self._with_bytes(sample, taking.records_done))
                 kept = len(taking.samples)
@@ -173,6 +175,13 @@ class MeasuredApplication:
             return self._site.host.read()
         except MetricSourceError:
             return None
+
+    def _set_cap(self, cap: int) -> None:
+        from penstock.adaptors.replay.max_rows_file import write_max_rows
+
+        if cap != self._cap:
+            self._cap = cap
+            write_max_rows(self._own / _CAP_FILE, cap)
 
     def _runnable(self) -> int | None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -25,8 +26,16 @@ class MeasuredSource(Protocol):
         """What the application's Spark configuration needs to read it."""
         ...
 
-    def reads(self, partitions: int, cap: int) -> JobInput:
-        """The input of an application that reads with so many tasks, and at most so many records in a batch."""
+    @property
+    def can_change_cap(self) -> bool:
+        """Whether a running application can be given another cap; otherwise it has to be started again."""
+        ...
+
+    def reads(self, partitions: int, cap: int, cap_file: Path) -> JobInput:
+        """The input of an application that reads with so many tasks, and at most so many records in a batch.
+
+        `cap_file` holds the cap where it can be changed.
+        """
         ...
 
     def bytes_per_record(self, records: int) -> float | None:
@@ -46,7 +55,7 @@ class ReplayedAtOnce:
     def __init__(self, options: Mapping[str, str]) -> None:
         from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
 
-        for name in ("partitions", "maxRowsPerBatch", "startAt"):
+        for name in ("partitions", "maxRowsPerBatch", "maxRowsFile", "startAt"):
             if name.lower() in {option.lower() for option in options}:
                 raise ConfigurationError(
                     f"--source-option {name}: is set by the measurement; leave it out", field="--source-option"
@@ -57,10 +66,14 @@ class ReplayedAtOnce:
         self._options = {**options, "startAt": f"{time.time() - seconds - 1.0:.0f}"}
         self._parsed = ReplayOptions.parse(self._options)
         self.spark: Mapping[str, str] = {}
+        self.can_change_cap = True
 
-    def reads(self, partitions: int, cap: int) -> JobInput:
+    def reads(self, partitions: int, cap: int, cap_file: Path) -> JobInput:
         """The replay, split evenly over the tasks."""
-        return JobInput(replay={**self._options, "partitions": str(partitions), "maxRowsPerBatch": str(cap)})
+        from penstock.adaptors.replay.max_rows_file import write_max_rows
+
+        write_max_rows(cap_file, cap)
+        return JobInput(replay={**self._options, "partitions": str(partitions), "maxRowsFile": str(cap_file)})
 
     def bytes_per_record(self, records: int) -> float | None:
         """By making some of them again."""
@@ -103,8 +116,9 @@ class FilledTopic:
         self._end = TopicEnd(servers, dict(options), topic)
         self._partitions = Topics(self._connection).check([topic])[0].partitions
         self.spark: Mapping[str, str] = connector_settings(say)
+        self.can_change_cap = False
 
-    def reads(self, partitions: int, cap: int) -> JobInput:
+    def reads(self, partitions: int, cap: int, cap_file: Path) -> JobInput:  # noqa: ARG002 - the cap is Kafka's own
         """The topic; with fewer partitions than tasks, its partitions are split."""
         options = {"maxOffsetsPerTrigger": str(cap), "startingOffsets": "earliest"}
         if partitions > self._partitions:

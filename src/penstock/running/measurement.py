@@ -26,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _FIRST_CAP = 2_000
 """Records an executor in the very first trial."""
 _CAP_TRIALS = 4
+"""Applications that are started to find a cap, where a running one cannot be given another."""
 _RESTARTS = 2
 """Of an application that fails before its first sample. On a busy host Spark was seen to give up a Python worker that
 took longer than 10 s to start."""
@@ -127,7 +128,8 @@ class _Measurement:
         what = f"{turn.executors} x{', source alone' if turn.is_source else ''}"
         known = caps(self._file.samples, is_source=turn.is_source)
         is_open = plan.cap is None and turn.executors not in known
-        cap = plan.cap or known.get(turn.executors) or scaled_cap(known, turn.executors, _FIRST_CAP)
+        cap = plan.cap_of(turn.executors) or known.get(turn.executors)
+        cap = cap or scaled_cap(known, turn.executors, _FIRST_CAP)
         trials: list[CapTrial] = []
         restarts = 0
 
@@ -143,6 +145,8 @@ class _Measurement:
                     source_limit=source_limits(self._file.samples).get(turn.executors),
                     read_host=application.read_host,
                     may_change_cap=is_open and len(trials) < _CAP_TRIALS,
+                    is_cap_scaled=bool(known),
+                    is_cap_fixed=not self._source.can_change_cap,
                 )
                 try:
                     phase = application.measure(taking, say, self._keep)

@@ -59,12 +59,6 @@ class OperatorActuator:
                 target=operator.name,
                 request_id=action.request_id,
             )
-        if action.target.nodes:
-            raise ActuationRejectedError(
-                f"nodes: executors of {operator.name} cannot be placed on chosen nodes; leave `nodes` empty",
-                target=operator.name,
-                request_id=action.request_id,
-            )
         if operator.will_have(size):
             self._waiting = action
         elif operator.state is State.STOPPING:

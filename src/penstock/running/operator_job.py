@@ -57,9 +57,14 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """Where an operator's records go: a topic, or else a folder of its own."""
+    """Where an operator's records go: a topic, nowhere, or else a folder of its own.
+
+    A function that returns a writer writes where it likes.
+    """
 
     topic: TopicEnd | None = None
+    is_dropped: bool = False
+    """Whether every record is made and then dropped, so that no disk is measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,21 @@ class OperatorLauncher:
         Of the process.
     warden
         On Penstock's own cluster; None: the operator goes on when Penstock is killed.
+    command
+        Makes of a command the one that runs it where drivers run.
     """
 
-    def __init__(self, name: str, own: Path, logs: Path, environment: Mapping[str, str], warden: Warden | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        own: Path,
+        logs: Path,
+        environment: Mapping[str, str],
+        warden: Warden | None,
+        *,
+        command: Callable[[Sequence[str]], list[str]] = list,
+    ) -> None:
+        self._command = command
         self._name, self._own, self._environment, self._warden = name, own, environment, warden
         self._log = logs / f"{name}.log"
         logs.mkdir(exist_ok=True)
@@ -75,7 +87,7 @@ class OperatorLauncher:
         path = self._own / "job.json"
         write_private(path, encode(job))
         (self._own / FAILURE_FILE).unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "penstock.running.operator_process", str(path)]
+        argv = self._command([sys.executable, "-m", "penstock.running.operator_process", str(path)])
         env = {**os.environ, **self._environment, _MARK: str(self._own)}
         # In the user's folder: relative paths in the options mean there what they mean here.
         if self._warden is not None:

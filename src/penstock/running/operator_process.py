@@ -196,6 +196,8 @@ def _result(spark: SparkSession, job: OperatorJob) -> DataFrame | DataStreamWrit
 
 
 def _sink(result: DataFrame, job: OperatorJob) -> DataStreamWriter:
+    if job.writes.is_dropped:
+        return result.writeStream.format("noop")
     if job.writes.topic is None:
         return result.writeStream.format("parquet").option("path", job.output_folder)
     from penstock.adaptors.kafka.operator_stream import write_topic

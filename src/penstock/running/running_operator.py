@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.account import OperatorAccount
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.spark.failure_words import Prospect, prospect_of
 from penstock.errors import ActuationError, ClusterError
 from penstock.execute.pause import PauseMeter
 from penstock.loop import CycleReport
@@ -288,7 +289,9 @@ class RunningOperator:
         words = None if child.poll() is None else self._launcher.last_words()
         if words is not None:
             raise ClusterError(
-                f"operator {self.name} cannot run: {words}; the end of {child.log}:\n{child.tail()}", target=self.name
+                f"operator {self.name} cannot run: {words}; the end of {child.log}:\n{child.tail()}",
+                target=self.name,
+                retryable=prospect_of(words) is Prospect.PASSING,
             )
         child.raise_if_ended()
 

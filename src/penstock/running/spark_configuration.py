@@ -17,21 +17,28 @@ def size_configuration(operator: OperatorSettings, size: ExecutorSize) -> dict[s
     A query that keeps state goes on with the number it began with, so all sizes have the one that suits the largest.
     """
     most, largest = operator.executors[1], operator.executor_sizes[-1].cores
+    # Where nodes are chosen, executors may come to all others first (`adaptors.spark.placing`).
+    places = most * max(1, len(operator.limits().nodes))
     return {
         "spark.executor.cores": str(size.cores),
         "spark.executor.memory": size.memory,
-        "spark.cores.max": str(most * size.cores),
+        "spark.cores.max": str(places * size.cores),
         _PARTITIONS: operator.spark.get(_PARTITIONS) or str(size.shuffle_partitions or max(2, most * largest)),
     }
 
 
 def spark_configuration(
-    operator: OperatorSettings, streams: Mapping[str, str], *, is_local: bool, source_partitions: int | None = None
+    operator: OperatorSettings,
+    streams: Mapping[str, str],
+    *,
+    is_local: bool,
+    source_partitions: int | None = None,
+    driver_host: str = "127.0.0.1",
 ) -> dict[str, str]:
     """What an operator needs so that it can be sized alone, and what its streams need; the user's own wins.
 
     In real-time mode tasks of a shuffle run beside those that read the `source_partitions`: it gets the cores they
-    leave free.
+    leave free. On this machine (`is_local`) its driver listens at `driver_host`.
     """
     most = operator.executors[1]
     configuration = {
@@ -54,8 +61,8 @@ def spark_configuration(
         configuration[_PARTITIONS] = str(max(1, shuffles))
     if is_local:
         configuration |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": driver_host,
+            "spark.driver.bindAddress": driver_host,
             # Drivers do little, and several share this machine with the executors: less compiling, one thread to
             # collect garbage.
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

@@ -13,7 +13,8 @@ from penstock.running.checks import executor_bytes, executor_cores
 from penstock.running.driver_addresses import is_local_master
 from penstock.running.operator_job import JobInput, JobOutput, OperatorJob
 from penstock.running.spark_configuration import spark_configuration
-from penstock.settings import ClusterSettings, OperatorSettings
+from penstock.settings import ClusterSettings, GeoSettings, OperatorSettings
+from penstock.units import parse_bytes
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden
@@ -34,6 +35,8 @@ def embedded_cluster(
     """
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
+    if wanted.geo is not None:
+        return _geo_cluster(wanted.geo, operators, warden, folder, memory=wanted.memory_per_worker, stop=stop)
     cores = sum(map(executor_cores, operators))
     heap = sum(map(executor_bytes, operators))
     return EmbeddedCluster(
@@ -42,6 +45,30 @@ def embedded_cluster(
         workers=wanted.workers,
         cores_per_worker=wanted.cores_per_worker or -(-cores // wanted.workers),
         memory_per_worker=wanted.memory_per_worker or f"{int(heap / wanted.workers) >> 20}m",
+        stop=stop,
+    )
+
+
+def _geo_cluster(
+    geo: GeoSettings,
+    operators: Sequence[OperatorSettings],
+    warden: Warden,
+    folder: Path,
+    *,
+    memory: str | None,
+    stop: threading.Event | None,
+) -> EmbeddedCluster:
+    from penstock.adaptors.geo.cluster import GeoCluster
+    from penstock.adaptors.geo.delays import OneWayDelays
+
+    largest = max(parse_bytes(operator.executor_sizes[-1].memory) for operator in operators)
+    return GeoCluster(
+        warden,
+        folder,
+        geo.nodes,
+        OneWayDelays.of_round_trips(geo.pairs),
+        slots=geo.slots,
+        memory_per_worker=memory or f"{geo.slots * largest >> 20}m",
         stop=stop,
     )
 
@@ -58,6 +85,7 @@ def make_job(
     streams: Mapping[str, str],
     is_embedded: bool,
     addresses: Mapping[str, str] | None = None,
+    driver_host: str = "127.0.0.1",
 ) -> OperatorJob:
     """The job of an operator's process.
 
@@ -75,6 +103,8 @@ def make_job(
         What the operator's Spark configuration needs for its streams.
     addresses
         What it needs for its driver to be reached (`driver_addresses`).
+    driver_host
+        On this machine: where its driver listens.
     """
     is_local = is_embedded or is_local_master(master)
     return OperatorJob(
@@ -91,7 +121,9 @@ def make_job(
         spark={
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             **(addresses or {}),
-            **spark_configuration(operator, streams, is_local=is_local, source_partitions=reads.partitions),
+            **spark_configuration(
+                operator, streams, is_local=is_local, source_partitions=reads.partitions, driver_host=driver_host
+            ),
         },
         trigger_seconds=operator.trigger_seconds,
         checkpoint_seconds=operator.checkpoint_seconds,

@@ -9,6 +9,7 @@ A settings file is YAML; a wrong one shows all its mistakes at once, each with i
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
+from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import InputSettings
 from penstock.settings.objectives import (
     Bound,
@@ -38,6 +39,7 @@ __all__ = [
     "Bound",
     "BrokerSettings",
     "ClusterSettings",
+    "GeoSettings",
     "GuardSettings",
     "InputSettings",
     "MicroBatchSettings",

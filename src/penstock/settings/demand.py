@@ -101,6 +101,15 @@ class MicroBatchSettings(Part):
     driver: Seconds = Field(
         default=0.0, ge=0, description="time of a batch that no CPU share makes longer: the driver's"
     )
+    round_trips: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="round trips between its nodes that a batch waits for, one after the other; see `nodes`",
+    )
+    parallel: float = Field(
+        default=1.0, gt=0, le=1, description="n executors do the work of records n^parallel times as fast as one"
+    )
 
     @model_validator(mode="after")
     def _is_work(self) -> MicroBatchSettings:

@@ -34,6 +34,7 @@ from penstock.settings.fields import (
     TopicName,
     Trigger,
 )
+from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import READS_ARRIVALS, Inputs, InputSettings, written_inputs
 from penstock.settings.reader_options import reader_option_faults
 from penstock.settings.real_time import REALTIME
@@ -83,6 +84,10 @@ class ClusterSettings(Part):
     memory_per_worker: Size | None = Field(
         default=None,
         description="memory each embedded worker offers; default: what the operators may ask for at most",
+    )
+    geo: GeoSettings | None = Field(
+        default=None,
+        description="nodes with delays between them for the embedded cluster, in place of `workers` on the loopback",
     )
 
 
@@ -189,6 +194,12 @@ class OperatorSettings(Part):
         "Default: as declared, and learnt where nothing is",
     )
     start_up: Seconds = Field(default=0.0, ge=0, description="in the simulator: how long a new executor takes to come")
+    standstill: Seconds = Field(
+        default=0.0,
+        ge=0,
+        description="in the simulator: how long an operator in micro-batches does nothing after each change of "
+        "executors or nodes, as an engine that is stopped and started again",
+    )
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
     cpu_shares: CpuShares | None = Field(

@@ -28,6 +28,7 @@ from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.inputs import InputSettings
+from penstock.settings.nodes import NodesSettings
 from penstock.settings.objectives import Bound, PathBound, objectives_of, plain_path_faults, tightest
 from penstock.settings.parts import (
     NAME_ITS_APP,
@@ -93,6 +94,11 @@ class RunSettings(Part):
     resize: ResizeSettings = Field(default_factory=ResizeSettings, description="when an operator gets another size")
     mode: Literal["act", "recommend"] = Field(default="act", description="`recommend` does all but act")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
+    nodes: NodesSettings | None = Field(
+        default=None,
+        description="in the simulator: nodes that policies may place executors on, and how far they are apart; "
+        "default: the cluster places them",
+    )
     interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
     window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
     warm_up: Seconds = Field(default=15.0, description="after the first batch: watch, do not decide")
@@ -198,8 +204,15 @@ def _beside(settings: RunSettings, folder: Path) -> RunSettings:
         policy = policy.model_copy(update={"rules": str(folder / policy.rules)})
     if is_rules_file(options.get("rules")):
         policy = policy.model_copy(update={"options": {**options, "rules": str(folder / options["rules"])}})
+    nodes = settings.nodes
+    if nodes is not None and nodes.round_trips is not None:
+        nodes = nodes.model_copy(update={"round_trips": folder / nodes.round_trips})
     return settings.model_copy(
-        update={"operators": tuple(placed(operator) for operator in settings.operators), "policy": policy}
+        update={
+            "operators": tuple(placed(operator) for operator in settings.operators),
+            "policy": policy,
+            "nodes": nodes,
+        }
     )
 
 
@@ -211,6 +224,8 @@ def run_faults(data: object) -> list[str]:
             faults.append("name: is missing; to run it, give the pipeline a name")
         if data.get("arrivals") is None:
             faults.append(f"arrivals: is missing; {_GIVE_ARRIVALS}")
+        if data.get("nodes") is not None:
+            faults.append("nodes: a run leaves the choice of nodes to the cluster; leave it out, or only simulate it")
     for i, operator in plain_operators(data):
         if operator.get("app") is None:
             faults.append(f"operators.{i}.app: is missing; {NAME_ITS_APP}")
@@ -334,7 +349,7 @@ def _fields_at(loc: tuple[Any, ...]) -> list[str]:
         "cluster": ClusterSettings, "broker": BrokerSettings, "arrivals": ArrivalsSettings,
         "operators": OperatorSettings, "operators.sizes": SizeSettings, "operators.input": InputSettings,
         "operators.service": ServiceSettings, "operators.micro_batch": MicroBatchSettings,
-        "policy": PolicySettings, "guards": GuardSettings,
+        "policy": PolicySettings, "guards": GuardSettings, "nodes": NodesSettings,
         "restarts": RestartSettings, "objectives": PathBound, "resize": ResizeSettings,
     }  # fmt: skip
     return parts.get(_place(loc), RunSettings).setting_names()

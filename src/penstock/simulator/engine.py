@@ -99,7 +99,8 @@ class Simulation:
         self._now = 0.0
         begin = start or {}
         self.operators: Mapping[str, OperatorState] = {
-            o.name: OperatorState(o, seed, begin.get(o.name, o.limits.top)) for o in pipeline.order
+            o.name: OperatorState(o, seed, begin.get(o.name, o.limits.top), pipeline.round_trips)
+            for o in pipeline.order
         }
         self.records: Mapping[Path, PathRecords] = {path: PathRecords() for path in pipeline.paths}
         self._fed = 0

@@ -2,10 +2,11 @@
 """Operators that take records in micro-batches: all that wait, up to a cap, ride together and are done together.
 
 A batch of n records over m executors is f + c n / m of work, done at the speed of the CPU share in force while it
-runs; what the driver does for it, planning and commits, takes its time whatever the share. Executors that come during a
-batch serve from the next one on. Without a trigger a batch starts when the last one has ended and a record is there.
-With a trigger interval it starts at the multiples of the interval; a batch that overruns is followed by the next at
-once, as Spark's processing-time trigger does.
+runs; what the driver does for it, planning and commits, takes its time whatever the share, and so do the round trips
+between nodes that its stages wait for. Executors that come during a batch serve from the next one on. Without a
+trigger a batch starts when the last one has ended and a record is there. With a trigger interval it starts at the
+multiples of the interval; a batch that overruns is followed by the next at once, as Spark's processing-time trigger
+does.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ class MicroBatch:
         Squared coefficients of variation; above zero they are gamma distributed.
     driver
         Seconds of a batch that no CPU share makes longer: the driver keeps its cores.
+    round_trips
+        How many round trips between its nodes a batch waits for, one after the other; each takes as long as the
+        longest.
+    parallel
+        m executors do the work of records m^parallel times as fast as one: below 1 they spend some of it on each other.
     """
 
     fixed: float
@@ -50,14 +56,18 @@ class MicroBatch:
     fixed_scv: float = 0.0
     per_record_scv: float = 0.0
     driver: float = 0.0
+    round_trips: float = 0.0
+    parallel: float = 1.0
 
     def __post_init__(self) -> None:
-        for field in ("fixed", "per_record", "fixed_scv", "per_record_scv", "driver"):
+        for field in ("fixed", "per_record", "fixed_scv", "per_record_scv", "driver", "round_trips"):
             value = getattr(self, field)
             if not 0.0 <= value < math.inf:
                 raise ConfigurationError(f"{field}: {value!r} must be zero or a positive number", field=field)
         if self.fixed == 0.0 and self.per_record == 0.0:
             raise ConfigurationError("per_record: a batch must be some work; fixed is zero too", field="per_record")
+        if not 0.0 < self.parallel <= 1.0:
+            raise ConfigurationError(f"parallel: {self.parallel!r} must be above 0 and at most 1", field="parallel")
         if self.cap is not None and self.cap < 1:
             raise ConfigurationError(f"cap: {self.cap!r} must be a whole number from 1", field="cap")
         if self.trigger is not None and not 0.0 < self.trigger < math.inf:
@@ -67,6 +77,13 @@ class MicroBatch:
     def mean(self) -> float:
         """Mean time of a batch of one record, at full share."""
         return self.fixed + self.per_record + self.driver
+
+    def sustained(self, executors: int, delay: float = 0.0, share: float = 1.0) -> float:
+        """Records a second that it does with full batches, on average; without a cap, with batches of any length."""
+        alone = share * executors**self.parallel / self.per_record if self.per_record > 0.0 else math.inf
+        if self.cap is None:
+            return alone
+        return 1.0 / (1.0 / alone + (self.fixed / share + self.driver + self.round_trips * delay) / self.cap)
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Give the times of `size` batches of one record each, at full share."""
@@ -102,6 +119,11 @@ class _Running:
     length: float
     """In work time: `work` where nothing is done side by side."""
     records: int
+    wait: float
+    """Seconds that no share makes longer: the driver's, and those of round trips."""
+    in_tasks: float
+    """The part of `length` that executors are at work."""
+    delay: float
 
 
 class MicroBatchStation:
@@ -133,6 +155,9 @@ class MicroBatchStation:
         )
         self._clock = WorkTime(start.cpu_share)
         self._executors = start.executors
+        self._delay = 0.0
+        self._paused_until = 0.0
+        self._task_seconds = 0.0
         # Records of the running batch and those that wait, in one block; new ones are joined to it when needed.
         self._here = join([])
         self._new: list[Block] = []
@@ -155,6 +180,15 @@ class MicroBatchStation:
         """From the next batch on there are so many executors."""
         del at
         self._executors = count
+
+    def set_delay(self, at: float, seconds: float) -> None:
+        """From the next batch on the longest round trip between nodes takes so long."""
+        del at
+        self._delay = seconds
+
+    def pause(self, until: float) -> None:
+        """Start no batch before `until`; the running one goes on to its end."""
+        self._paused_until = max(self._paused_until, until)
 
     def admit(self, block: Block) -> None:
         """Take records that arrived after all before."""
@@ -202,20 +236,30 @@ class MicroBatchStation:
         part = 1.0 if since >= running.length else max(0.0, since / running.length)
         return self._work_done + running.work * part
 
+    def task_seconds(self, now: float) -> float:
+        """Time that each executor has spent in tasks so far, waiting inside a task included."""
+        if self._running is None:
+            return self._task_seconds
+        end = self._clock.time(self._running.start_work + self._running.length) + self._running.wait
+        lasts = end - self._running.started_at
+        part = 1.0 if now >= end else max(0.0, (now - self._running.started_at) / lasts)
+        return self._task_seconds + part * _in_tasks(self._running, end)
+
     def _end_of(self, running: _Running, until: float) -> float:
         """When the batch ends, if the speed stays; known for good once its work is done by `until`."""
         worked = self._worked_at
         if worked is None:
             worked = self._clock.time(running.start_work + running.length)
             self._worked_at = worked if worked <= until else None
-        return worked + self.batch.driver
+        return worked + running.wait
 
     def _next_start(self, at: int) -> float | None:
         if at == len(self._arrived):
             return None
         first = self._arrived[at]
-        if first <= self._ready_at:
-            return self._ready_at
+        ready = max(self._ready_at, self._paused_until)
+        if first <= ready:
+            return ready
         trigger = self.batch.trigger
         return first if trigger is None else _multiple_from(trigger, first)
 
@@ -230,8 +274,18 @@ class MicroBatchStation:
         if self._per_record is not None:
             first = int(self._here.number[at])
             spread = float(self._per_record.between(first, first + count).sum())
-        length = fixed + spread / self._executors
-        return _Running(start, self._clock.work(start), fixed + spread, length, count)
+        in_tasks = spread / self._executors**self.batch.parallel
+        waited = self.batch.round_trips * self._delay
+        return _Running(
+            start,
+            self._clock.work(start),
+            fixed + in_tasks * self._executors,
+            fixed + in_tasks,
+            count,
+            wait=self.batch.driver + waited,
+            in_tasks=in_tasks,
+            delay=waited,
+        )
 
     def _end(self, running: _Running, end: float, at: int) -> None:
         if self.is_watched:
@@ -239,11 +293,18 @@ class MicroBatchStation:
             self._finished.append(FinishedBatch(self._batches, running.started_at, end, records))
         self._batches += 1
         self._work_done += running.work
+        self._task_seconds += _in_tasks(running, end)
         self._running, self._worked_at = None, None
         trigger = self.batch.trigger
         # The trigger after the one it started at (or, having started late, after its start).
         due = 0.0 if trigger is None else _multiple_from(trigger, math.nextafter(running.started_at, math.inf))
         self._ready_at = max(end, due)
+
+
+def _in_tasks(running: _Running, end: float) -> float:
+    """A batch's time in tasks; a share that changed meanwhile is spread over all of it."""
+    worked = end - running.wait - running.started_at
+    return running.delay + (worked * running.in_tasks / running.length if running.length > 0.0 else 0.0)
 
 
 def _multiple_from(interval: float, at: float) -> float:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import Counter, deque
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
+from penstock.latency_map import LatencyMap
 from penstock.ports import FloatArray
 from penstock.records import Allocation
 from penstock.simulator.block import Block, IntArray, join
@@ -51,11 +54,15 @@ class OperatorState:
     seed
         Of the run.
     start
-        The allocation at time zero.
+        The allocation at time zero; where the limits have nodes and it names none, the first of them are taken.
+    round_trips
+        How far nodes are apart; None: not at all.
     """
 
-    def __init__(self, operator: Operator, seed: int, start: Allocation) -> None:
+    def __init__(self, operator: Operator, seed: int, start: Allocation, round_trips: LatencyMap | None = None) -> None:
         self.operator = operator
+        self._round_trips = round_trips
+        start = self._placed(start)
         self._batches = (
             MicroBatchStation(operator.server, seed, operator.name, start)
             if isinstance(operator.server, MicroBatch)
@@ -64,9 +71,13 @@ class OperatorState:
         self._station: Station = self._batches or _per_record(operator, seed, start)
         self._share = start.cpu_share
         self._executors = start.executors
+        self._nodes = start.nodes
         self._asked = start
         self._coming: list[tuple[float, int]] = []
         """When there will be how many executors, both rising."""
+        self._moving: tuple[float, Allocation] | None = None
+        """When executors will stand as they were asked to, where nodes are chosen or a change is a standstill."""
+        self._set_delay(0.0)
         self._had: list[tuple[float, Allocation]] = [(0.0, start)]
         self._history: deque[FloatArray] | None = None
         self._history_seconds = 0.0
@@ -80,7 +91,7 @@ class OperatorState:
     @property
     def allocation(self) -> Allocation:
         """What is there now."""
-        return Allocation(self._executors, self._share)
+        return Allocation(self._executors, self._share, nodes=self._nodes)
 
     @property
     def asked(self) -> Allocation:
@@ -89,9 +100,14 @@ class OperatorState:
 
     def ask(self, at: float, wanted: Allocation) -> None:
         """Change the share and give executors up at once; get new executors after the start-up time."""
+        wanted = self._placed(wanted)
         self._asked = wanted
         self._share = wanted.cpu_share
         self._station.set_share(at, wanted.cpu_share)
+        if self._nodes or wanted.nodes or self.operator.standstill_seconds > 0.0:
+            self._move(at, wanted)
+            self._note(at)
+            return
         # Those on their way and still wanted come when they would have; what is beyond them starts up now.
         self._coming = [(due, min(count, wanted.executors)) for due, count in self._coming]
         if wanted.executors <= self._executors:
@@ -102,6 +118,40 @@ class OperatorState:
             if self._coming[0][0] <= at:
                 self._executors_come()
         self._note(at)
+
+    def _move(self, at: float, wanted: Allocation) -> None:
+        """Let executors stand as wanted: after a standstill, or when new ones have come; some are given up at once."""
+        standstill, now = self.operator.standstill_seconds, self.allocation
+        if (wanted.executors, wanted.nodes) == (now.executors, now.nodes):
+            self._moving = None
+            return
+        gives_up = not standstill and all(count <= dict(now.nodes).get(node, 0) for node, count in wanted.nodes)
+        due = at if gives_up else at + max(standstill, self.operator.start_up_seconds)
+        if standstill and self._batches is not None:
+            self._batches.pause(due)
+        self._moving = (due, wanted)
+        if due <= at:
+            self._moved()
+
+    def _moved(self) -> None:
+        assert self._moving is not None
+        (at, wanted), self._moving = self._moving, None
+        self._nodes = wanted.nodes
+        self._set_executors(at, wanted.executors)
+        self._set_delay(at)
+        self._note(at)
+
+    def _set_delay(self, at: float) -> None:
+        if self._batches is not None and self._round_trips is not None:
+            self._batches.set_delay(at, self._round_trips.largest(node for node, _ in self._nodes))
+
+    def _placed(self, wanted: Allocation) -> Allocation:
+        limits = self.operator.limits
+        if wanted.nodes or not limits.nodes:
+            return wanted
+        most = limits.executors_per_node or -(-wanted.executors // len(limits.nodes))
+        places = [node for node in limits.nodes for _ in range(most)][: wanted.executors]
+        return replace(wanted, nodes=tuple(sorted(Counter(places).items())))
 
     def _executors_come(self) -> None:
         at, count = self._coming.pop(0)
@@ -130,6 +180,10 @@ class OperatorState:
         """CPU seconds of work done up to `now`."""
         return self._station.work_done(now)
 
+    def task_seconds(self, now: float) -> float:
+        """Time that each executor has spent in tasks up to `now`; 0 for an operator without batches."""
+        return 0.0 if self._batches is None else self._batches.task_seconds(now)
+
     # --- the records -----------------------------------------------------------------------------------------
 
     def advance(self, until: float, arrived: FloatArray, origin: FloatArray, way: IntArray | None) -> Block:
@@ -139,6 +193,14 @@ class OperatorState:
         self.arrived += len(arrived)
         self._remember(arrived, until)
         parts: list[Block] = []
+        if self._moving is not None and self._moving[0] <= until:
+            at = self._moving[0]
+            early = int(np.searchsorted(block.arrived, at, side="right"))
+            self._station.admit(block.part(slice(0, early)))
+            # Up to the instant before: a batch that starts with the change has what it brings.
+            parts.append(self._station.release(math.nextafter(at, -math.inf)))
+            self._moved()
+            block = block.part(slice(early, None))
         while self._coming and self._coming[0][0] <= until:
             at = self._coming[0][0]
             early = int(np.searchsorted(block.arrived, at, side="right"))

@@ -94,10 +94,14 @@ class SimulatedMetrics:
         batches = tuple(self._batches(now))
         self._looked_at = now
         there, asked = self._state.allocation, self._state.asked
+        hosts = [node for node, count in there.nodes for _ in range(count)] or ["simulated"] * there.executors
+        in_tasks = self._state.task_seconds(now)
         executors = tuple(
-            ExecutorState(str(i), "simulated", cores=1, is_active=True, active_tasks=0, task_seconds=0.0)
-            for i in range(there.executors)
+            ExecutorState(str(i), host, 1, is_active=True, active_tasks=0, task_seconds=in_tasks)
+            for i, host in enumerate(hosts)
         )
+        if not self._state.operator.cpu_is_read:
+            return Telemetry(self._name, now, batches, executors)
         # As the kernel's group has it: one quota for as many executors as were asked for.
         cpu = CpuReading(now, self._state.work_done(now), 0.0, asked.executors * there.cpu_share, there.executors)
         return Telemetry(self._name, now, batches, executors, cpu)
@@ -151,15 +155,19 @@ class SimulatedActuator:
         Raises
         ------
         ActuationRejectedError
-            It has another executor size, or chosen nodes: the simulated cluster knows neither.
+            It has another executor size, which the simulated cluster does not know, or nodes that the operator may not
+            have.
         """
-        for part in ("size", "nodes"):
-            if getattr(action.target, part):
-                raise ActuationRejectedError(
-                    f"{part}: the simulator has one executor size and one node; leave `{part}` out",
-                    target=action.operator,
-                    request_id=action.request_id,
-                )
+        limits, target = self._state.operator.limits, action.target
+        refused = None
+        if target.size:
+            refused = "size: the simulator has one executor size; leave `size` out"
+        elif target.nodes and not limits.nodes:
+            refused = "nodes: the simulated operator has no nodes to choose from; leave `nodes` out"
+        elif not limits.may_hold(target.nodes):
+            refused = f"nodes: {target} is not on nodes that the operator may have ({', '.join(limits.nodes)})"
+        if refused is not None:
+            raise ActuationRejectedError(refused, target=action.operator, request_id=action.request_id)
         if action.request_id in self._seen:
             return
         self._seen.add(action.request_id)

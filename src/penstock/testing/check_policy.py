@@ -202,6 +202,8 @@ def _requests(limits: Limits, current: Allocation, objective: Objective) -> Iter
             limits=limits, current=current, objective=objective,
             arrival_rate_rows_per_second=rate, backlog_records=backlog,
         )  # fmt: skip
+    for busy, pressure in ((0.0, 0.0), (1.0, 0.3), (1.0, 0.8), (0.2, 1.0)):
+        yield a_request(limits=limits, current=current, objective=objective, busy_fraction=busy, back_pressure=pressure)
     for seconds in (0.0, 1e-9, 1e9):
         latency = LatencySummary(1, seconds, seconds, seconds, seconds, seconds, is_exact=False)
         yield a_request(limits=limits, current=current, objective=objective, latency=latency)
@@ -212,7 +214,7 @@ def _requests_without_data(limits: Limits, current: Allocation, objective: Objec
         (
             "arrival_rate_rows_per_second", "processed_rows_per_second", "backlog_records", "utilisation",
             "cpu_used_cores", "cpu_throttled_fraction", "batch_seconds", "latency", "path_latency", "records_arrived",
-            "records_done", "last_batch_id",
+            "records_done", "last_batch_id", "busy_fraction", "back_pressure",
         )
     )  # fmt: skip
     same = {"limits": limits, "current": current, "objective": objective}
@@ -268,6 +270,7 @@ class _Query:
             utilisation=min(1.0, 0.1 + 0.002 * rows / self.has.capacity), batch_seconds=seconds,
             latency=LatencySummary(rows, seconds, seconds, 1.5 * seconds, 1.8 * seconds, 2.0 * seconds),
             records_arrived=self.done, records_done=self.done, last_batch_id=self.batches,
+            busy_fraction=min(1.0, seconds), back_pressure=0.9 if self.at % 60.0 > 40.0 else 0.1,
         )  # fmt: skip
         return Look(Telemetry(_OPERATOR, self.at, (batch,)), seen, (arrivals,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -27,6 +27,7 @@ class FakeScaler:
         self.gate.set()
         self.is_waiting = False
         self.notes: list[str] = []
+        self.placed: dict[str, int] | None = None
         self.beside_draining: list[bool] = []
 
     def ensure_scalable(self) -> None:
@@ -51,6 +52,11 @@ class FakeScaler:
             raise self.fail_with
         self.beside_draining.append(beside_draining)
         self.executors = target
+
+    def place(self, wanted: Mapping[str, int]) -> None:
+        """Be there at once, on nodes."""
+        self.placed = dict(wanted)
+        self.reconcile(sum(wanted.values()))
 
     def take_notes(self) -> tuple[str, ...]:
         """The notes so far."""
@@ -128,6 +134,16 @@ def test_a_request_sets_executors_and_share(parts: Parts) -> None:
     parts.actuator.request(ask(3, 0.5))
     until(lambda: parts.scaler.executors == 3 and parts.shares.share == 0.5)
     assert parts.actuator.last_error is None
+
+
+def test_executors_are_placed_where_nodes_are_named(parts: Parts) -> None:
+    """A request with nodes goes to those; one without leaves the choice to the cluster again."""
+    parts.actuator.request(Action("operator", 0.0, Allocation(3, nodes=(("a", 1), ("b", 2))), None))
+    until(lambda: parts.scaler.placed == {"a": 1, "b": 2})
+    parts.scaler.placed = None
+    parts.actuator.request(ask(2))
+    until(lambda: parts.scaler.executors == 2)
+    assert parts.scaler.placed is None
 
 
 def test_a_request_returns_while_the_driver_is_busy_and_the_newest_wins(parts: Parts) -> None:

@@ -14,9 +14,9 @@ from penstock.apps.catalogue import APPLICATIONS, application
 from penstock.errors import ConfigurationError
 
 
-def test_there_are_nine_and_each_can_be_called() -> None:
+def test_there_are_ten_and_each_can_be_called() -> None:
     """Every entry names a function, a payload that the replay source has, and a folder with a check."""
-    assert len(APPLICATIONS) == 9
+    assert len(APPLICATIONS) == 10
     for entry in APPLICATIONS.values():
         module_name, _, function = entry.app.partition(":")
         assert callable(getattr(importlib.import_module(module_name), function))

@@ -103,17 +103,26 @@ def test_options_reach_the_plan(tmp_path: Path, fake: Callable[..., FakeMeasurem
         "--folder", str(tmp_path / "m"), "--cpu-share", "0.2", "--agree", "3/4", "--within", "0.1", "--batch", "500ms",
         "--sample", "5s", "--option", "pattern_count=3", "--payload", f"file:{lines}", "--source-option", "seed=7",
         "--shape", "constant:rate=9,duration=9s", "--spark", "spark.x=y", "--others", "0.3", "--no-source-check",
-        "--broker-option", "a=b",
+        "--each", "2", "--warm-up-most", "40s",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (plan,) = made.plans
+    assert (plan.samples_each, plan.warm_up_seconds, plan.warm_up_most_seconds) == (2, 15.0, 40.0)
     assert plan.app == "penstock.apps.log_analysis:log_analysis"
     assert (plan.cpu_share, plan.batch_seconds, plan.sample_seconds) == (0.2, 0.5, 5.0)
     assert (plan.convergence.agreeing, plan.convergence.window, plan.convergence.within) == (3, 4, 0.1)
     assert plan.source == {"shape": "constant:rate=9,duration=9s", "payload": f"file:{lines}", "seed": "7"}
     assert (plan.options, plan.spark, plan.disturbance.others) == ({"pattern_count": "3"}, {"spark.x": "y"}, 0.3)
     assert not any(turn.is_source for turn in made.taken)
-    assert made.broker == {"a": "b"}
+    assert made.broker == {}
+
+
+def test_options_of_a_broker_need_a_topic() -> None:
+    """A replay has no broker: its options would be read by nobody."""
+    result = measured("--broker-option", "a=b")
+    assert result.exit_code == 2
+    assert "--broker-option: is an option of a topic's broker" in result.stderr
+    assert "give --topic" in result.stderr
 
 
 def test_an_application_of_the_catalogue_brings_its_own_records(

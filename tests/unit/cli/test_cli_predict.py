@@ -300,3 +300,19 @@ def test_the_schedules_fit_a_narrow_terminal(samples: str, rates: str, invoke: I
     assert len(rows) == 10
     assert all(len(line.rstrip()) <= 80 for line in rows)
     assert any(line.startswith("elastic (interval, ahead of rises)") for line in rows)
+
+
+@pytest.mark.parametrize("cost", ["1e308", "inf", "nan", "-1"])
+def test_a_cost_that_is_none_is_refused(cost: str, samples: str, rates: str, invoke: Invoke) -> None:
+    """A cost that would make sums infinite is a slip, and no answer."""
+    for command in (("size", "--rate", "3"), ("schedule", rates, "--rate-column", "rate")):
+        result = invoke("predict", *command, "--samples", samples, "--cost-per-hour", cost)
+        assert result.exit_code == 2
+        assert "--cost-per-hour" in result.stderr
+
+
+def test_rates_that_are_read_as_times_name_the_remedy(samples: str, rates: str, invoke: Invoke) -> None:
+    """A table of rates without --rate-column is no sorted trace; the message names that option."""
+    result = invoke("predict", "schedule", rates, "--column", "rate", "--samples", samples)
+    assert result.exit_code == 2
+    assert "name that column with --rate-column" in result.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.measuring.batch_cap import CapTrial, is_fitting, next_cap, scaled_cap
+from penstock.measuring.batch_cap import CapSearch, CapTrial, is_fitting, next_cap, scaled_cap
 
 
 @pytest.mark.parametrize(("fixed", "each"), [(0.1, 1e-4), (1.0, 1e-3), (0.5, 5e-6), (0.0, 0.01)])
@@ -38,3 +38,41 @@ def test_a_size_begins_with_what_is_known_of_its_neighbour() -> None:
     assert scaled_cap({1: 1000, 2: 1900}, 4, 500) == 3800
     assert scaled_cap({8: 8000}, 1, 500) == 1000
     assert scaled_cap({}, 4, 500) == 2000
+
+
+def test_a_cap_in_proportion_to_another_size_is_kept() -> None:
+    """Batches half as long again are another cap's for the first size, and kept for one in proportion to it."""
+    first = CapSearch(1000, 4.0, is_open=True)
+    assert not first.judge([6.0])
+    assert first.judge([6.0, 6.0])
+    assert (first.cap_before, first.cap) == (1000, 667)
+    scaled = CapSearch(1000, 4.0, is_open=True, is_scaled=True)
+    assert not scaled.judge([6.0, 6.0])
+    assert scaled.judge([9.0, 9.0])
+
+
+def test_a_search_ends_after_its_trials() -> None:
+    """Batches that never fit are measured as they are in the end."""
+    search = CapSearch(1000, 4.0, is_open=True, trials=2)
+    assert search.judge([40.0, 40.0])
+    assert search.judge([40.0, 40.0])
+    assert not search.is_open
+    assert not search.judge([40.0, 40.0], is_last=True)
+
+
+def test_batches_of_mostly_fixed_work_are_found_in_few_tunings() -> None:
+    """Two seconds of fixed work and 10 us a record, from 2000 records: five seconds are reached in a few steps."""
+    search = CapSearch(2000, 5.0, is_open=True)
+    tunings = 0
+    while search.tune([2.0 + 1e-5 * search.cap] * 2):
+        tunings += 1
+    assert tunings <= 6
+    assert 0.75 * 5.0 <= 2.0 + 1e-5 * search.cap <= 1.35 * 5.0
+
+
+def test_a_cap_is_not_made_smaller_for_batches_that_still_compile() -> None:
+    """Batches half as long again are kept while an application warms up; they become shorter by themselves."""
+    search = CapSearch(2000, 4.0, is_open=True)
+    assert not search.tune([6.0, 6.0])
+    assert search.tune([9.0, 9.0])
+    assert search.cap == 889  # in proportion: 2000 * 4 / 9

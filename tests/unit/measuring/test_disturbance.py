@@ -37,7 +37,7 @@ def test_rounding_never_gives_less_than_nothing() -> None:
 
 
 def test_each_limit_is_named() -> None:
-    """What is too much is said; threads that are ready count only where processes are not told apart."""
+    """What is too much is said; threads that are ready count only where processes cannot be distinguished."""
     limits = DisturbanceLimits(others=0.1, steal=0.05, runnable_per_core=3.0)
     assert limits.exceeded_by(HostLoad(0.9, 0.05, 0.1, 9.0)) is None
     assert "other processes used 20 %" in str(limits.exceeded_by(HostLoad(0.9, 0.0, 0.2, 1.0)))

@@ -57,6 +57,18 @@ def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert left == [Turn(2, 1, is_source=True), Turn(1, 2), Turn(2, 2), Turn(1, 3), Turn(2, 3)]
 
 
+def test_a_start_with_too_few_samples_is_made_again(tmp_path: Path) -> None:
+    """Of two samples of each start one is there: the start is left to do, and the newer of two first samples counts."""
+    plan = replace(PLAN, executors=(1,), repeats=1, samples_each=2, source_check=False)
+    file = SampleFile(tmp_path / "m", plan)
+    file.add(a_sample(1, rate=90.0))
+    assert plan.left(file.samples) == [Turn(1, 1)]
+    file.add(a_sample(1, rate=100.0))
+    file.add(a_sample(1, rate=110.0, part=2))
+    assert plan.left(file.samples) == []
+    assert [s.throughput.mean for s in kept_samples(file.samples)] == [100.0, 110.0]
+
+
 def test_a_line_that_a_crash_cut_off_is_dropped(tmp_path: Path) -> None:
     """The samples before it count, and the next one stands on a line of its own."""
     file = SampleFile(tmp_path / "m", PLAN)

@@ -21,23 +21,27 @@ TURN = Turn(2, 1)
 
 
 class FakeApplication:
-    """Ends a batch every so many seconds, and is held to its quota once it was asked to be."""
+    """Ends a batch every so many seconds, and is held to its quota once it was asked to be.
+
+    Until then a batch takes half of the time, with the same CPU.
+    """
 
     def __init__(self, seconds: Callable[[int], float] = lambda _: 2.0, *, rows: int = CAP, used: float = 0.49) -> None:
         self.now, self.executors, self.rows = 1000.0, 2, rows
         self._seconds, self._used = seconds, used
-        self._batch = 0
+        self._batch, self._cpu = 0, 0.0
         self.quota: float | None = None
 
     def looks(self) -> Iterator[Telemetry]:
         """A look at the end of each batch."""
         while True:
-            began = self.now
-            self.now += self._seconds(self._batch)
+            began, seconds = self.now, self._seconds(self._batch)
+            self.now += 0.5 * seconds if self.quota is None else seconds
             batch = BatchProgress("measured", "q", "r", self._batch, began, self.now, self.rows, {}, ())
             self._batch += 1
             executors = tuple(ExecutorState(str(i), "h", 1, True, 1, 0.0) for i in range(self.executors))
-            cpu = CpuReading(self.now, self._used * self.now, 0.0, self.quota, 2)
+            self._cpu += self._used * seconds
+            cpu = CpuReading(self.now, self._cpu, 0.0, self.quota, 2)
             yield Telemetry("measured", self.now, (batch,), executors, cpu)
 
 
@@ -69,8 +73,7 @@ def host(others: Iterator[float]) -> Callable[[], HostReading]:
 def test_a_calm_application_gives_one_sample() -> None:
     """Warm-up, hold, convergence, sample: the rate is that of the batches after its size was held."""
     taking = SampleTaking(PLAN, TURN, CAP, source_limit=2000.0, read_host=host(iter([0.0])))
-    # Batches before the hold are twice as fast, as without a cap on the CPU.
-    phases = drive(taking, FakeApplication(lambda batch: 1.0 if batch < 6 else 2.0))
+    phases = drive(taking, FakeApplication())
     assert list(dict.fromkeys(phases)) == [
         Phase.WARMING, Phase.HOLDING, Phase.CONVERGING, Phase.SAMPLING, Phase.DONE,
     ]  # fmt: skip
@@ -83,29 +86,83 @@ def test_a_calm_application_gives_one_sample() -> None:
     assert sample.marks == ()
 
 
-def test_a_cap_that_gives_too_short_batches_ends_the_taking() -> None:
-    """Batches of a fifth of the set time ask for another cap; with a fixed cap they are measured as they are."""
-    taking = SampleTaking(PLAN, TURN, CAP)
-    assert drive(taking, FakeApplication(lambda _: 0.4))[-1] is Phase.OTHER_CAP
+def test_a_cap_that_cannot_be_changed_ends_the_taking() -> None:
+    """Batches of a fifth of the set time ask for another start; a cap of the user's is sampled as it is."""
+    taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
+    assert drive(taking, FakeApplication(lambda _: 0.4, used=0.5))[-1] is Phase.OTHER_CAP
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(0.4)
     for plan, may_change in ((replace(PLAN, cap=CAP), True), (PLAN, False)):
-        fixed = SampleTaking(plan, TURN, CAP, may_change_cap=may_change)
-        assert drive(fixed, FakeApplication(lambda _: 0.4))[-1] is Phase.DONE
+        fixed = SampleTaking(plan, TURN, CAP, may_change_cap=may_change, is_cap_fixed=True)
+        assert drive(fixed, FakeApplication(lambda _: 0.4, used=0.5))[-1] is Phase.DONE
 
 
-def test_a_cap_is_judged_by_the_last_batches() -> None:
-    """Batches that fit at first and come out too short when the code is compiled ask for another cap in the end."""
-    taking = SampleTaking(PLAN, TURN, CAP)
-    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 6 else 1.2))
+def test_a_fixed_cap_is_judged_by_the_last_batches() -> None:
+    """Batches that fit at first and come out too short when the code is compiled ask for another start in the end."""
+    taking = SampleTaking(PLAN, TURN, CAP, is_cap_fixed=True)
+    phases = drive(taking, FakeApplication(lambda batch: 2.0 if batch < 12 else 1.2, used=0.5))
     assert (phases.count(Phase.SAMPLING), phases[-1]) == (0, Phase.OTHER_CAP)
     assert taking.cap_trial is not None
     assert taking.cap_trial.batch_seconds == pytest.approx(1.2)
 
 
+class FakeCappedApplication(FakeApplication):
+    """Takes 0.2 s for a batch and 1 ms for a record of the cap that the taking asks for, a batch late."""
+
+    def __init__(self, taking: SampleTaking) -> None:
+        super().__init__(lambda _: 0.2 + 1e-3 * self.rows)
+        self._taking = taking
+
+    def looks(self) -> Iterator[Telemetry]:
+        """The batch that is under way at a change keeps its cap."""
+        planned = self._taking.cap
+        for look in super().looks():
+            yield look
+            self.rows, planned = planned, self._taking.cap
+
+
+@pytest.mark.parametrize("first", [50, 900, 30_000])
+def test_a_running_application_is_given_the_cap_that_fits(first: int) -> None:
+    """Whatever the first cap, batches of about the set time are sampled, and only those of the last cap."""
+    taking = SampleTaking(PLAN, TURN, first)
+    application = FakeCappedApplication(taking)
+    application.rows = first
+    assert drive(taking, application)[-1] is Phase.DONE
+    (sample,) = taking.samples
+    assert 1.5 <= sample.batch_seconds <= 2.7
+    assert sample.throughput.mean == pytest.approx(sample.cap / (0.2 + 1e-3 * sample.cap))
+    assert sample.converged_after_seconds is not None
+
+
+def test_a_held_up_batch_keeps_its_cap() -> None:
+    """Batches that others make half as long again, with the CPU that they should take, give no other cap."""
+    taking = SampleTaking(PLAN, TURN, CAP)
+    drive(taking, FakeApplication(lambda _: 3.0, used=0.34))  # 1.02 s of CPU at a quota of 0.5 cores
+    assert [(s.cap, s.batch_seconds) for s in taking.samples] == [(CAP, 3.0)]
+
+
+def test_what_still_compiles_is_not_held() -> None:
+    """As long as a record takes less CPU than it took before, the application stays without a cap on its CPU."""
+    taking = SampleTaking(replace(PLAN, cap=CAP), TURN, CAP)
+    application = FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))  # it uses 0.49 cores all the time
+    phases = drive(taking, application)
+    assert phases.count(Phase.WARMING) >= 13  # 8 * 0.9^13 = 2.03: from there on nothing falls
+    short = SampleTaking(replace(PLAN, cap=CAP, warm_up_most_seconds=10.0), TURN, CAP)
+    assert drive(short, FakeApplication(lambda batch: max(2.0, 8.0 * 0.9**batch))).count(Phase.WARMING) < 6
+
+
+def test_several_samples_of_one_start() -> None:
+    """They follow each other, each with its number, and a disturbed one is taken again before the next."""
+    taking = SampleTaking(replace(PLAN, samples_each=3), TURN, CAP, read_host=host(iter([0.0, 0.5, 0.0, 0.0])))
+    assert drive(taking, FakeApplication())[-1] is Phase.DONE
+    assert [(s.part, s.attempt, s.is_disturbed) for s in taking.samples] == [
+        (1, 1, False), (2, 1, True), (2, 2, False), (3, 1, False),
+    ]  # fmt: skip
+
+
 def test_what_never_converges_is_sampled_and_marked() -> None:
     """After the time for it a sample is taken in any case, and says that it did not converge."""
-    taking = SampleTaking(PLAN, TURN, CAP)
+    taking = SampleTaking(PLAN, TURN, CAP, may_change_cap=False)
     drive(taking, FakeApplication(lambda batch: 1.5 if batch % 2 else 2.5))
     (sample,) = taking.samples
     assert sample.converged_after_seconds is None
@@ -129,7 +186,7 @@ def test_a_host_that_is_never_calm_ends_after_the_tries() -> None:
 
 def test_marks_say_what_bounds_the_throughput() -> None:
     """A source that is hardly faster, and executors that leave CPU unused, are marked."""
-    taking = SampleTaking(PLAN, TURN, CAP, source_limit=600.0)
+    taking = SampleTaking(PLAN, TURN, CAP, source_limit=600.0, may_change_cap=False)
     drive(taking, FakeApplication(used=0.2))
     assert taking.samples[0].marks == (Mark.SOURCE_BOUND, Mark.CPU_LEFT)
 

@@ -27,7 +27,9 @@ def test_dispersion_is_that_of_the_process_built(arrivals: MAP, load: float) -> 
         of_runs = _dispersion(runs, service)
         for eta in (0.0, 0.5, 1.0, 16.0):
             kinds = _kinds(eta, runs)
-            built = _assembled(kinds, runs, service)
+            unchecked = _assembled(kinds, runs, service, of_runs.frequency)
+            built = MAP(unchecked.D0, unchecked.D1)
+            assert unchecked.rate == pytest.approx(1.0, rel=1e-9)
             assert built.rate == pytest.approx(1.0, rel=1e-9)
             found = of_runs.of(kinds.start, kinds.chance, kinds.ends)
             assert found == pytest.approx(built.asymptotic_idc, rel=1e-10)

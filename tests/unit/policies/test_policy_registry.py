@@ -31,7 +31,10 @@ from penstock.ports import Policy, PolicyContext
 from penstock.records import Allocation, Objective
 from penstock.testing import a_request
 
-OURS = ("mead", "mead-published", "m/g/1", "gi/g/1", "elastic", "threshold", "rules", "schedule", "fixed")
+OURS = (
+    "mead", "mead-published", "m/g/1", "gi/g/1", "elastic", "gesscale", "gesscale+", "threshold", "rules", "schedule",
+    "fixed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,14 @@ def test_the_listed_defaults_are_the_ones_in_use(name: str) -> None:
 def test_what_an_entry_says_is_plain_data() -> None:
     """The listing of a policy has its options with defaults and meanings, and what it needs."""
     listed = policy_entry("threshold").to_json()
-    assert [option["name"] for option in listed["options"]] == ["upper", "lower", "every_seconds", "rules"]
+    assert [option["name"] for option in listed["options"]] == [
+        "upper",
+        "lower",
+        "every_seconds",
+        "nodes",
+        "seed",
+        "rules",
+    ]
     assert listed["options"][0] == {
         "name": "upper", "default": 0.7, "meaning": "utilisation above which one level is added (U_H)"
     }  # fmt: skip
@@ -137,7 +147,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
             "mead2",
             {},
             "policy",
-            r"mean mead\? Known: mead, mead-published, m/g/1, gi/g/1, elastic, threshold, rules, schedule, fixed",
+            r"mean mead\? Known: mead, mead-published, m/g/1, gi/g/1, elastic, gesscale, gesscale\+, threshold, rules, ",
         ),
         ("", {}, "policy", "known: mead, mead-published"),
         ("threshold", {"uper": 0.7}, "policy threshold", r"uper: .* no such option; did you mean upper\? It has "),

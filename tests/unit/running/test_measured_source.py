@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.replay.options import replay_arrivals
+from penstock.adaptors.replay.max_rows_file import read_max_rows
+from penstock.adaptors.replay.options import ReplayOptions, replay_arrivals
 from penstock.errors import ConfigurationError
 from penstock.measuring.plan import MeasurePlan
 from penstock.running.app_names import app_path, short_names
@@ -18,11 +19,12 @@ from penstock.running.operator_process import load_app
 SHAPE = {"shape": "constant:rate=100,duration=1h"}
 
 
-def test_every_record_is_due_at_once() -> None:
-    """Time zero lies so far back that the last record of an hour's shape is due now."""
-    reads = ReplayedAtOnce(SHAPE).reads(3, 500)
+def test_every_record_is_due_at_once(tmp_path: Path) -> None:
+    """Time zero lies so far back that the last record of an hour's shape is due now; the cap is in the file."""
+    reads = ReplayedAtOnce(SHAPE).reads(3, 500, tmp_path / "cap.txt")
     assert reads.replay is not None
-    assert (reads.replay["partitions"], reads.replay["maxRowsPerBatch"]) == ("3", "500")
+    assert reads.replay["partitions"] == "3"
+    assert read_max_rows(ReplayOptions.parse(reads.replay)) == 500
     replay = replay_arrivals(reads.replay)
     assert replay.arrived_by(time.time()) == replay.arrivals.total == 360_000
 
@@ -39,7 +41,7 @@ def test_bytes_are_those_of_the_text(tmp_path: Path) -> None:
     assert 40 < generated < 400
 
 
-@pytest.mark.parametrize("option", ["startAt", "maxrowsperbatch", "partitions"])
+@pytest.mark.parametrize("option", ["startAt", "maxrowsperbatch", "maxRowsFile", "partitions"])
 def test_what_the_measurement_sets_is_refused(option: str) -> None:
     """A cap or a time zero of the user's own would change what is measured behind its back."""
     with pytest.raises(ConfigurationError, match="is set by the measurement"):

@@ -32,6 +32,12 @@ class FakeSite:
         self.stop = threading.Event()
 
 
+class FakeSource:
+    """A source whose cap is fixed when its application starts."""
+
+    can_change_cap = False
+
+
 class FakeApplications:
     """Applications whose batches take 0.5 s and 1 ms a record, over the executors; the first starts may fail."""
 
@@ -100,7 +106,7 @@ def take(
     """Take all turns of a plan."""
     monkeypatch.setattr(measurement, "MeasuredApplication", applications)
     file, listener = SampleFile(folder, plan), RecordingListener()
-    taken = measurement._Measurement(plan, cast("Site", FakeSite()), cast("Any", None), file, listener=listener)
+    taken = measurement._Measurement(plan, cast("Site", FakeSite()), cast("Any", FakeSource()), file, listener=listener)
     turns = plan.left(file.samples)
     for number, turn in enumerate(turns):
         taken.take(turn, number / len(turns), 1 / len(turns))
@@ -121,10 +127,10 @@ def test_the_cap_is_found_once_for_each_size(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_given_cap_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --cap every application has it, however long its batches are."""
+    """With --cap every application has it for each executor, however long its batches are."""
     applications = FakeApplications()
     take(monkeypatch, tmp_path / "m", replace(PLAN, cap=7), applications)
-    assert applications.caps == [(1, 7), (2, 7), (1, 7), (2, 7)]
+    assert applications.caps == [(1, 7), (2, 14), (1, 7), (2, 14)]
 
 
 def test_the_source_is_measured_first_and_known_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,8 +194,13 @@ def test_what_the_process_said_is_named_though_nobody_heard_its_query_end(sleepe
     kill(operator, sleeper)
     operator.watch(1.0, said.append)
     assert said == ["stopped in batch 0: KeyError: 'level'; starting it again in 2 s"]
-    with pytest.raises(ClusterError, match="operator sleeper cannot run: KeyError: 'level'; the end of"):
+    with pytest.raises(ClusterError, match="operator sleeper cannot run: KeyError: 'level'; the end of") as lasting:
         operator.is_ready(2.0)
+    assert not lasting.value.retryable
+    (tmp_path / "own" / "failure.txt").write_text("Python worker failed to connect back.")  # on a busy host
+    with pytest.raises(ClusterError, match="failed to connect back") as passing:
+        operator.is_ready(2.0)
+    assert passing.value.retryable
 
 
 def test_a_process_that_is_killed_again_and_again_is_started_as_often_as_allowed(

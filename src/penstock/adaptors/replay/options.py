@@ -18,7 +18,7 @@ from penstock.units import parse_number, parse_seconds, parse_whole_number
 _LARGEST_LONG = (1 << 63) - 1
 _OptionReader = Callable[[Any, str], Any]
 
-NAMED_PAYLOADS = ("none", "log", "text", "web-log", "features")
+NAMED_PAYLOADS = ("none", "log", "text", "web-log", "features", "taxi-ride")
 PAYLOADS = (*NAMED_PAYLOADS, "file:PATH")
 
 
@@ -38,8 +38,8 @@ class ReplayOptions:
         The number of tasks in a batch.
     payload
         The text of each record: ``none``; generated: ``log`` (system log lines), ``text`` (lines of words), ``web-log``
-        (accesses to 100 sites) or ``features`` (labelled instances for a classifier); or ``file:PATH`` (the lines of a
-        file, repeated).
+        (accesses to 100 sites), ``features`` (labelled instances for a classifier) or ``taxi-ride`` (rides, each three
+        times); or ``file:PATH`` (the lines of a file, repeated).
     malformed
         The fraction of malformed log lines.
     seed
@@ -47,6 +47,9 @@ class ReplayOptions:
         period.
     max_rows_per_batch
         The most records in a batch. None: all that are due.
+    max_rows_file
+        A file beside the driver that holds the most records in a batch. It is read before every batch, so that a
+        running query can be given another limit. None: there is no such file.
     start_at
         Time zero of the trace in seconds since the epoch. None: when the query first starts.
     cache_dir
@@ -66,6 +69,7 @@ class ReplayOptions:
     malformed: float = 0.01
     seed: int = 0
     max_rows_per_batch: int | None = None
+    max_rows_file: str | None = None
     start_at: float | None = None
     cache_dir: str | None = None
 
@@ -213,6 +217,7 @@ _OPTIONS: dict[str, tuple[str, _OptionReader]] = {
     "malformed": ("malformed", _number(least=0, most=1)),
     "seed": ("seed", _whole_number(least=0)),
     "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(least=1)),
+    "maxRowsFile": ("max_rows_file", _text),
     "startAt": ("start_at", _number(least=0, most=253402300799)),
     "cacheDir": ("cache_dir", _text),
 }

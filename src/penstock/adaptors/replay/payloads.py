@@ -19,6 +19,7 @@ from penstock.arrivals.feature_lines import FeatureLines
 from penstock.arrivals.file_cache import cached_file, fingerprint
 from penstock.arrivals.generated_lines import GeneratedLines
 from penstock.arrivals.log_lines import LogLines
+from penstock.arrivals.taxi_ride_lines import TaxiRideLines
 from penstock.arrivals.text_lines import TextLines
 from penstock.arrivals.trace_files import open_bytes
 from penstock.arrivals.web_log_lines import WebLogLines
@@ -29,6 +30,7 @@ _GENERATORS: dict[str, Callable[[int], GeneratedLines]] = {
     "text": TextLines,
     "web-log": WebLogLines,
     "features": FeatureLines,
+    "taxi-ride": TaxiRideLines,
 }
 """Payloads that a seed determines."""
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from penstock.adaptors.allocation_check import check_allocation
@@ -61,6 +61,10 @@ class ExecutorSizing(Protocol):
 
     def reconcile(self, target: int, *, beside_draining: bool = True) -> None:
         """Take one step towards `target` executors."""
+        ...
+
+    def place(self, wanted: Mapping[str, int]) -> None:
+        """Take one step towards so many executors on each of these nodes."""
         ...
 
     def take_notes(self) -> tuple[str, ...]:
@@ -276,7 +280,10 @@ class SparkActuator:
     def _scale(self, action: Action) -> None:
         if self._executors_before is None:
             self._executors_before = max(1, self._scaler.current_total())
-        self._scaler.reconcile(action.target.executors)
+        if action.target.nodes:
+            self._scaler.place(dict(action.target.nodes))
+        else:
+            self._scaler.reconcile(action.target.executors)
 
 
 def _attempt(call: Callable[[], None]) -> list[Exception]:

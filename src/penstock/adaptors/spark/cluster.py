@@ -8,14 +8,15 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.adaptors.loopback import check_loopback, reserve_port
 from penstock.adaptors.process.children import Child, Warden
-from penstock.adaptors.spark.cluster_files import write_cluster_folders
+from penstock.adaptors.spark.cluster_files import java_options, write_cluster_folders
+from penstock.adaptors.spark.cluster_sites import ClusterSites, LoopbackSites, Site
 from penstock.adaptors.spark.installation import (
     MASTER_CLASS,
     WORKER_CLASS,
@@ -57,6 +58,8 @@ class EmbeddedCluster:
         Fixed ports of the master; None: free ones.
     stop
         Set it to end the wait for the cluster; what was started is ended.
+    sites
+        Where the processes run, in place of `workers` on `host`.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class EmbeddedCluster:
         daemon_memory: str = "256m",
         timeout_seconds: float = 120.0,
         stop: threading.Event | None = None,
+        sites: ClusterSites | None = None,
     ) -> None:
         _check_at_least_one("workers", workers)
         _check_at_least_one("cores_per_worker", cores_per_worker)
@@ -89,14 +93,14 @@ class EmbeddedCluster:
                 f"cluster.memory_per_worker: {memory_per_worker!r} is too small for an executor; give at least 512m",
                 field="cluster.memory_per_worker",
             )
-        check_loopback(host)
+        if sites is None:
+            check_loopback(host)
+        self._sites: ClusterSites = sites or LoopbackSites(host, workers)
         self._installation = SparkInstallation.find()
         self._warden = warden
         self.folder = folder.absolute()
-        self._workers_wanted = workers
         self._cores = cores_per_worker
         self._memory_mib = memory_bytes >> 20
-        self._host = host
         self._fixed_port = port
         self._fixed_ui_port = ui_port
         self._daemon_memory = daemon_memory
@@ -104,23 +108,25 @@ class EmbeddedCluster:
         self._stop_asked = stop or threading.Event()
         self._master: Child | None = None
         self._workers: list[Child] = []
+        self._site_of: dict[str, Site] = {}
         self._port: int | None = None
         self._ui_port: int | None = None
         for field, number in (("cluster.port", port), ("cluster.ui_port", ui_port)):
             if number is not None:
-                reserve_port(host, number, field).close()
+                with self._sites.entered():
+                    reserve_port(self._sites.home.address, number, field).close()
 
     # --- what it is --------------------------------------------------------------------------------------------
 
     @property
     def master_url(self) -> str:
         """The master address for applications, ``spark://host:port``."""
-        return f"spark://{self._host}:{_running(self._port)}"
+        return f"spark://{self._sites.home.address}:{_running(self._port)}"
 
     @property
     def ui_url(self) -> str:
         """The master's web page. Its ``/json/`` page has the same as data."""
-        return f"http://{self._host}:{_running(self._ui_port)}"
+        return f"http://{self._sites.home.address}:{_running(self._ui_port)}"
 
     @property
     def master_pid(self) -> int:
@@ -134,19 +140,30 @@ class EmbeddedCluster:
 
     def spark_environment(self) -> dict[str, str]:
         """Return variables to add to the environment of an operator's driver process."""
-        temporary = self.folder / "tmp"
+        properties = {"java.io.tmpdir": str(self.folder / "tmp"), **self._sites.java_properties}
         return {
             **self._installation.environment(),
             "SPARK_CONF_DIR": str(self.folder / "conf"),
-            "SPARK_LOCAL_IP": self._host,
+            "SPARK_LOCAL_IP": self._sites.home.address,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
-            "SPARK_SUBMIT_OPTS": f'-XX:-UsePerfData "-Djava.io.tmpdir={temporary}"',
+            "SPARK_SUBMIT_OPTS": java_options(properties),
         }
+
+    @property
+    def driver_host(self) -> str:
+        """The address that drivers listen on."""
+        return self._sites.home.address
+
+    def driver_command(self, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs `argv` where drivers of this cluster run."""
+        return self._sites.command(self._sites.home, argv)
 
     def state(self) -> dict[str, Any]:
         """Return the state of the master, its workers and applications, from its ``/json/`` page."""
-        page = http.client.HTTPConnection(self._host, _running(self._ui_port), timeout=5.0)
+        page = http.client.HTTPConnection(self._sites.home.address, _running(self._ui_port), timeout=5.0)
         try:
+            with self._sites.entered():
+                page.connect()
             page.request("GET", "/json/")
             answer = page.getresponse()
             body = answer.read()
@@ -167,7 +184,7 @@ class EmbeddedCluster:
 
     def start(self) -> Self:
         """Start master and workers, and wait until all workers are registered."""
-        write_cluster_folders(self.folder, self._host)
+        write_cluster_folders(self.folder, self._sites.home.address, self._sites.java_properties)
         deadline = time.monotonic() + self._timeout_seconds
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -195,7 +212,7 @@ class EmbeddedCluster:
         lost = [worker for worker in self._workers if worker.returncode is not None]
         for worker in lost:
             self._workers.remove(worker)
-            self._workers.append(self._start_worker(worker.name))
+            self._workers.append(self._start_worker(self._site_of[worker.name]))
         return [worker.name for worker in lost]
 
     def stop(self) -> None:
@@ -203,6 +220,9 @@ class EmbeddedCluster:
         for child in [*reversed(self._workers), *([self._master] if self._master is not None else [])]:
             self._warden.stop(child)
         self._workers, self._master, self._port, self._ui_port = [], None, None, None
+
+    def release(self) -> None:
+        """Let go of what holds its processes, after they have ended: nothing here. May be called twice."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -217,31 +237,37 @@ class EmbeddedCluster:
     def _bring_up(self, deadline: float) -> None:
         # The reservation keeps others off the port until the master listens. On Linux, a second socket can bind a
         # port whose holder does not listen when both allow reuse, as Spark's does.
-        with reserve_port(self._host, self._fixed_port or 0, "cluster.port") as reserved:
+        home = self._sites.home
+        with self._sites.entered():
+            reservation = reserve_port(home.address, self._fixed_port or 0, "cluster.port")
+        with reservation as reserved:
             self._port = reserved.getsockname()[1]
             self._master = self._start_daemon(
-                "Spark master", "master", MASTER_CLASS,
-                ["--host", self._host, "--port", str(self._port), "--webui-port", str(self._fixed_ui_port or 0)],
+                home, "master", MASTER_CLASS,
+                ["--host", home.address, "--port", str(self._port), "--webui-port", str(self._fixed_ui_port or 0)],
             )  # fmt: skip
             # The workers' JVMs start while the master opens its ports: they contact it last. (If started together,
             # a worker could ask too early, and Spark's workers ask again only after 5 to 15 seconds.)
             self._wait(lambda: _JVM_IS_UP in self._master_log(), "the master's JVM", deadline)
-            self._workers = [self._start_worker(f"Spark worker {n + 1}") for n in range(self._workers_wanted)]
+            self._workers = [self._start_worker(site) for site in self._sites.workers]
             self._wait(lambda: _UI_LINE.search(self._master_log()) is not None, "the master's web page", deadline)
         match = _UI_LINE.search(self._master_log())
         assert match is not None  # the wait above ended on it
         self._ui_port = int(match[1])
         self._wait(self._all_workers_are_registered, "the workers' registration", deadline)
 
-    def _start_worker(self, name: str) -> Child:
-        slug = name.lower().replace(" ", "-").removeprefix("spark-")
-        return self._start_daemon(
-            name, slug, WORKER_CLASS,
-            ["--host", self._host, "--port", "0", "--webui-port", "0", "--cores", str(self._cores),
+    def _start_worker(self, site: Site) -> Child:
+        slug = site.name.replace(" ", "-")
+        worker = self._start_daemon(
+            site, slug, WORKER_CLASS,
+            ["--host", site.host, "--port", "0", "--webui-port", "0", "--cores", str(self._cores),
              "--memory", f"{self._memory_mib}m", "--work-dir", str(self.folder / "work" / slug), self.master_url],
         )  # fmt: skip
+        self._site_of[worker.name] = site
+        self._sites.settle(site, worker.pid)
+        return worker
 
-    def _start_daemon(self, name: str, slug: str, main_class: str, arguments: list[str]) -> Child:
+    def _start_daemon(self, site: Site, slug: str, main_class: str, arguments: list[str]) -> Child:
         argv = self._installation.daemon_command(
             main_class,
             arguments,
@@ -249,13 +275,23 @@ class EmbeddedCluster:
             temporary=self.folder / "tmp",
             memory=self._daemon_memory,
             # No second port for submissions, and never another port than the requested one.
-            properties={"spark.master.rest.enabled": "false", "spark.port.maxRetries": "0"},
+            properties={
+                "spark.master.rest.enabled": "false",
+                "spark.port.maxRetries": "0",
+                **self._sites.java_properties,
+            },
         )
         log = self.folder / "logs" / f"{slug}.log"
         if slug == "master":
             log.unlink(missing_ok=True)  # the ready-check must not read an earlier start
-        env = {**without_spark_variables(), **self.spark_environment(), "SPARK_LOG_DIR": str(self.folder / "logs")}
-        return self._warden.start(name, argv, log=log, env=env, cwd=self.folder)
+        env = {
+            **without_spark_variables(),
+            **self.spark_environment(),
+            "SPARK_LOCAL_IP": site.address,
+            "SPARK_LOG_DIR": str(self.folder / "logs"),
+        }
+        argv = self._sites.command(site, argv)
+        return self._warden.start(f"Spark {site.name}", argv, log=log, env=env, cwd=self.folder)
 
     def _master_log(self) -> str:
         return _running(self._master).log.read_text(errors="replace")
@@ -265,7 +301,7 @@ class EmbeddedCluster:
             state = self.state()
         except ClusterError:  # not answering yet; the wait itself notices a dead master
             return False
-        return (state["status"], state["aliveworkers"]) == ("ALIVE", self._workers_wanted)
+        return (state["status"], state["aliveworkers"]) == ("ALIVE", len(self._sites.workers))
 
     def _wait(self, is_there: Callable[[], bool], what: str, deadline: float) -> None:
         while not is_there():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 _LOGGING = """\
@@ -22,11 +23,20 @@ logger.native.level = error
 """
 
 
-def write_cluster_folders(folder: Path, host: str) -> None:
-    """Create conf, logs, work, local and tmp in `folder`, with the two files that Spark reads from conf."""
+def java_options(properties: Mapping[str, str]) -> str:
+    """Return the options of a JVM with these properties, as one text that Spark's launcher splits."""
+    return " ".join(("-XX:-UsePerfData", *(f'"-D{name}={value}"' for name, value in properties.items())))
+
+
+def write_cluster_folders(folder: Path, host: str, java_properties: Mapping[str, str] | None = None) -> None:
+    """Create conf, logs, work, local and tmp in `folder`, with the two files that Spark reads from conf.
+
+    `host` is where drivers listen, `java_properties` what each executor's JVM gets besides.
+    """
     for name in ("conf", "logs", "work", "local", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "log4j2.properties").write_text(_LOGGING)
+    options = java_options({"java.io.tmpdir": str(folder / "tmp"), **(java_properties or {})})
     # An application's own settings override these. By default nothing is written outside the folder: neither the
     # warehouse in the working directory nor native libraries in /tmp.
     (folder / "conf" / "spark-defaults.conf").write_text(
@@ -34,5 +44,5 @@ def write_cluster_folders(folder: Path, host: str) -> None:
         f"spark.driver.bindAddress {host}\n"
         "spark.ui.showConsoleProgress false\n"
         f"spark.sql.warehouse.dir {folder / 'warehouse'}\n"
-        f'spark.executor.extraJavaOptions -XX:-UsePerfData "-Djava.io.tmpdir={folder / "tmp"}"\n'
+        f"spark.executor.extraJavaOptions {options}\n"
     )

@@ -25,8 +25,8 @@ _PASSING = re.compile(
     r"|ConnectionError|SocketException|[Tt]imed? ?out|TIMED? ?OUT|[Bb]roken ?[Pp]ipe|UnknownHost|NoRouteToHost"
     r"|kafka\.common\.errors|not present in metadata|node assignment|DisconnectException|NotLeader|BrokerNotAvailable"
     r"|(?:Leader|Coordinator)NotAvailable|NetworkException|NotEnoughReplicas|UnknownTopicOrPartition"
-    r"|No resolvable bootstrap|EOFException|ClosedChannel|Python worker exited|stopped SparkContext"
-    r"|OutOfMemory|No space left|SparkContext was shut ?down|Master removed|Interrupted"
+    r"|No resolvable bootstrap|EOFException|ClosedChannel|Python worker (?:exited|failed to connect)"
+    r"|stopped SparkContext|OutOfMemory|No space left|SparkContext was shut ?down|Master removed|Interrupted"
 )
 
 

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.adaptors.replay.max_rows_file import read_max_rows
 from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
 from penstock.adaptors.replay.payloads import open_payload
 from penstock.arrivals.due import ReplayOffset, due_index
@@ -108,7 +109,8 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, first + limit.max_rows)
         elif isinstance(limit, ReadMinRows) and end - first < limit.min_rows and end < self._total():
             end = first
-        return ReplayOffset(self._epoch_us, end).as_dict()
+        rows = read_max_rows(self._options)
+        return ReplayOffset(self._epoch_us, end if rows is None else min(end, first + rows)).as_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of the option maxRowsPerBatch."""

@@ -10,6 +10,7 @@ not tried):
   until it has ended. So while it drains, the total must be one higher for a new executor to start beside it.
 - On a standalone cluster `spark.cores.max` bounds all of them together, including the draining ones.
 - Most of a drain is waiting: `spark.storage.decommission.replicationReattemptInterval`, 30 s by default.
+- A standalone master chooses the nodes of executors itself. `placing` says how they come to chosen ones all the same.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.adaptors.spark.executors import choose_to_remove
-from penstock.errors import ActuationRejectedError, MetricSourceError
+from penstock.adaptors.spark.placing import PlacingProgress, PlacingStep, next_step
+from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import ExecutorState
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class ExecutorScaler:
         Returns tasks and ages, to choose which executors go. Without it, or if it fails, the highest ids go.
     drain_deadline_seconds
         How long an executor may drain before it is killed.
+    placing_patience_seconds
+        How long chosen nodes may stay without a new executor before no more are asked for.
     """
 
     def __init__(
@@ -93,11 +97,13 @@ class ExecutorScaler:
         read_executors: ReadExecutors | None = None,
         *,
         drain_deadline_seconds: float = 60.0,
+        placing_patience_seconds: float = 120.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
         self._read_executors = read_executors
         self._drain_deadline_seconds = drain_deadline_seconds
+        self._placing_patience_seconds = placing_patience_seconds
         self._monotonic = monotonic
         self._lock = threading.RLock()
         self._draining_since: dict[str, float] = {}
@@ -105,6 +111,7 @@ class ExecutorScaler:
         self._leaving: frozenset[str] = frozenset()
         self._total: int | None = None
         self._notes: list[str] = []
+        self._placing = PlacingProgress()
 
     @classmethod
     def of(
@@ -113,11 +120,17 @@ class ExecutorScaler:
         read_executors: ReadExecutors | None = None,
         *,
         drain_deadline_seconds: float = 60.0,
+        placing_patience_seconds: float = 120.0,
     ) -> ExecutorScaler:
         """Return the scaler of the running context's application."""
         from penstock.adaptors.spark.context_control import ContextControl
 
-        return cls(ContextControl(spark_context), read_executors, drain_deadline_seconds=drain_deadline_seconds)
+        return cls(
+            ContextControl(spark_context),
+            read_executors,
+            drain_deadline_seconds=drain_deadline_seconds,
+            placing_patience_seconds=placing_patience_seconds,
+        )
 
     @property
     def draining(self) -> frozenset[str]:
@@ -176,10 +189,7 @@ class ExecutorScaler:
             )
         self.ensure_scalable()
         with self._lock:
-            census = self._control.census()
-            self._leaving = frozenset(census.leaving)
-            self._draining_since = {i: t for i, t in self._draining_since.items() if i in self._leaving}
-            self._killed &= self._leaving
+            census = self._take_census()
             missing = target - len(census.active)
             # Leaving executors still count for the cluster manager. The extra is requested only while executors are
             # missing: afterwards it would replace the leaving ones. If one ends in between, the executor started in
@@ -190,6 +200,71 @@ class ExecutorScaler:
             if missing < 0:
                 self.remove(choose_to_remove(self._describe(census), -missing, census.leaving))
             self._kill_overdue()
+
+    def place(self, wanted: Mapping[str, int]) -> None:
+        """Take one step towards so many executors on each of these nodes, and none elsewhere. Call it repeatedly.
+
+        Raises
+        ------
+        ActuationError
+            Where executors are cannot be read, or the nodes do not get theirs: no room on them, or `spark.cores.max`
+            has none. What came to other nodes meanwhile is let go, and nothing more is asked for.
+        """
+        self.ensure_scalable()
+        if sum(wanted.values()) < 1:
+            raise ActuationRejectedError(
+                "no executors were requested; a running query needs at least 1", target="spark"
+            )
+        with self._lock:
+            census = self._take_census()
+            executors = self._located(census)
+            may_ask = self._placing.goes_on(wanted, executors, self._monotonic(), self._placing_patience_seconds)
+            step = next_step(executors, census.leaving, wanted, may_ask=may_ask)
+            if step.total != self._total or (step.missing and may_ask):
+                self.request_total(step.total)
+            if step.remove:
+                self.remove(step.remove)
+            self._kill_overdue()
+            self._note_placed(wanted, step)
+        if step.missing and not may_ask:
+            lacking = ", ".join(f"{node} ({count})" for node, count in step.missing.items())
+            raise ActuationError(
+                f"nodes: no executors came to {lacking} within {self._placing_patience_seconds:g} s; they have no free "
+                "cores or memory, are gone, or spark.cores.max leaves no room for executors that come to other nodes",
+                target="spark",
+                retryable=True,
+            )
+
+    def _take_census(self) -> Census:
+        census = self._control.census()
+        self._leaving = frozenset(census.leaving)
+        self._draining_since = {i: t for i, t in self._draining_since.items() if i in self._leaving}
+        self._killed &= self._leaving
+        return census
+
+    def _located(self, census: Census) -> list[ExecutorState]:
+        """Return the active executors with their hosts: without these none can be placed."""
+        try:
+            states = {} if self._read_executors is None else {e.executor_id: e for e in self._read_executors()}
+        except MetricSourceError as fault:
+            raise ActuationError(
+                f"executors cannot be placed on nodes: {fault}", target="spark", retryable=True
+            ) from fault
+        unknown = [i for i in census.active if i not in states]
+        if unknown:  # they registered this moment: the next step knows them
+            raise ActuationError(
+                f"executors cannot be placed on nodes yet: where {', '.join(unknown)} runs is not known",
+                target="spark",
+                retryable=True,
+            )
+        return [states[i] for i in census.active]
+
+    def _note_placed(self, wanted: Mapping[str, int], step: PlacingStep) -> None:
+        """Say once how many executors were started in vain."""
+        in_vain = self._placing.take_in_vain(step)
+        if in_vain:
+            nodes = ", ".join(wanted)
+            self._notes.append(f"{in_vain} executors came to other nodes first, until {nodes} had theirs")
 
     def _describe(self, census: Census) -> list[ExecutorState]:
         described: dict[str, ExecutorState] = {}

@@ -67,6 +67,8 @@ class Calibration:
         Whether there were fewer sizes than the form has parameters.
     structure
         Relative error of the form itself for each factor of e beyond the sampled capacities.
+    is_set
+        Which of the parameters samples have set; the others keep their defaults.
     """
 
     values: FloatArray
@@ -78,6 +80,7 @@ class Calibration:
     limit: float | None = None
     is_reduced: bool = False
     structure: float = EXTRAPOLATION_SPREAD
+    is_set: tuple[bool, ...] = ()
 
     def half_width(self, gradient: FloatArray, capacity: float, coverage: float) -> float:
         """Half the width of the interval for a new measurement, on a logarithmic scale."""

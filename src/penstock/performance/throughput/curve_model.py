@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, TypeAlias
 
@@ -33,6 +33,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 _SIZES_TO_EXTRAPOLATE = 3
 """With fewer sizes below the largest, a miss there says more about the calibration than about the form."""
+
+_EVERY_SIZE, _FAR_STEP = 2048, 1.002
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,18 @@ class CurveModel(LearntModel):
         found = dict(zip(self.parameter_names, map(float, self.calibration.values), strict=True))
         return found if self.calibration.limit is None else {**found, "limited_to": self.calibration.limit}
 
+    def state_of(self, order: Sequence[str]) -> str:
+        """How far the calibration has come, in words: which of these parameters samples have set.
+
+        A parameter that the best fit puts at its bound counts as not set: it keeps the value that leaves it out.
+        """
+        if self.calibration is None:
+            return "not calibrated"
+        flags = dict(zip(self.parameter_names, self.calibration.is_set, strict=True))
+        found = [name for name in order if flags[name]]
+        kept = [name for name in order if not flags[name]]
+        return " and ".join(found) + " calibrated" + (f", {' and '.join(kept)} left at its default" if kept else "")
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of its predictions should know."""
@@ -112,18 +126,23 @@ class CurveModel(LearntModel):
         found, speed, delay = self.calibration, speed_of(allocation), self.delay_for(allocation)
         assert found is not None, "predict refuses what is not fitted"
         # Nobody would take a larger size that sustains less: flat after the peak (Imai et al., Section 4.3).
-        sizes = np.arange(1.0, allocation.executors + 1.0)
-        if found.limit is not None:
-            sizes = np.minimum(sizes, found.limit / speed)
-        speeds, delays = np.full_like(sizes, speed), np.full_like(sizes, delay)
-        rates = self.curve(found.values, sizes, speeds, delays)
-        best = int(np.argmax(rates))
-        mid = float(rates[best])
+        sizes = _some_sizes(allocation.executors)
+        best, mid = self._peak(sizes, found, speed, delay)
+        if len(sizes) < allocation.executors:  # the peak lies between the neighbours of the best of some sizes
+            sizes = np.arange(sizes[max(best - 1, 0)], sizes[min(best + 1, len(sizes) - 1)] + 1.0)
+            best, mid = self._peak(sizes, found, speed, delay)
         if not mid > 0.0:
             return ThroughputPrediction(0.0, 0.0, 0.0, coverage)
-        at = slice(best, best + 1)
-        gradient = self.log_gradient(found.values, sizes[at], speeds[at], delays[at])[0]
+        at = sizes[best : best + 1] if found.limit is None else np.minimum(sizes[best : best + 1], found.limit / speed)
+        gradient = self.log_gradient(found.values, at, np.full_like(at, speed), np.full_like(at, delay))[0]
         return around(mid, found.half_width(gradient, allocation.executors * speed, coverage), coverage)
+
+    def _peak(self, sizes: FloatArray, found: Calibration, speed: float, delay: float) -> tuple[int, float]:
+        """Where among these sizes the curve is highest, and how high."""
+        kept = sizes if found.limit is None else np.minimum(sizes, found.limit / speed)
+        rates = self.curve(found.values, kept, np.full_like(kept, speed), np.full_like(kept, delay))
+        best = int(np.argmax(rates))
+        return best, float(rates[best])
 
     def _calibrate(self, table: SampleTable) -> Calibration:
         capacity, sizes = table.capacity, self.size_count(table)
@@ -148,6 +167,7 @@ class CurveModel(LearntModel):
             limit=float(capacity.max()) if sizes == 1 and self.ends_at_one_size else None,
             is_reduced=sizes < min(3, len(values)),
             structure=REDUCED_SPREAD if sizes < min(3, len(values)) else EXTRAPOLATION_SPREAD,
+            is_set=tuple(bool(flag) for flag in free),
         )
 
     def _structure(self, inner: Calibration, table: SampleTable) -> float:
@@ -162,3 +182,11 @@ class CurveModel(LearntModel):
         excess = (measured - math.log(rate)) ** 2 - inner.noise_variance(self.log_gradient(inner.values, *columns)[0])
         distance = math.log(float(table.capacity[at][0]) / inner.largest)
         return math.hypot(EXTRAPOLATION_SPREAD, min(1.0, math.sqrt(max(0.0, excess)) / distance))
+
+
+def _some_sizes(most: int) -> FloatArray:
+    """All sizes up to a few thousand, and steps of 0.2 % beyond: a curve has one peak, and is smooth."""
+    if most <= _EVERY_SIZE:
+        return np.arange(1.0, most + 1.0)
+    steps = math.ceil(math.log(most / _EVERY_SIZE) / math.log(_FAR_STEP)) + 1
+    return np.append(np.arange(1.0, _EVERY_SIZE), np.unique(np.round(np.geomspace(_EVERY_SIZE, most, steps))))

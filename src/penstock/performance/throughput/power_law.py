@@ -15,7 +15,7 @@ the samples tell apart. Relative errors count, large ones less (soft L1), and sa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ from penstock.performance.throughput.sample_table import SampleTable
 from penstock.ports import FloatArray
 from penstock.records import Allocation
 
-_OUTLIER = 0.15
+OUTLIER = 0.15
 """Relative errors above this count less and less."""
 _LEAST_RATIO = 1e-3
 """A prediction below this part of a measurement is as wrong as one at it, so that logarithms stay finite."""
@@ -54,18 +54,16 @@ class PowerLawModel(CurveModel):
 
     def delay_for(self, allocation: Allocation) -> float:
         """What `delay_of` says."""
-        if self.delay_of is None or allocation.executors == 1:
-            return 0.0
-        delay = self.delay_of(allocation)
-        if not (math.isfinite(delay) and delay >= 0.0):
-            raise ConfigurationError(
-                f"delay_of: {delay!r} for {allocation} is no delay; give seconds, 0 for one node", field="delay_of"
-            )
-        return delay
+        return delay_in_seconds(self.delay_of, allocation)
+
+    @property
+    def calibration_state(self) -> str:
+        """Which parameters samples have set, and which keep their defaults (Gesscale, Section IV-C)."""
+        return self.state_of(("alpha", "gamma", "beta"))
 
     def size_count(self, table: SampleTable) -> int:
         """Configurations differ in executors, speed or delay."""
-        return len(np.unique(np.column_stack((table.executors, np.round(table.speed, 9), table.delay)), axis=0))
+        return table.configurations
 
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """Eq. 1, and nothing instead of a negative throughput."""
@@ -116,7 +114,7 @@ class PowerLawModel(CurveModel):
             start,
             bounds=(0.0, highest),
             loss="soft_l1",
-            f_scale=_OUTLIER,
+            f_scale=OUTLIER,
             x_scale="jac",
             xtol=1e-12,
             ftol=1e-12,
@@ -127,13 +125,47 @@ class PowerLawModel(CurveModel):
         return values, free & (values > 0.0)
 
     def _free(self, table: SampleTable) -> Flags:
-        """Which parameters the samples can set: as many as there are configurations, and no more."""
         varies = [bool(np.ptp(column) > 1e-9) for column in (table.executors, table.delay, table.speed)]
         several_executors, several_delays, several_speeds = varies
-        count = self.size_count(table)
         order = [(2, several_delays), (1, several_executors), (3, several_speeds)]  # Gesscale: gamma before beta
-        free = np.array([True, False, False, False])
-        for place, is_seen in order:
-            if is_seen and free.sum() < count:
-                free[place] = True
-        return free
+        return free_parameters(table, 4, order)
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionalModel(PowerLawModel):
+    """Gesscale's model before it knows more than one measurement (Eq. 2): so much for each executor, wherever it is."""
+
+    name: ClassVar[str] = "proportional"
+
+    @property
+    def calibration_state(self) -> str:
+        """Its one parameter."""
+        return self.state_of(("alpha",))
+
+    def _free(self, table: SampleTable) -> Flags:
+        return free_parameters(table, 4, [])
+
+
+def free_parameters(table: SampleTable, count: int, order: Sequence[tuple[int, bool]]) -> Flags:
+    """Which parameters the samples can set: as many as there are configurations, and no more.
+
+    The first always; then, in the order given, each whose place is marked as seen.
+    """
+    free = np.zeros(count, dtype=np.bool_)
+    free[0] = True
+    for place, is_seen in order:
+        if is_seen and free.sum() < table.configurations:
+            free[place] = True
+    return free
+
+
+def delay_in_seconds(delay_of: Callable[[Allocation], float] | None, allocation: Allocation) -> float:
+    """What a model's `delay_of` says of an allocation; 0 for one executor, and where there is no `delay_of`."""
+    if delay_of is None or allocation.executors == 1:
+        return 0.0
+    delay = delay_of(allocation)
+    if not (math.isfinite(delay) and delay >= 0.0):
+        raise ConfigurationError(
+            f"delay_of: {delay!r} for {allocation} is no delay; give seconds, 0 for one node", field="delay_of"
+        )
+    return delay

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.errors import ConfigurationError
+from penstock.performance.throughput.batch_time import BatchTimeModel
 from penstock.performance.throughput.ensemble import EnsembleModel
 from penstock.performance.throughput.inverse_time import InverseTimeModel
 from penstock.performance.throughput.monotone import MonotoneModel
@@ -19,6 +20,7 @@ _ALL: tuple[ThroughputModel, ...] = (
     InverseTimeModel(),
     PolynomialModel(),
     PowerLawModel(),
+    BatchTimeModel(),
     ScalabilityLawModel(),
     MonotoneModel(),
     EnsembleModel(),

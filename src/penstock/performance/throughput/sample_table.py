@@ -97,6 +97,13 @@ class SampleTable:
         """How many different capacities were sampled; capacities closer than a millionth count as one."""
         return len(np.unique(np.round(np.log(self.capacity), 6))) if len(self) else 0
 
+    @property
+    def configurations(self) -> int:
+        """How many were sampled that differ in executors, speed or delay."""
+        if not len(self):
+            return 0
+        return len(np.unique(np.column_stack((self.executors, np.round(self.speed, 9), self.delay)), axis=0))
+
     def without_largest(self) -> SampleTable:
         """The samples of all capacities but the largest."""
         below = self.capacity < self.capacity.max() * (1.0 - 1e-6)

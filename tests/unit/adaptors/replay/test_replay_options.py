@@ -53,7 +53,7 @@ def test_path_is_the_trace() -> None:
         ("partitions", "0", "partitions: '0' is not a whole number from 1"),
         ("partitions", "1.5", "partitions: '1.5' is not a whole number"),
         ("maxRowsPerBatch", "-1", "maxRowsPerBatch: '-1' is not a whole number from 1"),
-        ("payload", "xml", "payload: unknown 'xml'; known: none, log, text, web-log, features, file:PATH"),
+        ("payload", "xml", "payload: unknown 'xml'; known: none, log, text, web-log, features, taxi-ride, file:PATH"),
         ("payload", "file:", "payload: unknown 'file:'"),
         ("malformed", "2", "malformed: '2' is not a number from 0 to 1"),
         ("seed", "-3", "seed: '-3' is not a whole number from 0"),

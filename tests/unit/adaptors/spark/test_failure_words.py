@@ -92,6 +92,7 @@ def test_a_lost_executor_is_passing() -> None:
     "words",
     [
         "SparkException: Python worker exited unexpectedly (crashed)",
+        "Python worker failed to connect back.",
         "UnknownTopicOrPartitionException: This server does not host this topic-partition.",
         "ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
         "IllegalStateException: Cannot call methods on a stopped SparkContext.",

@@ -79,6 +79,20 @@ def test_the_limit_holds_back_but_the_report_does_not() -> None:
     assert isinstance(_reader(clock).getDefaultReadLimit(), ReadAllAvailable)
 
 
+def test_a_limit_in_a_file_can_be_changed(tmp_path: Path) -> None:
+    """Each batch takes what the file says when it is planned."""
+    clock = VirtualClock(NOW)
+    file = tmp_path / "cap.txt"
+    file.write_text("7")
+    reader = _reader(clock, maxRowsFile=str(file))
+    start = reader.initialOffset()
+    clock.advance(2)
+    limit = reader.getDefaultReadLimit()
+    assert reader.latestOffset(start, limit)["index"] == 7
+    file.write_text("12")
+    assert reader.latestOffset(start, limit)["index"] == 12
+
+
 def test_a_minimum_waits_until_the_end() -> None:
     """With a minimum nothing is offered until enough is due, except for the rest at the end of the trace."""
     clock = VirtualClock(NOW)

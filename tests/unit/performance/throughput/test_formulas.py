@@ -262,3 +262,14 @@ def test_a_coverage_is_a_probability(coverage: float) -> None:
     """Certainty is not for sale."""
     with pytest.raises(ConfigurationError, match="coverage"):
         PolynomialModel().fit([a_sample(100.0, 1)]).predict(Allocation(1), coverage)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_far_sizes_are_answered_as_if_all_were_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond some thousand executors not every size is looked at, and the peak is found all the same."""
+    rates = [a_sample(100.0 * m**0.95 / (1.0 + 1e-7 * m**2), m) for m in (1, 2, 8, 64, 512, 2000)]
+    model = model_named(name).fit(rates)
+    sizes = [Allocation(m) for m in (2048, 2049, 5000, 60_000)]
+    found = [model.predict(size) for size in sizes]
+    monkeypatch.setattr("penstock.performance.throughput.curve_model._EVERY_SIZE", 10**9)
+    assert found == [model.predict(size) for size in sizes]

@@ -137,7 +137,7 @@ def test_every_policy_takes_rules(name: str) -> None:
 
 def test_a_wrong_option_is_refused_and_rules_are_named_among_the_known() -> None:
     """An option that a policy does not have is refused with those that it has, rules among them."""
-    with pytest.raises(ConfigurationError, match="upper, lower, every_seconds, rules"):
+    with pytest.raises(ConfigurationError, match="upper, lower, every_seconds, nodes, seed, rules"):
         make_policy("threshold", a_context(P95), {"rulez": []})
 
 

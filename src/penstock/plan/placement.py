@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes an operator's executors stand on.
+
+Three ways to choose. *Nearest* (Gesscale, Section IV-E) adds the node with the lowest delay to those in use and
+removes the one with the greatest. *Random* knows no delays, as the auto-scalers that Gesscale is compared with.
+*Best* takes, of all sets of so many places, one whose longest round trip is least: by the model that is the set of
+the greatest throughput. Executors on one node have no delay between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+from typing import Literal, get_args
+
+import numpy as np
+
+from penstock.errors import ConfigurationError
+from penstock.latency_map import LatencyMap
+from penstock.records import Allocation, Limits
+
+Choice = Literal["nearest", "random", "best"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+_MOST_SETS = 20_000
+"""So many sets are looked at one by one; beyond, sets are grown from every node, nearest first."""
+
+Pick = Callable[[Sequence[str], Sequence[str]], str]
+"""Takes the nodes to choose among and those in use; gives one of the former."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Puts executors on nodes.
+
+    Parameters
+    ----------
+    round_trips
+        How far the nodes are apart; None: nobody knows, and all are equally near.
+    choice
+        How nodes are chosen.
+    seed
+        Of random choices: the same instant and the same seed give the same nodes.
+    """
+
+    round_trips: LatencyMap | None = None
+    choice: Choice = "nearest"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.choice not in CHOICES:
+            raise ConfigurationError(
+                f"nodes: {self.choice!r} is no way to choose; use one of {', '.join(CHOICES)}", field="nodes"
+            )
+
+    def resized(
+        self, current: Allocation, executors: int, limits: Limits, at: float = 0.0, without: Iterable[str] = ()
+    ) -> Allocation:
+        """The current allocation with another number of executors, on nodes that may be chosen.
+
+        Parameters
+        ----------
+        current
+            Where executors stand now; those on nodes that may not be chosen any more leave first.
+        executors
+            How many there shall be; there are fewer where the nodes hold no more.
+        limits
+            Which nodes may be chosen, and how many executors each holds.
+        at
+            The instant of the plan: it numbers random choices.
+        without
+            Nodes that are left out though the limits allow them, unless too few are left for the least of executors.
+
+        Notes
+        -----
+        Without nodes in the limits, and where these hold fewer executors than the limits want, the cluster chooses.
+        """
+        gone = set(without)
+        open_nodes = tuple(node for node in limits.nodes if node not in gone)
+        allowed = replace(limits, nodes=open_nodes)
+        if not open_nodes or allowed.room < limits.min_executors:
+            allowed = limits
+        wanted = min(executors, allowed.room)
+        if not allowed.nodes or wanted < limits.min_executors:
+            return replace(current, executors=max(executors, limits.min_executors), nodes=())
+        if self.choice == "best":
+            places = self._best(wanted, allowed, current)
+        else:
+            places = self._moved(wanted, allowed, current, at)
+        return replace(current, executors=wanted, nodes=tuple(sorted(Counter(places).items())))
+
+    def _moved(self, executors: int, limits: Limits, current: Allocation, at: float) -> list[str]:
+        """One node after the other comes or goes; the others stay."""
+        add, remove = self._picks(at)
+        most = limits.executors_per_node or executors
+        places = [node for node, count in current.nodes for _ in range(min(count, most)) if node in limits.nodes]
+        while len(places) > executors:
+            places.remove(remove(places, places))
+        while len(places) < executors:
+            places.append(add([node for node in limits.nodes if places.count(node) < most], places))
+        return places
+
+    def _picks(self, at: float) -> tuple[Pick, Pick]:
+        if self.choice == "random":
+            rng = np.random.default_rng([self.seed, round(abs(at) * 1000.0)])
+            return (lambda among, _: among[int(rng.integers(len(among)))],) * 2
+        return self._nearest, self._farthest
+
+    def _nearest(self, among: Sequence[str], used: Sequence[str]) -> str:
+        return min(among, key=lambda node: (*self._reach(node, used), node))
+
+    def _farthest(self, among: Sequence[str], used: Sequence[str]) -> str:
+        def reach(node: str) -> tuple[float, float]:
+            others = list(used)
+            others.remove(node)
+            return self._reach(node, others)
+
+        return max(among, key=lambda node: (*reach(node), node))
+
+    def _reach(self, node: str, others: Sequence[str]) -> tuple[float, float]:
+        """How far a node is from others: the farthest, which the model counts, then their mean."""
+        if self.round_trips is None or not others:
+            return 0.0, 0.0
+        delays = [self.round_trips.between(node, other) for other in others]
+        return max(delays), sum(delays) / len(delays)
+
+    def _best(self, executors: int, limits: Limits, current: Allocation) -> list[str]:
+        """The set with the shortest longest round trip; of equal ones the one that moves the fewest executors."""
+        most = limits.executors_per_node or executors
+        least = -(-executors // most)
+        stands = Counter(dict(current.nodes))
+
+        def cost(nodes: Sequence[str]) -> tuple[float, int, float]:
+            places = self._filled(nodes, executors, most, stands)
+            moved = executors - sum((Counter(places) & stands).values())
+            total = 0.0
+            if self.round_trips is not None:
+                total = sum(self.round_trips.between(*pair) for pair in combinations(nodes, 2))
+            return (0.0 if self.round_trips is None else self.round_trips.largest(nodes)), moved, total
+
+        best = min(self._sets(limits.nodes, least), key=lambda nodes: (*cost(nodes), nodes))
+        return self._filled(best, executors, most, stands)
+
+    def _sets(self, nodes: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+        if comb(len(nodes), size) <= _MOST_SETS:
+            return combinations(nodes, size)
+        return [self._grown(first, nodes, size) for first in nodes]
+
+    def _grown(self, first: str, nodes: Sequence[str], size: int) -> tuple[str, ...]:
+        chosen = [first]
+        while len(chosen) < size:
+            chosen.append(self._nearest([node for node in nodes if node not in chosen], chosen))
+        return tuple(sorted(chosen, key=nodes.index))
+
+    @staticmethod
+    def _filled(nodes: Sequence[str], executors: int, most: int, stands: Counter[str]) -> list[str]:
+        """Executors on these nodes: first where some stand already, then in turn."""
+        places = [node for node in nodes for _ in range(min(stands[node], most))][:executors]
+        for node in nodes:
+            places += [node] if node not in places and len(places) < executors else []
+        for node in nodes:
+            places += [node] * min(most - places.count(node), executors - len(places))
+        return places

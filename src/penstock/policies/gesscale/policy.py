@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gesscale as published: one executor more under overload, as many fewer as the model allows.
+
+References ---------- Arkian, Pierre, Tordsson and Elmroth, "Model-based Stream Processing Auto-scaling in
+Geo-Distributed Environments", ICCCN 2021, Algorithms 1 to 4. Algorithm 4 as printed goes on removing while MST <= IR;
+its text says the opposite, and that is what is done here (docs/decisions/0012-gesscale-as-its-text-says.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import NotReadyError
+from penstock.plan.placement import Placement
+from penstock.policies.gesscale.known_operator import KnownOperator, model_for
+from penstock.policies.gesscale.options import GesscaleOptions
+from penstock.ports import Look, PolicyContext
+from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """What Algorithm 1 finds: whether the operator is the root of an overload, and why or why not."""
+
+    is_root: bool
+    reason: str
+
+
+class GesscalePolicy:
+    """Scales every operator by its own throughput and the pressure at its input.
+
+    Parameters
+    ----------
+    context
+        The pipeline.
+    options
+        What it is set to.
+    """
+
+    name = "gesscale"
+
+    def __init__(self, context: PolicyContext, options: GesscaleOptions | None = None) -> None:
+        self.options = options or GesscaleOptions()
+        self.every_seconds = self.options.every_seconds
+        self._topology = context.topology
+        placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
+        self._known = {
+            name: KnownOperator(
+                model_for(self.options.model, context, site), site, placement, self.options.high_pressure
+            )
+            for name, site in context.operators.items()
+        }
+
+    def watch(self, look: Look) -> tuple[str, ...]:
+        """Learn from one look."""
+        known = self._known.get(look.operator)
+        return () if known is None else known.watch(look)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def plan(self, request: PlanRequest) -> Decision:
+        """One executor more, some fewer, or a hold with its cause."""
+        known = self._known.get(request.operator)
+        why_not = why_not_usable(request)
+        if known is None or why_not is not None:
+            return decided(self.name, request, request.current, f"holding: {why_not or 'it was not introduced'}")
+        overload = self.overload(request)
+        if overload.is_root:
+            return self._scale_up(request, known, overload)
+        return self._scale_down(request, known, overload)
+
+    def overload(self, request: PlanRequest) -> Overload:
+        """Algorithm 1: under pressure at the input, and no operator behind it is."""
+        pressure, high = request.observation.back_pressure, self.options.high_pressure
+        assert pressure is not None  # why_not_usable has refused it
+        if pressure <= high:
+            return Overload(False, f"back pressure {pressure:.2f} is not above {high:g}")
+        behind = [stream.target for stream in self._topology.outputs(request.operator)]
+        pressed = [name for name in behind if self._pressure_of(name) > high]
+        if pressed:
+            return Overload(
+                False, f"back pressure {pressure:.2f}, but {' and '.join(pressed)} behind it is under pressure"
+            )
+        return Overload(
+            True, f"back pressure {pressure:.2f} is above {high:g}, and nothing behind it is under pressure"
+        )
+
+    def _pressure_of(self, operator: str) -> float:
+        known = self._known.get(operator)
+        seen = None if known is None else known.newest
+        # Not known is not high: nothing is blocked by an operator whose input nobody sees to grow.
+        return 0.0 if seen is None or seen.back_pressure is None else seen.back_pressure
+
+    def _scale_up(self, request: PlanRequest, known: KnownOperator, overload: Overload) -> Decision:
+        """Algorithm 3: one more, where the limits allow it."""
+        target = known.placed(request, request.current.executors + 1)
+        if request.current.executors >= request.limits.max_executors or target.executors <= request.current.executors:
+            reason = f"{overload.reason}, but there is no room for one more"
+            return decided(self.name, request, request.current, reason, known)
+        return decided(self.name, request, target, f"{overload.reason}: one executor more", known)
+
+    def _scale_down(self, request: PlanRequest, known: KnownOperator, overload: Overload) -> Decision:
+        """Algorithms 2 and 4: as many fewer as leave a throughput above the current one and the input rate."""
+        seen, current = request.observation, request.current
+        throughput, arrivals = seen.processed_rows_per_second, seen.arrival_rate_rows_per_second
+        if throughput is None:
+            return decided(self.name, request, current, "holding: its throughput is not known", known)
+        try:
+            slack = self._slack(known.predicted(current).records_per_second, throughput)
+            if slack < self.options.slack:
+                reason = f"{overload.reason}; it does {100.0 - slack:.0f} % of what it sustains"
+                return decided(self.name, request, current, reason, known)
+            needed = max(throughput, arrivals or 0.0)
+            target, rejected = self._fewest(request, known, needed)
+        except NotReadyError as fault:
+            return decided(self.name, request, current, f"{overload.reason}; holding: {fault}", known)
+        if target.executors >= current.executors:
+            reason = f"{overload.reason}; one executor fewer would not sustain {needed:,.0f} records/s"
+            return decided(self.name, request, current, reason, known, rejected=rejected)
+        reason = f"{target.executors} executors sustain {needed:,.0f} records/s"
+        return decided(self.name, request, target, reason, known, rejected=rejected)
+
+    def _fewest(
+        self, request: PlanRequest, known: KnownOperator, needed: float
+    ) -> tuple[Allocation, tuple[Rejected, ...]]:
+        """Algorithm 4, as its text says: remove while the rest sustains what is needed, with the slack."""
+        found = request.current
+        for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
+            fewer = known.placed(request, executors)
+            sustained = known.predicted(fewer).records_per_second
+            if sustained <= needed or self._slack(sustained, needed) < self.options.slack:
+                return found, (Rejected(fewer, f"it sustains {sustained:,.0f} records/s"),)
+            found = fewer
+        return found, ()
+
+    @staticmethod
+    def _slack(sustained: float, throughput: float) -> float:
+        """DT of Algorithm 2, in percent; nothing where nothing is sustained."""
+        return 0.0 if sustained <= 0.0 else 100.0 * (sustained - throughput) / sustained
+
+
+def why_not_usable(request: PlanRequest) -> str | None:
+    """Why nothing can be decided now; None: it can."""
+    seen, cluster = request.observation, request.observation.cluster
+    missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
+    if seen.quality is not Quality.GOOD:
+        return f"the data are {seen.quality.value}{missing}"
+    if seen.back_pressure is None:
+        return f"the pressure at its input is not known{missing}"
+    asked, there = cluster.requested, cluster.observed
+    if asked is not None and there is not None and not there.satisfies(asked):
+        return "the last change is not over"
+    since = request.at - seen.window_seconds
+    if any(o.at > since and o.cluster.observed is not None and o.cluster.observed != there for o in request.history):
+        return "what was measured is partly of before the last change"
+    return None
+
+
+def decided(
+    policy: str,
+    request: PlanRequest,
+    target: Allocation,
+    reason: str,
+    known: KnownOperator | None = None,
+    *,
+    rejected: tuple[Rejected, ...] = (),
+) -> Decision:
+    """The decision, with what was known."""
+    evidence = {"quality": request.observation.quality.value} if known is None else known.evidence(request)
+    return Decision(request.operator, request.at, policy, request.current, target, reason, evidence, rejected=rejected)

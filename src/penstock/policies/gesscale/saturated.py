@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of the maximum sustainable throughput: what an operator does while it truly runs at its maximum.
+
+Gesscale measures at the moment of an overload (Section IV-C). Here a batch counts where more waited than it took: it
+was filled to its cap, or the operator's input was under pressure while it ran all the time. What was done before
+executors had settled, and the first batch after, says nothing. Batches are put together until they have taken long
+enough to be sure of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.monitor.steady import SteadyBatches
+from penstock.ports import Look, OperatorSite
+from penstock.records import Allocation, BatchProgress, Observation, ThroughputSample
+
+AT_MAXIMUM = 0.9
+"""Part of the time in which batches run, from which on an operator under pressure runs at its maximum."""
+_POOLED_SECONDS = 20.0
+"""Time of batches that makes one sample."""
+_KEPT = 8
+"""Samples that are kept of each allocation; older ones go first."""
+
+
+class SaturatedSamples:
+    """Takes every look at one operator, and keeps samples of its maximum.
+
+    Parameters
+    ----------
+    site
+        How the operator was introduced.
+    high_pressure
+        Pressure above which its input is under pressure.
+    """
+
+    def __init__(self, site: OperatorSite, high_pressure: float = 0.5) -> None:
+        self._cap, self._high = site.cap, high_pressure
+        self._steady = SteadyBatches()
+        self._pool: tuple[Allocation, int, float] | None = None
+        self._seen_batches = 0
+        self._kept: dict[Allocation, deque[ThroughputSample]] = {}
+        self.taken = 0
+        """How many samples were ever taken."""
+
+    @property
+    def samples(self) -> tuple[ThroughputSample, ...]:
+        """Those that are kept, oldest first."""
+        kept = [sample for samples in self._kept.values() for sample in samples]
+        return tuple(sorted(kept, key=lambda sample: sample.at or 0.0))
+
+    def watch(self, look: Look) -> None:
+        """Take in one look."""
+        before = self._steady.allocation
+        observed = look.observation.cluster.observed
+        steady = self._steady.take(look.telemetry.at, observed, look.telemetry.batches)
+        if observed != before:
+            self._pool, self._seen_batches = None, 0
+        for batch, had in steady:
+            self._seen_batches += 1
+            if self._seen_batches > 1 and self._is_at_maximum(batch, look.observation):
+                self._add(batch, had)
+
+    def _is_at_maximum(self, batch: BatchProgress, seen: Observation) -> bool:
+        if batch.rows <= 0 or batch.duration_seconds <= 0.0:
+            return False
+        if self._cap is not None:
+            return batch.rows >= self._cap
+        busy, pressure = seen.busy_fraction, seen.back_pressure
+        return pressure is not None and busy is not None and pressure > self._high and busy >= AT_MAXIMUM
+
+    def _add(self, batch: BatchProgress, had: Allocation) -> None:
+        rows, seconds = (0, 0.0) if self._pool is None else self._pool[1:]
+        rows, seconds = rows + batch.rows, seconds + batch.duration_seconds
+        self._pool = (had, rows, seconds)
+        if seconds >= _POOLED_SECONDS:
+            self._pool = None
+            self.taken += 1
+            sample = ThroughputSample(had, rows / seconds, batch.ended_at)
+            self._kept.setdefault(had, deque(maxlen=_KEPT)).append(sample)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well supply follows demand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.elasticity import changes_of, elasticity, run_elasticity
+from penstock.evaluation.history import RunHistory
+from penstock.records import Allocation, ClusterState, Observation, Quality
+
+
+def test_supply_that_is_demand_has_no_faults() -> None:
+    """The ideal auto-scaler: nothing but its cost and its changes."""
+    steps = [(0.0, 1.0), (60.0, 3.0), (120.0, 2.0)]
+    figures = elasticity(steps, steps, 180.0)
+    assert (figures.accuracy_over, figures.accuracy_under) == (0.0, 0.0)
+    assert (figures.timeshare_over, figures.timeshare_under, figures.excess_time) == (0.0, 0.0, 0.0)
+    assert (figures.reconfigurations, figures.cost) == (2, 6.0)
+
+
+def test_areas_and_times_by_hand() -> None:
+    """Demand 2 then 4 at 100 s; supply 3 until 150 s, then 5, over 200 s."""
+    figures = elasticity([(0.0, 3.0), (150.0, 5.0)], [(0.0, 2.0), (100.0, 4.0)], 200.0)
+    assert figures.accuracy_over == pytest.approx((100.0 * 1 + 50.0 * 1) / 200.0)
+    assert figures.accuracy_under == pytest.approx(50.0 / 200.0)
+    assert figures.timeshare_over == pytest.approx(75.0)
+    assert figures.timeshare_under == pytest.approx(25.0)
+
+
+def test_what_is_done_late_is_excess_and_is_paid_for() -> None:
+    """A minute more for two minutes of arrivals is half of them; executors cost until the end."""
+    figures = elasticity([(0.0, 2.0)], [(0.0, 2.0)], 120.0, ended_at=180.0)
+    assert figures.excess_time == pytest.approx(0.5)
+    assert figures.cost == pytest.approx(6.0)
+
+
+def test_a_move_to_other_nodes_is_a_change() -> None:
+    """Where a change stops the operator, moving costs as much as growing."""
+    a, b = Allocation(1, nodes=(("a", 1),)), Allocation(1, nodes=(("b", 1),))
+    assert changes_of([(0.0, a), (1.0, a), (2.0, b), (3.0, replace(b, cpu_share=0.5))]) == 1
+
+
+@pytest.mark.parametrize(
+    ("supply", "seconds", "field"),
+    [([], 1.0, "supply"), ([(5.0, 1.0)], 10.0, "supply"), ([(0.0, 1.0)], 0.0, "seconds")],
+)
+def test_what_says_nothing_about_the_start_is_refused(
+    supply: list[tuple[float, float]], seconds: float, field: str
+) -> None:
+    """The message names the part."""
+    with pytest.raises(ConfigurationError, match=field):
+        elasticity(supply, [(0.0, 1.0)], seconds)
+
+
+def a_history(executors: int, utilisation: float) -> RunHistory:
+    """A minute in which 100 records a second arrive and are done by so many executors."""
+    has = Allocation(executors)
+    seen = [
+        Observation(
+            "operator", 1000.0 + second, 15.0, Quality.GOOD, ClusterState(has, has, has),
+            arrival_rate_rows_per_second=100.0, processed_rows_per_second=100.0, backlog_records=0,
+            utilisation=utilisation,
+        )
+        for second in range(61)
+    ]  # fmt: skip
+    return RunHistory({"operator": seen}, (), (), (), (), None, None)
+
+
+def test_a_run_is_held_against_the_cpu_that_its_records_took() -> None:
+    """Four executors at 30 % do the work of 1.2: two were needed, two too many all the time."""
+    figures = run_elasticity(a_history(4, 0.3), "operator")
+    assert figures is not None
+    assert figures.accuracy_over == pytest.approx(2.0)
+    assert figures.timeshare_over == pytest.approx(100.0)
+    assert figures.cost == pytest.approx(4.0)
+
+
+def test_a_run_of_which_too_little_is_known_has_no_figures() -> None:
+    """None, not zeros."""
+    assert run_elasticity(a_history(4, 0.0), "operator") is None
+    assert run_elasticity(a_history(4, 0.3), "another") is None

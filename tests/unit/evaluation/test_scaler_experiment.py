@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Auto-scalers compared: the file, and a short run of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.experiment_file import experiments_folder
+from penstock.evaluation.experiment_kinds import load_experiment, run_experiment
+from penstock.evaluation.reproduction import Call
+from penstock.evaluation.scaler_experiment import FIGURES, ScalersExperiment
+
+
+def shipped() -> dict[str, Any]:
+    """The experiment's file as plain data."""
+    data = yaml.safe_load((experiments_folder() / "gesscale-table-3" / "config.yaml").read_text())
+    assert isinstance(data, dict)
+    return data
+
+
+def small(tmp_path: Path, **changes: Any) -> ScalersExperiment:
+    """The experiment with its days in 24 minutes, a tenth of the records and short standstills."""
+    operator = {**shipped()["operator"], "per_record": 1.25, "cap": 8, "standstill": "10s"}
+    data = {**shipped(), "duration": "24m", "rate": 1.74, "seeds": 1, "operator": operator, **changes}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(data))
+    experiment = load_experiment(tmp_path)
+    assert isinstance(experiment, ScalersExperiment)
+    return experiment
+
+
+def test_every_row_has_the_figures_and_the_published_ones(tmp_path: Path) -> None:
+    """What `penstock reproduce gesscale-table-3 --json` prints: a row for each scaler and seed."""
+    experiment = small(tmp_path)
+    result = run_experiment(experiment, Call("small", tmp_path))
+    rows = result.document["rows"]
+    assert [row["scaler"] for row in rows] == [*experiment.scalers, "ideal"]
+    for row in rows:
+        assert set(FIGURES) <= set(row)
+        assert row["seed"] == 100
+        assert (row["published"] is None) == (row["scaler"] in ("gesscale+", "ideal"))
+    ideal = rows[-1]
+    assert (ideal["accuracy_over"], ideal["accuracy_under"], ideal["excess_time"]) == (0.0, 0.0, 0.0)
+    assert result.picture().startswith(b"\x89PNG")
+    assert len(result.remarks) == len(result.document["bars"])
+
+
+def test_seeds_differ_in_load_and_nodes(tmp_path: Path) -> None:
+    """And the same seed is the same world."""
+    experiment = small(tmp_path)
+    assert experiment.round_trips(1) == experiment.round_trips(1) != experiment.round_trips(2)
+    assert len(experiment.arrivals(1)) != len(experiment.arrivals(2))
+    assert experiment.round_trips(5).assumed_seconds == pytest.approx(0.3)
+
+
+def test_random_nodes_are_drawn_anew_for_each_seed(tmp_path: Path) -> None:
+    """Scalers that choose have no seed."""
+    experiment = small(tmp_path)
+    assert experiment.choice("THR-NLUnaware", 7).options["seed"] == 7
+    assert "seed" not in experiment.choice("Gesscale", 7).options
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"baseline": "nobody"}, "baseline"),
+        ({"published": {"nobody": shipped()["published"]["Gesscale"]}}, "published"),
+        ({"nodes": {"count": 2, "longest": "1s"}}, "do not fit"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    """The message names what does not fit."""
+    with pytest.raises(ConfigurationError, match=words):
+        small(tmp_path, **changes)
+
+
+def test_there_is_no_trace_to_choose(tmp_path: Path) -> None:
+    """Only seeds can be narrowed."""
+    assert small(tmp_path).narrowed(seeds=3).seeds == 3
+    with pytest.raises(ConfigurationError, match="--trace"):
+        small(tmp_path).narrowed(traces=["x"])

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law of micro-batches, and the states of calibration of both laws with a delay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.latency_map import LatencyMap
+from penstock.performance.throughput import BatchTimeModel, LearntModel, NodeDelay, PowerLawModel, ProportionalModel
+from penstock.records import Allocation, ThroughputSample
+from penstock.testing import check_model
+
+NODES = tuple(f"n{i}" for i in range(1, 9))
+APART = NodeDelay(
+    LatencyMap.of([(a, b, 0.04 * abs(i - j)) for i, a in enumerate(NODES) for j, b in enumerate(NODES) if i < j])
+)
+
+
+def on(*numbers: int) -> Allocation:
+    """One executor on each of these nodes."""
+    return Allocation(len(numbers), nodes=tuple((f"n{number}", 1) for number in numbers))
+
+
+def capped(allocation: Allocation) -> float:
+    """Batches of 600 records: 0.3 s, 5 ms a record, 4 round trips."""
+    return 600.0 / (0.3 + 0.005 * 600.0 / allocation.executors + 4.0 * APART(allocation))
+
+
+SAMPLED = (on(1), on(1, 2), on(1, 4), on(1, 2, 3, 4), on(1, 2, 3, 4, 8))
+UNSEEN = (on(2, 3, 4), on(1, 8), on(1, 2, 3, 4, 5, 6), on(2, 3, 4, 5, 6, 7, 8))
+
+
+def test_parameters_of_a_capped_query_are_found() -> None:
+    """From exact samples the fixed time, the time of a record and the round trips come back."""
+    model = BatchTimeModel(APART, cap=600).fit([ThroughputSample(a, capped(a)) for a in SAMPLED])
+    assert model.parameters["fixed_seconds"] == pytest.approx(0.3, rel=1e-3)
+    assert model.parameters["per_record_seconds"] == pytest.approx(0.005, rel=1e-3)
+    assert model.parameters["round_trips"] == pytest.approx(4.0, rel=1e-3)
+    for allocation in UNSEEN:
+        assert model.predict(allocation).records_per_second == pytest.approx(capped(allocation), rel=1e-3)
+
+
+def test_it_is_nearer_to_batches_than_the_published_law() -> None:
+    """A delay takes a part that grows with the executors, which alpha n^beta - gamma ND_max cannot follow."""
+    samples = [ThroughputSample(a, capped(a)) for a in SAMPLED]
+
+    def worst(model: LearntModel) -> float:
+        fitted = model.fit(samples)
+        return max(abs(fitted.predict(a).records_per_second / capped(a) - 1.0) for a in UNSEEN)
+
+    assert worst(BatchTimeModel(APART, cap=600)) < 0.01 < worst(PowerLawModel(APART))
+
+
+def test_without_a_cap_the_allowed_length_bounds_a_batch() -> None:
+    """Delay takes the same part of every batch, however many executors there are."""
+
+    def truth(allocation: Allocation) -> float:
+        return 200.0 * allocation.executors * (1.0 - 4.0 * APART(allocation) / 10.0)
+
+    model = BatchTimeModel(APART, batch_seconds=10.0).fit([ThroughputSample(a, truth(a)) for a in SAMPLED])
+    for allocation in UNSEEN:
+        assert model.predict(allocation).records_per_second == pytest.approx(truth(allocation), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "model", [BatchTimeModel(cap=500), BatchTimeModel(APART, batch_seconds=2.0), ProportionalModel()]
+)
+def test_it_keeps_the_contract_of_models(model: LearntModel) -> None:
+    """With a cap, with a length and without delays."""
+    check_model(model)
+
+
+def test_calibration_goes_forward_with_the_samples() -> None:
+    """Gesscale, Section IV-C: alpha from one sample, gamma with the second, all with the third; the state says so."""
+    model = PowerLawModel(APART)
+    assert model.calibration_state == "not calibrated"
+    rates = {on(1): 100.0, on(1, 4): 176.0, on(1, 2, 3, 4): 330.0}
+    states = []
+    for allocation, rate in rates.items():
+        model = model.update(ThroughputSample(allocation, rate))
+        states.append(model.calibration_state)
+    assert states == [
+        "alpha calibrated, gamma and beta left at its default",
+        "alpha and gamma calibrated, beta left at its default",
+        "alpha and gamma and beta calibrated",
+    ]
+
+
+def test_samples_that_fall_with_executors_leave_beta_at_its_bound() -> None:
+    """A negative beta is no law of throughput: predictions stay flat, finite and within their interval."""
+    falling = [ThroughputSample(Allocation(n), 100.0 / n) for n in (1, 2, 4, 8)]
+    model = PowerLawModel().fit(falling)
+    assert 0.0 <= model.parameters["beta"] <= 1e-3
+    predictions = [model.predict(Allocation(n)) for n in (1, 3, 8, 20)]
+    assert all(np.isfinite([p.low, p.records_per_second, p.high]).all() for p in predictions)
+    assert len({round(p.records_per_second, 3) for p in predictions}) == 1
+
+
+def test_an_outlier_moves_the_law_little() -> None:
+    """One sample at a third of what it should be, among nine right ones."""
+    samples = [ThroughputSample(a, capped(a)) for a in (*SAMPLED, *SAMPLED[1:])]
+    spoilt = [*samples, ThroughputSample(on(1, 2), capped(on(1, 2)) / 3.0)]
+    model = BatchTimeModel(APART, cap=600).fit(spoilt)
+    for allocation in UNSEEN:
+        assert model.predict(allocation).records_per_second == pytest.approx(capped(allocation), rel=0.1)
+
+
+def test_an_old_sample_fades() -> None:
+    """After ten half-lives a machine that got slower is predicted to be slow."""
+    samples = [
+        ThroughputSample(Allocation(2), 200.0, at=0.0),
+        ThroughputSample(Allocation(2), 100.0, at=10.0 * 86_400.0),
+    ]
+    assert PowerLawModel().fit(samples).predict(Allocation(2)).records_per_second == pytest.approx(100.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("options", "field"), [({"cap": 0}, "cap"), ({"batch_seconds": 0.0}, "batch_seconds")])
+def test_a_batch_that_holds_nothing_is_refused(options: dict[str, float], field: str) -> None:
+    """The message names the field."""
+    with pytest.raises(ConfigurationError, match=field):
+        BatchTimeModel(**options)  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes executors stand on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import ConfigurationError
+from penstock.latency_map import LatencyMap
+from penstock.plan.placement import Choice, Placement
+from penstock.records import Allocation, Limits
+
+# a, b and c stand on a line, 10 ms from one to the next; d and e are near each other, and far from all others.
+APART = LatencyMap.of(
+    [("a", "b", 0.01), ("b", "c", 0.01), ("a", "c", 0.02), ("d", "e", 0.001),
+     *((near, far, 0.3) for near in "abc" for far in "de")]
+)  # fmt: skip
+LIMITS = Limits(1, 5, nodes=("a", "b", "c", "d", "e"), executors_per_node=1)
+
+
+def on(*nodes: str) -> Allocation:
+    """One executor on each of these nodes."""
+    return Allocation(len(nodes), nodes=tuple((node, 1) for node in nodes))
+
+
+def test_nearest_adds_the_node_with_the_lowest_delay_to_those_in_use() -> None:
+    """Gesscale, Section IV-E."""
+    assert Placement(APART).resized(on("a"), 2, LIMITS) == on("a", "b")
+    assert Placement(APART).resized(on("a", "b"), 3, LIMITS) == on("a", "b", "c")
+
+
+def test_nearest_removes_the_node_with_the_greatest_delay_to_the_others() -> None:
+    """Gesscale, Section IV-E; several go one after the other."""
+    assert Placement(APART).resized(on("a", "b", "d"), 2, LIMITS) == on("a", "b")
+    assert Placement(APART).resized(on("a", "b", "c", "d"), 2, LIMITS).executors == 2
+
+
+def test_best_moves_to_the_set_with_the_shortest_longest_round_trip() -> None:
+    """Two executors that may stand anywhere stand on the two nodes that are nearest to each other."""
+    assert Placement(APART, "best").resized(on("a"), 2, LIMITS) == on("d", "e")
+
+
+def test_best_takes_of_equal_sets_the_one_that_moves_less() -> None:
+    """Nothing is moved for nothing."""
+    flat = LatencyMap(("a", "b", "c", "d", "e"))
+    assert Placement(flat, "best").resized(on("c"), 2, LIMITS).nodes[-1] == ("c", 1)
+
+
+def test_best_fills_few_nodes_where_these_hold_several_executors() -> None:
+    """On one node there is no delay."""
+    roomy = replace(LIMITS, executors_per_node=4)
+    assert Placement(APART, "best").resized(on("a", "d"), 4, roomy) == Allocation(4, nodes=(("a", 4),))
+
+
+def test_best_grows_sets_where_there_are_too_many_to_look_at() -> None:
+    """Forty nodes on a line: the set found is a run of neighbours."""
+    names = tuple(f"n{i:02}" for i in range(40))
+    line = LatencyMap.of(
+        [(a, b, abs(i - j) / 100.0) for i, a in enumerate(names) for j, b in enumerate(names) if i < j]
+    )
+    found = Placement(line, "best").resized(Allocation(1), 10, Limits(1, 40, nodes=names, executors_per_node=1))
+    assert line.largest(node for node, _ in found.nodes) == pytest.approx(0.09)
+
+
+def test_random_choices_are_those_of_the_seed_and_the_instant() -> None:
+    """The same request gets the same nodes; over instants they differ."""
+    placement = Placement(APART, "random", 7)
+    assert placement.resized(on("a"), 3, LIMITS, at=60.0) == placement.resized(on("a"), 3, LIMITS, at=60.0)
+    assert len({placement.resized(on("a"), 2, LIMITS, at=60.0 * i) for i in range(20)}) > 1
+
+
+@pytest.mark.parametrize("choice", ["nearest", "random", "best"])
+def test_a_node_that_is_gone_is_left(choice: Choice) -> None:
+    """An executor on a node that may not be chosen any more goes to another one."""
+    left = replace(LIMITS, nodes=("a", "b", "c"))
+    found = Placement(APART, choice).resized(on("a", "d"), 2, left)
+    assert found.executors == 2
+    assert left.allows(found)
+
+
+def test_lost_nodes_are_left_out_unless_too_few_are_left() -> None:
+    """The least of executors comes before the suspicion that a node is lost."""
+    assert Placement(APART).resized(on("a"), 2, LIMITS, without=["b"]) == on("a", "c")
+    least = replace(LIMITS, min_executors=5)
+    assert Placement(APART).resized(on("a"), 5, least, without=["b"]).executors == 5
+
+
+def test_more_than_the_nodes_hold_is_not_asked_for() -> None:
+    """There are as many as fit."""
+    small = replace(LIMITS, nodes=("a", "b"))
+    assert Placement(APART).resized(on("a"), 4, small) == on("a", "b")
+
+
+def test_where_the_nodes_hold_too_few_the_cluster_chooses() -> None:
+    """What is asked for is within the limits all the same."""
+    scarce = replace(LIMITS, min_executors=3, nodes=("a", "b"))
+    found = Placement(APART).resized(on("a", "b"), 3, scarce)
+    assert found == Allocation(3)
+    assert scarce.allows(found)
+
+
+def test_without_nodes_the_cluster_chooses() -> None:
+    """Most clusters."""
+    assert Placement().resized(Allocation(1, 0.5), 3, Limits(1, 4, (0.5,))) == Allocation(3, 0.5)
+
+
+def test_an_unknown_way_to_choose_is_refused() -> None:
+    """The message lists those there are."""
+    with pytest.raises(ConfigurationError, match="nearest, random, best"):
+        Placement(APART, "luck")  # type: ignore[arg-type]

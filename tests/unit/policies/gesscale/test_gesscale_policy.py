@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gesscale as published: Algorithms 1 to 4."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
+
+from penstock.errors import ConfigurationError
+from penstock.policies import make_policy
+from penstock.policies.gesscale.options import gesscale_options, plus_options
+from penstock.policies.gesscale.policy import GesscalePolicy
+from penstock.ports import Look
+from penstock.records import Allocation, ClusterState, Limits, Quality, Telemetry
+
+
+def calibrated(**options: object) -> GesscalePolicy:
+    """A policy that saw 1, 2 and 3 executors at their maximum: 20, 39 and 56 records a second."""
+    policy = GesscalePolicy(a_context(), gesscale_options(**options))  # type: ignore[arg-type]
+    for number, (has, rate) in enumerate([(on("a"), 20.0), (on("a", "b"), 39.0), (on("a", "b", "c"), 56.0)]):
+        show_maximum(policy, has, rate, at=200.0 * number)
+    return policy
+
+
+def test_an_operator_under_pressure_gets_one_executor_on_the_nearest_node() -> None:
+    """Algorithms 1 and 3, and the choice of Section IV-E, before anything is calibrated."""
+    decision = GesscalePolicy(a_context()).plan(a_request(on("a"), back_pressure=0.8, busy_fraction=1.0))
+    assert decision.target == on("a", "b")
+    assert "0.80 is above 0.5" in decision.reason
+
+
+def test_the_root_of_an_overload_is_the_operator_whose_outputs_are_not_under_pressure() -> None:
+    """Algorithm 1: of two in a row that are both under pressure only the second is scaled."""
+    policy = GesscalePolicy(a_context("first", "second"))
+    for name in ("first", "second"):
+        policy.watch(Look(Telemetry(name, 1000.0), seen(on("a"), operator=name, back_pressure=0.9)))
+    first = policy.plan(a_request(on("a"), operator="first", back_pressure=0.9))
+    second = policy.plan(a_request(on("a"), operator="second", back_pressure=0.9))
+    assert not first.is_change
+    assert "second behind it" in first.reason
+    assert second.target.executors == 2
+
+
+def test_as_many_executors_go_as_the_model_allows() -> None:
+    """Algorithms 2 and 4: 10 records a second are done by one of three; the farthest goes first."""
+    decision = calibrated().plan(a_request(on("a", "b", "c")))
+    assert decision.target.executors == 1
+    assert decision.evidence["calibration"]
+
+
+def test_none_goes_where_the_rest_would_not_sustain_what_arrives() -> None:
+    """Algorithm 4 as its text says: as printed it would remove just here, where MST <= IR."""
+    decision = calibrated(slack=10.0).plan(
+        a_request(on("a", "b", "c"), arrival_rate_rows_per_second=45.0, processed_rows_per_second=45.0)
+    )
+    assert not decision.is_change
+    assert decision.rejected[0].allocation.executors == 2
+
+
+def test_what_arrives_counts_though_less_is_done() -> None:
+    """An operator that lags behind is not made smaller because it does little."""
+    decision = calibrated().plan(a_request(on("a", "b"), arrival_rate_rows_per_second=30.0))
+    assert not decision.is_change
+
+
+def test_nothing_is_given_up_before_the_model_is_calibrated() -> None:
+    """What fewer sustain is not known while the operator was never seen at its maximum."""
+    decision = GesscalePolicy(a_context()).plan(a_request(on("a", "b")))
+    assert not decision.is_change
+    assert "never seen at its maximum" in decision.reason
+
+
+def test_calibration_needs_full_batches() -> None:
+    """Batches that took all there was say nothing about a maximum."""
+    policy = calibrated()
+    before = policy.plan(a_request(on("a"))).evidence["samples"]
+    policy.watch(Look(Telemetry("operator", 5000.0), seen(on("a", "b"), 5000.0)))
+    assert policy.plan(a_request(on("a"))).evidence["samples"] == before
+
+
+@pytest.mark.parametrize("pressure", [0.05, 0.9])
+def test_with_one_size_only_nothing_changes(pressure: float) -> None:
+    """n_min = n_max: whatever the load."""
+    limits = replace(LIMITS, min_executors=2, max_executors=2)
+    decision = calibrated().plan(a_request(on("a", "b"), limits, back_pressure=pressure))
+    assert not decision.is_change
+
+
+def test_with_one_node_only_there_is_no_room() -> None:
+    """The decision says so."""
+    decision = GesscalePolicy(a_context()).plan(a_request(on("a"), replace(LIMITS, nodes=("a",)), back_pressure=0.9))
+    assert not decision.is_change
+    assert "no room" in decision.reason
+
+
+def test_executors_leave_a_node_that_is_gone() -> None:
+    """With the next change; nothing outside the limits is asked for."""
+    limits = replace(LIMITS, nodes=("a", "c", "d"))
+    decision = GesscalePolicy(a_context()).plan(a_request(on("a", "b"), limits, back_pressure=0.9))
+    assert limits.allows(decision.target)
+    assert decision.target.executors == 3
+
+
+def test_a_node_that_does_not_give_its_executor_is_left_out() -> None:
+    """After five minutes without the executor the node counts as lost, and the user hears of it once."""
+    policy, has = GesscalePolicy(a_context()), on("a")
+    waiting = ClusterState(on("a", "b"), on("a", "b"), has)
+    notes = [
+        policy.watch(Look(Telemetry("operator", at), seen(has, at, cluster=waiting)))
+        for at in (0.0, 200.0, 400.0, 500.0)
+    ]
+    assert [len(note) for note in notes] == [0, 0, 1, 0]
+    decision = policy.plan(a_request(has, back_pressure=0.9))
+    assert decision.target == on("a", "c")
+
+
+def test_it_waits_for_the_last_change() -> None:
+    """A change under way makes every measurement one of something else."""
+    cluster = ClusterState(on("a", "b"), on("a", "b"), on("a"))
+    decision = GesscalePolicy(a_context()).plan(a_request(on("a", "b"), back_pressure=0.9, cluster=cluster))
+    assert decision.reason == "holding: the last change is not over"
+
+
+@pytest.mark.parametrize("fields", [{"quality": Quality.STALE}, {"back_pressure": None}])
+def test_it_holds_without_data(fields: dict[str, object]) -> None:
+    """Whatever else is known."""
+    request = a_request(on("a"), back_pressure=0.9)
+    decision = GesscalePolicy(a_context()).plan(replace(request, observation=replace(request.observation, **fields)))  # type: ignore[arg-type]
+    assert not decision.is_change
+
+
+def test_a_cluster_that_chooses_nodes_itself_is_scaled_too() -> None:
+    """Without nodes and without a map."""
+    policy = GesscalePolicy(a_context(limits=Limits(1, 3), round_trips=None))
+    assert policy.plan(a_request(Allocation(1), Limits(1, 3), back_pressure=0.9)).target == Allocation(2)
+
+
+def test_wrong_options_are_reported_at_once() -> None:
+    """Each with its field and what it may be."""
+    with pytest.raises(ConfigurationError) as fault:
+        gesscale_options(every_seconds="0s", high_pressure=2.0, slack=-1.0, model="magic", nodes="luck", seed=-1)
+    assert len(fault.value.faults) == 6
+    with pytest.raises(ConfigurationError) as fault:
+        plus_options(confidence=2.0, catch_up="0s", calm="0s", ahead="-1s")
+    assert len(fault.value.faults) == 4
+
+
+def test_it_is_built_by_its_name() -> None:
+    """Both are in the registry, with their options."""
+    assert make_policy("gesscale", a_context(), {"every_seconds": "30s"}).every_seconds == 30.0
+    assert make_policy("gesscale+", a_context(), {"nodes": "nearest"}).name == "gesscale+"
