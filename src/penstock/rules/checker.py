@@ -51,12 +51,13 @@ def check_rules(path: str | Path, operators: Mapping[str, Limits] | None = None)
     reading = _reading(path)
     mistakes = list(reading.mistakes)
     meant: list[Rule] = []
+    known = list(operators or ())
     for rule in (*reading.rules, *reading.wrong) if operators is not None else ():
-        if rule.operator != ALL_OPERATORS and rule.operator not in operators:
-            message = unknown_operator(rule.operator, list(operators)).message
+        if rule.operator != ALL_OPERATORS and rule.operator not in known:
+            message = unknown_operator(rule.operator, known).message
             mistakes.append(Finding(rule.place or Place(1, 1), message, (rule.name,)))
             # Its limits are held against those of the operator that was meant, if there is one.
-            meant += [replace(rule, operator=name) for name in near_operators(rule.operator, list(operators))[:1]]
+            meant += [replace(rule, operator=name) for name in near_operators(rule.operator, known)[:1]]
         elif rule in reading.wrong:
             meant.append(rule)
     mistakes.sort(key=lambda finding: (finding.place.line, finding.place.column))

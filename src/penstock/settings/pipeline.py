@@ -286,15 +286,15 @@ def _faults_between_operators(data: object) -> list[str]:
 
 def _path_faults(data: object) -> list[str]:
     """The bounds of paths that there are not, as far as that can be seen in a file with other mistakes."""
-    operators = {
-        str(operator["name"]): [source for source, _ in plain_inputs(operator) or ()]
+    read = {
+        str(operator["name"]): plain_inputs(operator)
         for _, operator in plain_operators(data)
         if isinstance(operator.get("name"), str)
     }
-    paths = None
-    if operators and len(operators) == len(plain_operators(data)) and not _faults_between_operators(data):
-        paths = Topology.from_inputs(operators).paths
-    return plain_path_faults(data, paths, operators)
+    inputs = {name: [source for source, _ in streams] for name, streams in read.items() if streams}
+    is_whole = len(inputs) == len(plain_operators(data)) and not _faults_between_operators(data)
+    paths = Topology.from_inputs(inputs).paths if inputs and is_whole else None
+    return plain_path_faults(data, paths, read)
 
 
 def _objective_faults(settings: RunSettings) -> list[str]:

@@ -147,7 +147,7 @@ def test_what_an_entry_says_is_plain_data() -> None:
             "mead2",
             {},
             "policy",
-            r"mean mead\? Known: mead, mead-published, m/g/1, gi/g/1, elastic, gesscale, gesscale\+, threshold, rules, ",
+            r"mean mead\? Known: mead, mead-published, m/g/1, gi/g/1, elastic, gesscale, gesscale\+, ",
         ),
         ("", {}, "policy", "known: mead, mead-published"),
         ("threshold", {"uper": 0.7}, "policy threshold", r"uper: .* no such option; did you mean upper\? It has "),
