@@ -16,7 +16,7 @@ from tests.unit.adaptors.spark.java_query import java_query, relation_v2
 
 import penstock as ps
 from penstock import _attach, _scaler
-from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach
+from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach, objectives_out_of_reach
 from penstock.adaptors import query_arrivals
 from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
@@ -433,3 +433,14 @@ def test_an_unknown_argument_is_a_mistake_with_the_nearest_name() -> None:
     assert latency.value.field == "p59"
     with pytest.raises(ConfigurationError, match="executor: attach has no such argument; did you mean executors"):
         ps.attach("query", executor=(1, 3))  # type: ignore[call-arg, arg-type]
+
+
+def test_of_a_path_the_longest_trigger_is_to_blame() -> None:
+    """A run and its check get one line for each operator that rules an objective out, with the path."""
+    paths: dict[tuple[str, ...], ps.Objective] = {
+        ("parse", "totals"): ps.latency(p95="1s"),
+        ("parse", "counts"): ps.latency(p95="30s"),
+    }
+    found = objectives_out_of_reach(paths, {"parse": 2.0, "totals": 20.0, "counts": None})
+    assert list(found) == ["totals"]
+    assert found["totals"].startswith("parse -> totals: p95 <= 1.00 s cannot be met with a trigger of 20 s")
