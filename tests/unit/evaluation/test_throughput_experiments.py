@@ -95,7 +95,7 @@ def test_wrong_files_and_windows_are_named(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.data
 def test_table_3_on_the_world_cup() -> None:
-    """Learning from its run it violates less than 0.1 % of the time, no dearer than 20 % over-provisioning on average."""
+    """Learning from its run it violates less than 0.1 % of the time, on average no dearer than 20 % more machines."""
     if not (data_folder() / TRACE).is_file():
         pytest.skip(
             f"no real trace: {data_folder() / TRACE} is not there (set PENSTOCK_DATA to the folder of the traces)"
