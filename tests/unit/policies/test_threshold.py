@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.errors import ConfigurationError
@@ -129,7 +131,7 @@ def test_outside_the_limits_it_steps_to_the_nearest_rung() -> None:
         ({"every_seconds": float("inf")}, "every_seconds"),
     ],
 )
-def test_bad_thresholds_are_refused_by_name(options: dict[str, float], field: str) -> None:
+def test_bad_thresholds_are_refused_by_name(options: dict[str, Any], field: str) -> None:
     """Thresholds outside 0 < lower < upper <= 1 raise an error that names the field."""
     with pytest.raises(ConfigurationError, match=field) as caught:
         ThresholdPolicy(**options)
