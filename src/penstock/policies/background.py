@@ -8,25 +8,19 @@ process, however this process ends, because its pipe breaks.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Generic, TypeVar, get_args
 
 from penstock.clock import stopwatch
 from penstock.errors import ConfigurationError, NotReadyError, PenstockError
+from penstock.policies.analysis_process import AnalysisProcess
 from penstock.ports import AnalysisPlace, Worker
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
-_NICE = 5
-"""A third of the processor time that others get where there is none to spare."""
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class AnalysisEnd(StrEnum):
@@ -223,64 +217,19 @@ class _Worker(Generic[Question, Answer]):
     def __init__(self, analyse: Callable[[Question], Answer], is_process: bool) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-analysis")
         self._analyse = analyse
-        self._pipe: Connection | None = None
-        if is_process:
-            # Spawned: a fork of a process with threads (py4j, the loop) may inherit locks that nobody will open.
-            context = get_context("spawn")
-            self._pipe, far = context.Pipe()
-            self._process = context.Process(target=_serve, args=(far, analyse), name="penstock-analysis", daemon=True)
-            with _one_thread_each():
-                self._process.start()
-            far.close()  # so that the pipe breaks with the process
+        self.process = AnalysisProcess(analyse) if is_process else None
 
     def submit(self, question: Question) -> Future[tuple[Answer, float]]:
         return self._thread.submit(self._answer, question)
 
     def close(self) -> None:
-        if self._pipe is not None:
-            self._process.kill()
-            self._process.join()
-        self._thread.shutdown(wait=self._pipe is not None, cancel_futures=True)
-        if self._pipe is not None:
-            self._pipe.close()
+        if self.process is not None:
+            self.process.kill()
+        self._thread.shutdown(wait=self.process is not None, cancel_futures=True)
+        if self.process is not None:
+            self.process.close()
 
     def _answer(self, question: Question) -> tuple[Answer, float]:
         elapsed = stopwatch()
-        if self._pipe is None:
-            return self._analyse(question), elapsed()
-        self._pipe.send(question)
-        answer = self._pipe.recv()
-        if isinstance(answer, BaseException):
-            raise answer
+        answer = self._analyse(question) if self.process is None else self.process.answer(question)
         return answer, elapsed()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes started meanwhile calculate in one thread: more would wait for each other on a busy machine."""
-    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _serve(pipe: Connection, analyse: Callable[[Question], Answer]) -> None:
-    """Answer questions until the pipe breaks: its other end is closed, or the process that held it is gone."""
-    os.nice(_NICE)
-    try:
-        while True:
-            question = pipe.recv()
-            try:
-                pipe.send(analyse(question))
-            except (EOFError, OSError):
-                raise
-            except Exception as fault:  # sent to the caller, who knows what to make of it
-                pipe.send(fault)
-    except (EOFError, OSError, KeyboardInterrupt):
-        return

@@ -159,28 +159,43 @@ def test_a_closed_worker_is_gone_though_it_was_thinking() -> None:
     background = BackgroundAnalysis(time.sleep, period_seconds=1.0)
     background.tick(0.0, lambda: 600.0)
     background.close()
-    assert {child.pid for child in psutil.Process().children() if "spawn" in " ".join(child.cmdline())} <= before
+    assert {
+        child.pid for child in psutil.Process().children() if "analysis_process" in " ".join(child.cmdline())
+    } <= before
     assert not background.is_running
 
 
 _PARENT = """
 import math, sys, time
 from penstock.policies.background import BackgroundAnalysis
-if __name__ == "__main__":
-    background = BackgroundAnalysis(math.sqrt, period_seconds=1.0)
-    background.tick(0.0, lambda: 4.0)
-    background.wait(60.0)
-    print(background._worker._process.pid, flush=True)
-    time.sleep(600)
+print("started", flush=True)
+background = BackgroundAnalysis(math.sqrt, period_seconds=1.0)
+background.tick(0.0, lambda: 4.0)
+background.wait(60.0)
+print(background._worker.process.pid, flush=True)
+background.tick(0.5, lambda: 4.0)
+print(background.latest.answer, flush=True)
+time.sleep(float(sys.argv[1]))
+background.close()
 """
+
+
+def test_the_worker_does_not_run_the_users_script_again(tmp_path: Path) -> None:
+    """A script without a guard, as in a notebook or the README, starts what it starts once."""
+    script = tmp_path / "parent.py"
+    script.write_text(_PARENT, encoding="utf-8")
+    ended = subprocess.run([sys.executable, script, "0"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ended.stdout.count("started") == 1
+    assert ended.stdout.splitlines()[-1] == "2.0"
 
 
 def test_the_worker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     """Nothing is left behind when the controller is killed with -9."""
     script = tmp_path / "parent.py"
     script.write_text(_PARENT, encoding="utf-8")
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen([sys.executable, script, "600"], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
+        assert parent.stdout.readline() == "started\n"
         worker = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(signal.SIGKILL)
     worker.wait(PATIENCE)
