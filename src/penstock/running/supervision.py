@@ -172,6 +172,11 @@ class Supervision:
         if now < end:
             self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
             return
+        if any(operator.state in (State.DOWN, State.STARTING) for operator in self._parts.operators.values()):
+            # It died and comes back: it gets its time from then on. One that cannot come back ends the run as failed.
+            self._drain_deadline = None
+            self._listener.phase("finishing the records still under way", None)
+            return
         if self._drain_deadline is None:
             # What a real-time query has done is known only at its checkpoints.
             checkpoints = [o.checkpoint_seconds or 0.0 for o in self._settings.operators]

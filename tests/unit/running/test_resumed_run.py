@@ -128,6 +128,30 @@ def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_pat
     assert supervision._is_all_done(50.0) is ends
 
 
+def test_the_time_to_finish_begins_anew_when_an_operator_comes_back() -> None:
+    """A run whose operator died does not end as done while it is being started again, however long that takes."""
+    settings, clock = a_run(drain="10s"), VirtualClock(100.0)
+    seen = SimpleNamespace(at=100.0, records_done=3, backlog_records=22, records_arrived=25)
+    operator = SimpleNamespace(
+        name="a", starts=1, remote=None, state=State.DOWN, is_adopted=False, settings=settings.operators[0],
+        last=SimpleNamespace(observation=seen),
+    )  # fmt: skip
+    load = SimpleNamespace(total=25, span=lambda: (0.0, 5.0))
+    parts = SimpleNamespace(operators={"a": operator}, cycles={}, streams=SimpleNamespace(load=load))
+    said: list[str] = []
+    listener = cast("Any", SimpleNamespace(phase=lambda *_: None, fault=lambda _, text: said.append(text)))
+    supervision = Supervision(settings, cast("Any", parts), listener=listener, clock=clock, stop=threading.Event())
+    for state, seconds, ends in (
+        (State.DOWN, 60, False), (State.STARTING, 60, False), (State.RUNNING, 9, False), (State.RUNNING, 2, True)
+    ):  # fmt: skip
+        operator.state = state
+        supervision._progress(clock.now())
+        clock.advance(seconds)
+        supervision._progress(clock.now())
+        assert bool(said) is ends
+    assert "not all records were done 10 s after the last arrival" in said[0]
+
+
 def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job survives its file, and its process sends exactly the missing numbers, by the old time zero."""
     pytest.importorskip("pyarrow", reason="needs the extra [spark]")
