@@ -176,7 +176,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     context = query_context(query)
     executors = executors_of_this_driver()
     cores = _cores_per_executor(context, executors)
-    notes: list[str] = []
+    notes = unseen_executors(context)
     shares: CpuShares | None = None
     wants_shares = mode is Mode.ACT and limits.cpu_shares != (1.0,)
     if wants_shares and cores is None:
@@ -209,6 +209,13 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         other_faults=faults,
     )
     return QueryHold(probe, actuator, cores or 1, tuple(notes), shares.release if shares is not None else lambda: None)
+
+
+def unseen_executors(context: SparkContext) -> list[str]:
+    """Say in one line that nothing will be scaled, where Spark's web page is off: executors are seen through it."""
+    if context.uiWebUrl is not None:
+        return []
+    return ["executors cannot be seen, so nothing is scaled: Spark's web page is off; set spark.ui.enabled=true"]
 
 
 def _cores_per_executor(context: SparkContext, executors: Callable[[], tuple[ExecutorState, ...]]) -> int | None:
