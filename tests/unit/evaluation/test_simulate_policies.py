@@ -269,7 +269,10 @@ def test_a_value_may_have_commas_in_brackets_or_quotes() -> None:
         ("nothing", "known: static, mead, mead-published"),
         ("static:x=1", "static takes no options"),
         ("threshold:upper", "cannot read 'upper'"),
-        ("threshold:uper=1", "uper: threshold has no such option; did you mean upper. It has upper, lower, every_seconds"),
+        (
+            "threshold:uper=1",
+            "uper: threshold has no such option; did you mean upper. It has upper, lower, every_seconds",
+        ),
         ("mead:speed=3", "speed: mead has no such option"),
         ("mead:costs=[0.4,1.0", r"cannot read '\[0.4,1.0' in .*; write the value of costs as in YAML"),
         ("threshold:upper={a: b: c}", "write the value of upper as in YAML"),
