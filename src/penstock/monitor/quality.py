@@ -96,4 +96,5 @@ class QualityJudge:
             return "no batch has ended yet"
         if self._batch_seen_since is None:
             return "no batch has begun yet"
-        return f"no batch has ended yet; the first has run for {now - self._batch_seen_since:.0f} s"
+        # A slow look ends after the instant that its pass began at.
+        return f"no batch has ended yet; the first has run for {max(0.0, now - self._batch_seen_since):.0f} s"

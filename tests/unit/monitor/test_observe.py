@@ -257,3 +257,10 @@ def test_a_first_batch_that_runs_long_is_said_to() -> None:
     assert said(2.0, False) == "the data are warming up: no batch has begun yet"
     said(10.0, True)
     assert said(140.0, True).endswith("no batch has ended yet; the first has run for 130 s")
+
+
+def test_a_look_that_took_long_does_not_make_the_first_batch_run_backwards() -> None:
+    """A look may end seconds after the instant that its pass began at."""
+    telemetry = Telemetry("a", 9.0, (), ONE, batch_is_running=True)
+    said = Monitor("a", None).look(telemetry, 0.0, NOWHERE).observation.quality_text
+    assert said.endswith("the first has run for 0 s")
