@@ -16,7 +16,7 @@ from tests.e2e.live_run import LiveRun, is_gone
 
 from penstock.arrivals import parse_shape
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.long]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

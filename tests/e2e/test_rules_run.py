@@ -139,6 +139,7 @@ def check_scale_out(played: Played, above: int, seconds: int, sizes: tuple[int, 
     assert change.evidence["held_seconds"] == pytest.approx(seconds)
 
 
+@pytest.mark.long
 def test_a_long_queue_scales_out_a_real_query(tmp_path: Path) -> None:
     """10/s in and 5/s done: above 100 after 20 s, scaled from 1 to 2 some 10 s later, and only once."""
     spec = settings("60s@10", queue_is(100, 10, 1, 2), operator("operator", 200))

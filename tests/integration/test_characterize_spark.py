@@ -16,7 +16,7 @@ from penstock.errors import ConfigurationError
 from penstock.markov import MAP
 from penstock.workload import describe_iats
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 BURSTY = MAP.mmpp([[-0.05, 0.05], [0.2, -0.2]], [1.0, 15.0])
 

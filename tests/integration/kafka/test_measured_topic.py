@@ -15,7 +15,7 @@ from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.value_bytes import mean_value_bytes
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.long]
 
 READ_ONLY = "penstock.apps.read_only:read_only"
 
