@@ -324,7 +324,7 @@ class MeadPolicy:
             part = self.options.rescue.bound_part
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
-                why = f"{late}, beyond {part:.0%} of its bound, and no plan yet"
+                why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {self._why_no_plan}"
                 return self._lifting(request, known, known.limits.top, why)
         if (
             self.options.probe
