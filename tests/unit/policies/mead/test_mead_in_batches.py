@@ -271,7 +271,7 @@ def test_a_decision_carries_its_workload_and_its_prediction() -> None:
 
 
 def test_late_records_at_the_top_are_held_with_that_reason() -> None:
-    """Where an operator has all it may have, a hold says so: no more can be given. It also says what a plan waits for."""
+    """Where an operator has all it may have, a hold says so, and what a plan waits for."""
     query = Query(np.full(200, 100.0), utilisation=0.95, has=TOP)
     query.arrivals = RisingArrivals(np.arange(0.0, 200.0, 0.01))
     policy = mead()
