@@ -9,14 +9,14 @@ RUN := .venv/.penstock-run
 DEV := .venv/.penstock-dev
 BROKERS := .venv/.penstock-brokers
 
-.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long check bench docs clean
+.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long check bench soak docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(RUN) ## virtual environment with Spark, Java 17 or newer: what the demo needs
 setup-dev: $(DEV) ## besides: the tools of `make check`, clients of Kafka and RabbitMQ
-setup-test: $(BROKERS) ## besides: RabbitMQ and Kafka for the tests
+setup-test: $(BROKERS) ## besides: RabbitMQ, Kafka and Chromium for the tests
 
 $(RUN): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh scripts/apt.sh
 	@bash scripts/setup.sh run
@@ -26,7 +26,7 @@ $(DEV): $(RUN)
 	@bash scripts/setup.sh dev
 	@touch $@
 
-$(BROKERS): $(DEV) scripts/rabbitmq.sh scripts/fetch_kafka.py
+$(BROKERS): $(DEV) scripts/rabbitmq.sh scripts/chromium.sh scripts/fetch_kafka.py
 	@bash scripts/setup.sh brokers
 	@touch $@
 
@@ -50,7 +50,10 @@ check: setup-dev ## formatting, lint, types, import contracts, generated docs
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check
 
 bench: setup-test ## all benchmarks, as ratios measured side by side (minutes)
-	@source scripts/java.sh && for b in benchmarks/*/run.py; do echo "== $$b"; $(PY) $$b || exit 1; done
+	@source scripts/java.sh && for b in $(filter-out benchmarks/soak/run.py,$(wildcard benchmarks/*/run.py)); do echo "== $$b"; $(PY) $$b || exit 1; done
+
+soak: setup-test ## a pipeline that is scaled every minute for hours: is it flat? (ARGS="--hours 8")
+	@source scripts/java.sh && $(PY) benchmarks/soak/run.py $(ARGS)
 
 docs: setup-dev ## write docs/reference from the code
 	@$(PY) scripts/docs.py

@@ -7,10 +7,11 @@ Try it with a broker of this machine, in three terminals:
     penstock kafka topic events
     penstock produce kafka://ADDRESS/events --shape constant:rate=200,duration=5m
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 examples/attach_to_a_kafka_job.py \
-      --servers ADDRESS --topic events
+      --servers ADDRESS --topic events --login FILE   # the one that `penstock kafka start` names
 """
 
 import argparse
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, count, window
@@ -23,12 +24,16 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--servers", required=True)
     arguments.add_argument("--topic", required=True)
+    arguments.add_argument("--login", type=Path, help="a file of Kafka's client options, such as client.properties")
     arguments.add_argument("--p95", default="10s")
     arguments.add_argument("--seconds", type=float, default=120.0)
     chosen = arguments.parse_args()
 
     spark = SparkSession.builder.appName("kafka-job").config("spark.sql.shuffle.partitions", "2").getOrCreate()
     source = {"kafka.bootstrap.servers": chosen.servers, "subscribe": chosen.topic, "startingOffsets": "earliest"}
+    for line in chosen.login.read_text(encoding="utf-8").splitlines() if chosen.login else ():
+        name, _, value = line.partition("=")
+        source[f"kafka.{name}"] = value
     events = spark.readStream.format("kafka").options(**source).load()
     per_window = (
         events.withWatermark("timestamp", "10 seconds")

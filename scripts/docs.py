@@ -52,6 +52,8 @@ def settings_page() -> str:
         ("restarts", settings.RestartSettings),
         ("resize", settings.ResizeSettings),
         ("cluster", settings.ClusterSettings),
+        ("geo of the cluster", settings.GeoSettings),
+        ("nodes", settings.NodesSettings),
     ]
     for title, model in sections:
         parts.append(f"\n## {title}\n\n{inspect.getdoc(model)}\n\n{_settings_table(model)}")
@@ -113,11 +115,12 @@ def _commands(
 
 def records_page() -> str:
     """The records that travel between the stages."""
-    from penstock import records
+    from penstock import records, steering
 
     parts = [HEADER, "# Records\n\n", inspect.getdoc(records) or "", "\n"]
-    for name, kind in vars(records).items():
-        if inspect.isclass(kind) and dataclasses.is_dataclass(kind) and kind.__module__ == records.__name__:
+    kinds = [(name, kind, module) for module in (records, steering) for name, kind in vars(module).items()]
+    for name, kind, module in kinds:
+        if inspect.isclass(kind) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__:
             hints = typing.get_type_hints(kind)
             rows = [f"| `{f.name}` | `{_type(hints[f.name])}` |" for f in dataclasses.fields(kind)]
             doc = inspect.getdoc(kind)

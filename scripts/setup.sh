@@ -34,16 +34,17 @@ case "${1:-run}" in
       fi
     fi
     echo "penstock: installing Spark and the other pinned dependencies"
-    install spark,report
+    install spark,report,service
     echo "penstock: ready. Java: $JAVA_HOME"
     ;;
   dev)
     echo "penstock: installing the tools for checks and tests"
-    install spark,report,kafka,rabbitmq,dev
+    install spark,report,kafka,rabbitmq,service,dev
     ;;
   brokers)
     source scripts/java.sh
     source scripts/rabbitmq.sh
+    source scripts/chromium.sh
     echo "penstock: fetching Kafka if it is not there yet (110 MB)"
     .venv/bin/python scripts/fetch_kafka.py
     ;;

@@ -45,6 +45,9 @@ def test_importing_penstock_loads_nothing_heavy() -> None:
         "pydantic",
         "pika",
         "lark",
+        "fastapi",
+        "uvicorn",
+        "prometheus_client",
     ]
     code = f"import sys, penstock; print([m for m in {heavy!r} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures the nine applications one after the other, as experiments/mst-spark needs them; about 45 minutes on two idle
+# Measures the nine applications one after the other, as experiments/mst-spark needs them; about 80 minutes on two idle
 # cores. Run again, it goes on where it stopped. Names of applications as arguments: only these.
 #   experiments/mst-spark/measure.sh [APPLICATION ...]
 # PENSTOCK: the command (default: penstock, or that of .venv). RUNS: where measurements go (default: runs/mst-spark).
@@ -21,7 +21,7 @@ fi
 
 # Five sizes of a quarter of a core each, started once, two samples of each start; 6 x 0.25 leaves half a core to the
 # driver. Executors compile with C1 only and collect garbage with one thread: so they are warm within seconds, which is
-# what makes 45 starts in 45 minutes possible.
+# what makes 45 starts in 80 minutes possible.
 settings=(
   --executors 1,2,3,4,6 --cpu-share 0.25 --repeats 1 --each 2 --tries 1
   --batch 2500ms --warm-up 5s --warm-up-most 40s --converge 35s --sample 7s --rest 1s --no-source-check

@@ -25,12 +25,14 @@ from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle
+from penstock.loop import Cycle, Orders
+from penstock.loop.kept_orders import first_state, kept_state
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
 from penstock.settings.objectives import objective_settings
 from penstock.settings.real_time import REALTIME
+from penstock.steering import PolicyChoice
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -168,6 +170,9 @@ def attach(
         known = _run_settings(query, operator, settings, policy_fact(made, policy_options), facts)
         since = begin_run(kept, known, SystemClock().now())
         kept.set_fact(SUMMARY, "null")  # where the run goes on, what it came to so far no longer holds
+        choice = PolicyChoice(**policy_fact(made, policy_options), is_object=not isinstance(chosen, str))
+        first = first_state([operator], choice)
+        orders = Orders(replace(kept_state(kept, first, since), policy=choice, previous=None))
         cycle = make_cycle(
             operator,
             settings,
@@ -178,6 +183,7 @@ def attach(
             store=kept,
             record_latencies=_NotMeasured() if facts.is_real_time else None,
             since=since,
+            orders=orders,
         )
         cycles.append(cycle)
         let_go = undo.pop_all()
@@ -202,6 +208,7 @@ def attach(
         since=since,
         settings=settings,
         file=given.store,
+        orders=orders,
     )
 
 

@@ -17,10 +17,12 @@ from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.clock import SystemClock
 from penstock.errors import PenstockError
 from penstock.knowledge.run_facts import SUMMARY, change_settings
-from penstock.loop import Cycle, CycleReport, Runner
+from penstock.knowledge.run_notes import RunNotes
+from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
 from penstock.policies import make_policy
 from penstock.ports import KnowledgeStore, OperatorSite, Policy, PolicyContext
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation, RunLatency
+from penstock.steering import AuditEntry, OperatorSteering, PolicyChoice, SteeredMode
 from penstock.topology import Topology
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _DECISIONS_SHOWN = 10_000
+_THE_JOB = "the job"
+"""Who steers a query where its own code does."""
 _POLICY_NOTES = 20
 """How many different notes of a policy are kept."""
 
@@ -47,8 +51,12 @@ class Scaler:
         since: float,
         settings: LoopSettings,
         file: Path | None,
+        orders: Orders,
     ) -> None:
         self._notes = notes
+        self._kept_notes = RunNotes(store, SystemClock().now, since=since)
+        for note in notes:
+            self._kept_notes.add(cycle.operator, note)
         self._settings = settings
         self._file = file
         self._account = OperatorAccount()
@@ -63,8 +71,10 @@ class Scaler:
         self._since = since
         self._observation: Observation | None = None
         self._final_decisions: list[Decision] | None = None
+        self._final_audit: list[AuditEntry] | None = None
         self._lock = threading.Lock()
         self._runner = Runner([cycle], SystemClock(), interval_seconds=interval_seconds, on_report=self._take)
+        self._helm = Helm({cycle.operator: cycle}, self._runner, orders, store, SystemClock(), build=self._build)
         self._runner.start()
 
     @property
@@ -102,24 +112,112 @@ class Scaler:
         """How many passes fell out because the one before took longer than the interval."""
         return self._runner.missed_turns
 
-    def replace_policy(self, policy: str | Policy, policy_options: dict[str, Any] | None = None) -> None:
-        """Let another policy decide from the next pass on.
+    def replace_policy(
+        self,
+        policy: str | Policy,
+        policy_options: dict[str, Any] | None = None,
+        *,
+        by: str = _THE_JOB,
+        reason: str = "",
+    ) -> None:
+        """Let another policy decide from the next pass on; the one before is kept for `roll_back_policy`.
 
         Raises
         ------
         ConfigurationError
             It cannot be built, or fails on what was last seen; the one before goes on.
+        SteeringError
+            The query was detached.
         """
         check_options(policy_options)
+        made = make_policy(policy, self._context, policy_options)
+        choice = PolicyChoice(**policy_fact(made, policy_options), is_object=not isinstance(policy, str))
+        self._helm.replace_policy(choice, by=by, reason=reason, policy=made)
+        self._keep(choice)
+
+    def roll_back_policy(self, *, by: str = _THE_JOB, reason: str = "") -> None:
+        """Let the policy before decide again, with nothing learnt.
+
+        Raises
+        ------
+        SteeringError
+            There was none, or it was an object of your own.
+        """
+        self._keep(self._helm.roll_back(by=by, reason=reason).choice)
+
+    def reset_policy(self, *, by: str = _THE_JOB, reason: str = "") -> None:
+        """Let the policy forget what it has learnt.
+
+        Raises
+        ------
+        SteeringError
+            It is an object of your own, which cannot be built again.
+        """
+        self._helm.reset(by=by, reason=reason)
+
+    def pause(self, *, by: str = _THE_JOB, reason: str = "") -> None:
+        """Watch, and decide nothing until `resume`."""
+        self._helm.pause(by=by, reason=reason)
+
+    def resume(self, *, by: str = _THE_JOB, reason: str = "") -> None:
+        """Lift a pause, and end a held size."""
+        self._helm.resume(by=by, reason=reason)
+
+    def set_mode(self, mode: SteeredMode | str, *, by: str = _THE_JOB, reason: str = "") -> None:
+        """Let the policy do all (``"automatic"``), ``"scale-in-only"``, ``"scale-out-only"`` or ``"recommend"``.
+
+        Raises
+        ------
+        ConfigurationError
+            There is no such mode.
+        """
+        self._helm.set_mode(mode, by=by, reason=reason)
+
+    def hold_size(
+        self,
+        executors: int,
+        cpu_share: float | None = None,
+        *,
+        for_seconds: float,
+        by: str = _THE_JOB,
+        reason: str = "",
+    ) -> None:
+        """Hold a size for a time; then the policy goes on. Without a share, it is the largest that is allowed.
+
+        Raises
+        ------
+        ConfigurationError
+            The size is outside the limits, or the time is wrong.
+        SteeringError
+            The mode is ``"recommend"``.
+        """
+        self._helm.hold_size(executors, cpu_share, for_seconds=for_seconds, by=by, reason=reason)
+
+    @property
+    def steering(self) -> OperatorSteering:
+        """The orders that are in force: pause, mode and held size."""
+        return self._helm.state.of(self._cycle.operator)
+
+    @property
+    def audit(self) -> list[AuditEntry]:
+        """The newest 1,000 orders of this run, oldest first: who, when, what, before and after."""
+        return self._final_audit if self._final_audit is not None else self._store.audit(since=self._since)
+
+    @property
+    def _context(self) -> PolicyContext:
         cycle = self._cycle
-        context = policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds)
-        made = make_policy(policy, context, policy_options)
-        self._runner.replace_policy(made)
+        return policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds)
+
+    def _build(self, choice: PolicyChoice) -> Policy:
+        return make_policy(choice.name, self._context, choice.all_options)
+
+    def _keep(self, choice: PolicyChoice) -> None:
+        """Keep the policy that decides with the settings of the run."""
         self._broken = None
         try:
-            change_settings(self._store, {"policy": policy_fact(made, policy_options)})
+            change_settings(self._store, {"policy": {"name": choice.name, "options": dict(choice.options)}})
         except PenstockError:  # it decides from now on, though that could not be kept
-            _LOG.exception("%s: the change of policy was not kept in the settings of the run", cycle.operator)
+            _LOG.exception("%s: the change of policy was not kept in the settings of the run", self._cycle.operator)
 
     def detach(self) -> None:
         """Stop watching and put executors and CPU shares back; the query runs on. May be called twice."""
@@ -128,6 +226,7 @@ class Scaler:
                 return
             self._runner.stop()
             self._final_decisions = self._decisions()
+            self._final_audit = self.audit
             try:
                 self._store.set_fact(SUMMARY, json.dumps(self._summary().to_json()))
             except PenstockError:
@@ -172,9 +271,10 @@ class Scaler:
     def _take(self, report: CycleReport) -> None:
         self._observation = report.observation
         self._account.add(report)
+        self._helm.end_sizes()
         for note in report.notes:
             if note not in self._policy_notes:
-                _LOG.warning("%s: %s", self._cycle.operator, note)
+                self._say(note)
                 self._policy_notes = (*self._policy_notes, note)[-_POLICY_NOTES:]
         decision = report.decision
         if decision is None or decision.prediction is None:
@@ -184,7 +284,11 @@ class Scaler:
             change = "allow more executors or CPU, or set a larger bound"
             self._broken = f"{self._cycle.objective} is not kept by the plan: {decision.reason}; {change}"
             if before is None:
-                _LOG.warning("%s: %s", self._cycle.operator, self._broken)
+                self._say(self._broken)
+
+    def _say(self, note: str) -> None:
+        _LOG.warning("%s: %s", self._cycle.operator, note)
+        self._kept_notes.add(self._cycle.operator, note)
 
 
 def policy_fact(policy: Policy, options: dict[str, Any] | None) -> dict[str, Any]:

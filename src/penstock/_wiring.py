@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
-from penstock.loop import Cycle
+from penstock.loop import Cycle, Orders
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import guards_as_set
 from penstock.policies import reads_objective
 from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
-from penstock.records import ExecutorState, Limits, Mode, Objective
+from penstock.records import Allocation, ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings
 from penstock.topology import Path, path_text
 from penstock.units import format_seconds
@@ -45,6 +45,10 @@ class LoopSettings:
     """Of the operator's own size."""
     restart_seconds: float = 420.0
     """How long a restart with another size may take."""
+    change_seconds: float = 90.0
+    """How long any other change may take."""
+    begin: Allocation | None = None
+    """What the operator begins with; None: what it has."""
 
 
 def ignored_objective(policy: Policy, objectives: Iterable[Objective]) -> str | None:
@@ -111,6 +115,7 @@ def make_cycle(
     record_latencies: RecordLatencies | None = None,
     path: PathMonitor | None = None,
     since: float = 0.0,
+    orders: Orders | None = None,
 ) -> Cycle:
     """Wire one operator's cycle; what the store remembers from before `since` is another run's."""
     return Cycle(
@@ -129,14 +134,17 @@ def make_cycle(
             operator,
             actuator,
             settings.limits,
+            deadline_seconds=settings.change_seconds,
             restart_deadline_seconds=settings.restart_seconds,
             cores_per_executor=settings.cores_per_executor,
+            planned=settings.begin,
         ),
         store=store,
         limits=settings.limits,
         objective=settings.objective,
         mode=settings.mode,
         since=since,
+        orders=orders,
     )
 
 

@@ -62,7 +62,7 @@ class PathOutcome:
     """Of all records."""
     start_up: LatencySummary | None = None
     steady: LatencySummary | None = None
-    """Of all records but those of the start-up; None: it was not told apart."""
+    """Of all records but those of the start-up; None: it is not known which those are."""
     steady_from: float | None = None
 
     @classmethod

@@ -7,6 +7,7 @@
       ConfigurationError (ValueError)    a field of the user's input is wrong; nothing was started
         RuleError                        a scaling rule is wrong; it says where the rule was written
       NotReadyError                      not enough data yet: the loop holds, never fails
+      SteeringError                      an order cannot be carried out as things are; nothing was changed
       PolicyError                        a policy failed, or gave no decision: the loop holds
       ModelError
         InvalidProcessError (ValueError)
@@ -178,6 +179,10 @@ class NotReadyError(PenstockError):
 
 class PolicyError(PenstockError):
     """A policy failed, or gave something else than a decision. The operator keeps what it has."""
+
+
+class SteeringError(PenstockError):
+    """An order to a running loop cannot be carried out as things are. Nothing was changed."""
 
 
 class ModelError(PenstockError):

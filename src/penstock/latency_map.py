@@ -4,22 +4,44 @@
 A round trip takes the same time whoever begins it, so two measurements of one pair that differ are two estimates of
 one time: the larger counts. A pair that nobody measured is taken to be as far apart as the farthest pair that somebody
 did, so that a hole never makes a node look near. Where nothing at all was measured, no pair is farther than another.
+
+On Spark every batch goes through the driver, so its node takes part in whatever set of nodes is chosen: a single
+executor far from the driver is far away, though there is no other executor that it could be far from.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
+from typing import Protocol
 
 from penstock.errors import ConfigurationError
 from penstock.units import parse_seconds
 
 _COLUMNS = ("from", "to", "round_trip")
+
+
+class NodeDistances(Protocol):
+    """How far nodes are apart, as plans need it: a `LatencyMap`, or one that is kept fresh."""
+
+    @property
+    def driver(self) -> str | None:
+        """The driver's node, which takes part in every set of nodes; None: it does not count."""
+        ...
+
+    def between(self, first: str, second: str) -> float:
+        """The round trip between two nodes in seconds."""
+        ...
+
+    def largest(self, nodes: Iterable[str]) -> float:
+        """The longest round trip within a set of nodes, the driver's included."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +54,8 @@ class LatencyMap:
         The nodes, in the order in which they were named.
     measured
         A node, another one, and the seconds of a round trip between them, as somebody measured it.
+    driver
+        The node of the driver, which takes part in every set of nodes; None: it does not count.
 
     Raises
     ------
@@ -43,10 +67,13 @@ class LatencyMap:
     >>> near = LatencyMap(("a", "b", "c"), (("a", "b", 0.02), ("b", "a", 0.03), ("b", "c", 0.2)))
     >>> near.between("a", "b"), near.between("a", "c"), near.largest(["a", "b"])
     (0.03, 0.2, 0.03)
+    >>> LatencyMap(near.nodes, near.measured, driver="c").largest(["b"])
+    0.2
     """
 
     nodes: tuple[str, ...]
     measured: tuple[tuple[str, str, float], ...] = ()
+    driver: str | None = None
 
     def __post_init__(self) -> None:
         faults = [f"nodes: {name!r} is no name; give each node one" for name in self.nodes if not name.strip()]
@@ -63,14 +90,19 @@ class LatencyMap:
             ]
             fault = _time_fault(first, second, seconds)
             faults += [] if fault is None else [fault]
+        if self.driver is not None and self.driver not in self.nodes:
+            faults.append(f"driver: {self.driver!r} is not one of the nodes ({', '.join(self.nodes)}); add it")
         if faults:
             raise ConfigurationError.of_all("latency map", faults)
 
     @classmethod
-    def of(cls, measured: Iterable[tuple[str, str, float]], nodes: Sequence[str] = ()) -> LatencyMap:
+    def of(
+        cls, measured: Iterable[tuple[str, str, float]], nodes: Sequence[str] = (), driver: str | None = None
+    ) -> LatencyMap:
         """The map of these measurements, with nodes that have none added to those that do."""
         pairs = tuple(measured)
-        return cls(tuple(dict.fromkeys([*nodes, *(name for pair in pairs for name in pair[:2])])), pairs)
+        named = [*nodes, *(name for pair in pairs for name in pair[:2]), *([] if driver is None else [driver])]
+        return cls(tuple(dict.fromkeys(named)), pairs, driver)
 
     @cached_property
     def _known(self) -> dict[frozenset[str], float]:
@@ -96,8 +128,10 @@ class LatencyMap:
         return self.assumed_seconds if found is None else found
 
     def largest(self, nodes: Iterable[str]) -> float:
-        """The longest round trip between any two of these nodes; 0 for a single one."""
-        return max((self.between(*pair) for pair in combinations(sorted(set(nodes)), 2)), default=0.0)
+        """The longest round trip between any two of these nodes and the driver's; 0 for a single one, and for none."""
+        chosen = set(nodes)
+        taking_part = sorted(chosen | {self.driver} if chosen and self.driver is not None else chosen)
+        return max((self.between(*pair) for pair in combinations(taking_part, 2)), default=0.0)
 
     @property
     def holes(self) -> tuple[tuple[str, str], ...]:
@@ -105,7 +139,53 @@ class LatencyMap:
         return tuple(pair for pair in combinations(self.nodes, 2) if self.known(*pair) is None)
 
 
-def read_latency_map(path: Path, nodes: Sequence[str] = ()) -> LatencyMap:
+class FreshLatencyMap:
+    """A latency map that is asked for anew every few seconds: plans follow what was measured last.
+
+    Parameters
+    ----------
+    read
+        Gives the map as of now.
+    keep_seconds
+        How long an answer is used: one plan asks for thousands of pairs.
+    monotonic
+        A clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], LatencyMap],
+        keep_seconds: float = 5.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._keep_seconds = keep_seconds
+        self._monotonic = monotonic
+        self._newest: tuple[float, LatencyMap] | None = None
+
+    @property
+    def now(self) -> LatencyMap:
+        """The map that counts now."""
+        at = self._monotonic()
+        if self._newest is None or at - self._newest[0] >= self._keep_seconds:
+            self._newest = (at, self._read())
+        return self._newest[1]
+
+    @property
+    def driver(self) -> str | None:
+        """The driver's node."""
+        return self.now.driver
+
+    def between(self, first: str, second: str) -> float:
+        """The round trip between two nodes, as of now."""
+        return self.now.between(first, second)
+
+    def largest(self, nodes: Iterable[str]) -> float:
+        """The longest round trip within a set of nodes, as of now."""
+        return self.now.largest(nodes)
+
+
+def read_latency_map(path: Path, nodes: Sequence[str] = (), driver: str | None = None) -> LatencyMap:
     """Read a table of round trips: a CSV file with the columns ``from``, ``to`` and ``round_trip``.
 
     Parameters
@@ -114,7 +194,9 @@ def read_latency_map(path: Path, nodes: Sequence[str] = ()) -> LatencyMap:
         The file. A row is a pair and its time, such as ``edge-1,edge-2,120ms``; a bare number counts seconds. Pairs
         may be missing, and may stand in both directions. Lines that begin with ``#`` are comments.
     nodes
-        Only these count, also where the table has more; empty: those of the table.
+        Only these and the driver's count, also where the table has more; empty: those of the table.
+    driver
+        The driver's node; None: it does not count.
 
     Raises
     ------
@@ -146,8 +228,9 @@ def read_latency_map(path: Path, nodes: Sequence[str] = ()) -> LatencyMap:
     if faults:
         raise ConfigurationError.of_all(str(path), faults)
     if nodes:
-        pairs = [pair for pair in pairs if pair[0] in nodes and pair[1] in nodes]
-    return LatencyMap.of(pairs, nodes)
+        counted = {*nodes, driver}
+        pairs = [pair for pair in pairs if pair[0] in counted and pair[1] in counted]
+    return LatencyMap.of(pairs, nodes, driver)
 
 
 def _pair(cells: list[str]) -> tuple[str, str, float]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -10,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.latency_map import LatencyMap
+from penstock.latency_map import NodeDistances
 from penstock.records import (
     Action,
     Allocation,
@@ -29,6 +30,7 @@ from penstock.records import (
     ThroughputPrediction,
     ThroughputSample,
 )
+from penstock.steering import AuditEntry
 from penstock.topology import Path, Topology
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -341,7 +343,7 @@ class PolicyContext:
     objectives: Mapping[Path, Objective]
     analysis: AnalysisPlace = AnalysisPlace()
     interval_seconds: float = 1.0
-    round_trips: LatencyMap | None = None
+    round_trips: NodeDistances | None = None
 
 
 class Guard(Protocol):
@@ -436,7 +438,8 @@ class KnowledgeStore(Protocol):
     """What is remembered.
 
     Promises: what was added before a crash is there after it (stores on disk); reads give the newest `limit`
-    records, oldest first; histories are bounded, the oldest go first; safe to use from several threads.
+    records at or after `since` and, where it is given, before `before`, oldest first; histories are bounded, the oldest
+    go first; safe to use from several threads.
     """
 
     def add_observation(self, observation: Observation) -> None:
@@ -459,7 +462,13 @@ class KnowledgeStore(Protocol):
         """Remember how long the loop's stages took."""
         ...
 
-    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
+    def add_audit(self, entry: AuditEntry) -> None:
+        """Remember an order, and the state that it led to."""
+        ...
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[Observation]:
         """The newest observations, oldest first."""
         ...
 
@@ -468,6 +477,7 @@ class KnowledgeStore(Protocol):
         operator: str | None = None,
         *,
         since: float = 0.0,
+        before: float = math.inf,
         limit: int = 1000,
         changes_only: bool = False,
     ) -> list[Decision]:
@@ -484,6 +494,12 @@ class KnowledgeStore(Protocol):
 
     def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
         """The newest stage times, oldest first."""
+        ...
+
+    def audit(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """The newest orders, oldest first; of an operator also those for all operators."""
         ...
 
     def set_fact(self, name: str, value: str) -> None:

@@ -19,6 +19,7 @@ _SECONDS_PER = {
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
 }  # fmt: skip
 _BYTES_PER = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_ANY_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _QUANTITY = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
 
 
@@ -83,6 +84,17 @@ def positive_seconds(field: str, value: str | float) -> float:
     if seconds <= 0.0:
         raise ConfigurationError(f'{field}: {value!r} must be above 0; write it like "10ms"', field=field)
     return seconds
+
+
+def without_numbers(text: str) -> str:
+    """Return a text by which those are alike that differ in a number alone.
+
+    Examples
+    --------
+    >>> without_numbers("no answer for 5 s") == without_numbers("no answer for 6.5 s")
+    True
+    """
+    return _ANY_NUMBER.sub("\u2026", text)
 
 
 def number(

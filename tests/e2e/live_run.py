@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,35 @@ PATIENCE_SECONDS = 240.0
 
 
 class LiveRun:
-    """A pipeline under way. Use as a context manager: whatever happens, nothing of it is left."""
+    """A pipeline under way. Use as a context manager: whatever happens, nothing of it is left.
 
-    def __init__(self, folder: Path, settings: dict[str, Any], *options: str) -> None:
+    Parameters
+    ----------
+    folder, settings, options
+        The run's folder, what is run, and further options of the command.
+    environment
+        What the command finds in its environment besides that of this process.
+    module
+        What is run in place of `penstock`, with the same arguments.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, Any],
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        module: str = "penstock",
+    ) -> None:
         self.folder = folder
         self._settings = folder.with_suffix(".yaml")
         self._settings.write_text(yaml.safe_dump(settings))
         self._output = folder.with_suffix(".out").open("w+")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "run", str(self._settings), "--no-view", "--json",
+            [sys.executable, "-m", module, "run", str(self._settings), "--no-view", "--json",
              "--folder", str(folder), *options],
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )  # fmt: skip
 
     def __enter__(self) -> LiveRun:
@@ -52,9 +71,16 @@ class LiveRun:
         self._output.seek(0)
         return self._output.read()
 
-    def wait_for(self, what: str, is_true: Callable[[], bool], *, while_running: bool = True) -> None:
+    def wait_for(
+        self,
+        what: str,
+        is_true: Callable[[], bool],
+        *,
+        while_running: bool = True,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         """Poll until something is true; fail with the run's output when it does not become so."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + patience_seconds
         while not is_true():
             assert not (while_running and self.process.poll() is not None), f"{what}: ended first\n{self.output()}"
             assert time.monotonic() < deadline, f"waited in vain for: {what}\n{self.output()}"
@@ -111,6 +137,16 @@ class LiveRun:
 def is_gone(run: LiveRun) -> bool:
     """Whether no process and no control group of the run is left."""
     return not run.processes("") and not groups()
+
+
+def capped_groups() -> list[Path]:
+    """Penstock's control groups on this machine whose CPU is capped (cgroup v1)."""
+    capped = []
+    for group in groups():
+        with contextlib.suppress(OSError):  # not of the controller `cpu`, or removed meanwhile
+            if int((group / "cpu.cfs_quota_us").read_text()) > 0:
+                capped.append(group)
+    return capped
 
 
 def groups() -> list[Path]:

@@ -32,6 +32,7 @@ def test_a_killed_controller_is_replaced_and_no_record_is_lost(
             drain="600s",
             cluster={"master": standalone_cluster.master_url},
         )
+        spec["operators"][0]["spark"] = dict(standalone_cluster.authentication)
         with LiveRun(folder, spec) as first:
             first.wait_for("the first batch", lambda: any(o.records_done for o in first.observations()))
             first.process.kill()

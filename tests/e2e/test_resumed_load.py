@@ -35,15 +35,17 @@ def test_a_killed_run_goes_on_and_sends_every_record_once(
     standalone_cluster: EmbeddedCluster, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     """After kill -9 in the middle and a resume, every number of the load comes out once, and the run ends by itself."""
-    folder = tmp_path / "run"
+    folder, lets_in = tmp_path / "run", dict(standalone_cluster.authentication)
     spec: dict[str, Any] = {
         "name": "resumed",
         "broker": {"servers": broker.bootstrap_servers, "partitions": 2},
         "cluster": {"master": standalone_cluster.master_url},
         "arrivals": {"shape": f"constant:rate={RATE},duration={RECORDS // RATE}s", "options": {"payload": "none"}},
         "operators": [
-            operator("enrich", "tests.e2e.number_keeper:number_by_key", trigger="1s"),
-            operator("keeper", "tests.e2e.number_keeper:keep_numbers", input="enrich", trigger="1s"),
+            operator("enrich", "tests.e2e.number_keeper:number_by_key", trigger="1s", spark=dict(lets_in)),
+            operator(
+                "keeper", "tests.e2e.number_keeper:keep_numbers", input="enrich", trigger="1s", spark=dict(lets_in)
+            ),
         ],
         "policy": "fixed",
         "drain": "300s",

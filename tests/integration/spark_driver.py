@@ -65,7 +65,8 @@ class SparkDriver:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in cluster.spark_environment().items():
                 patch.setenv(name, value)
-            session = self._start(cluster.master_url, settings)
+            # A Java that runs already does not read the cluster's files again, so the secret is given here.
+            session = self._start(cluster.master_url, {**cluster.authentication, **settings})
             try:
                 yield session
             finally:

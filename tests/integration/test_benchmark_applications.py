@@ -126,6 +126,14 @@ def test_grep_counts_matched_lines(spark: SparkSession, tmp_path: Path) -> None:
     assert RECORDS / 10 < expected["matched"][""] < RECORDS
 
 
+def test_grep_searches_the_start_of_long_lines(spark: SparkSession, tmp_path: Path) -> None:
+    """What lies behind the limit is not searched, and such lines are counted."""
+    options = {"output": str(tmp_path / "out"), "longest_line": "20"}
+    expected = grep_check.expected_counts(lines_of(TextLines(SEED)), longest_line=20)
+    assert counted(grep.grep(replayed(spark, "text"), options), tmp_path / "out") == expected
+    assert expected["cut"][""] > 0
+
+
 def test_sol_forwards_every_record_once_to_each_unit(spark: SparkSession, tmp_path: Path) -> None:
     """Every record comes out as it went in, after as many shuffles as there are forwards."""
     frame = sol.sol(replayed(spark, "text"), {"forwards": "3"})

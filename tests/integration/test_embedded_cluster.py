@@ -30,17 +30,26 @@ spark = (SparkSession.builder.master(sys.argv[1]).appName("sum").config("spark.e
 total = spark.sparkContext.range(0, 100, numSlices=2).map(lambda n: n + 1).sum()
 import psutil
 mark = psutil.Process().environ()["PENSTOCK_WARDEN_ID"]
-hosts = set()
+hosts, shown = set(), 0
+import pathlib, os
+defaults = pathlib.Path(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf").read_text()
+secret = dict(line.split(" ", 1) for line in defaults.splitlines())["spark.authenticate.secret"]
 for process in psutil.process_iter():
     try:
+        shown += secret in " ".join(process.cmdline())
         if process.environ().get("PENSTOCK_WARDEN_ID") == mark:
             hosts |= {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
     except psutil.Error:
         continue
 print("total", total, flush=True)
 print("listening", *sorted(hosts), flush=True)
+print("command lines with the secret", shown, flush=True)
 spark.stop()
 """
+
+
+REFUSALS = ("Expected SaslMessage", "Error while invoking RpcHandler#receive")
+"""What the master writes to its log of somebody who does not know the secret."""
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 90.0) -> bool:
@@ -119,7 +128,38 @@ def test_an_application_runs_on_it_and_all_stay_on_the_loopback(
     assert set(listening) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     assert listening
     assert len(cluster.state()["completedapps"]) == 1
+    assert "command lines with the secret 0" in lines
+    secret = cluster.authentication["spark.authenticate.secret"]
+    written = [path for path in cluster.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert written == [cluster.folder / "conf" / "spark-defaults.conf"]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["application.py", "driver.log"]
+
+
+@pytest.mark.parametrize("guess", [{}, {"spark.authenticate": "true", "spark.authenticate.secret": "0" * 64}])
+def test_a_client_without_the_secret_is_refused(
+    clusters: list[EmbeddedCluster], warden: Warden, tmp_path: Path, guess: dict[str, str]
+) -> None:
+    """A PySpark program that does not know the secret, or guesses it, gets nothing to run on."""
+    cluster = clusters[0]
+    script, conf = tmp_path / "stranger.py", tmp_path / "conf"
+    script.write_text(APPLICATION)
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in guess.items()))
+    log = cluster.folder / "logs" / "master.log"
+    before, known = log.stat().st_size, len(cluster.state()["completedapps"])
+    stranger = warden.start(
+        "stranger", [sys.executable, str(script), cluster.master_url], log=tmp_path / "driver.log",
+        env={**os.environ, **cluster.spark_environment(), "SPARK_CONF_DIR": str(conf)}, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        assert eventually(lambda: b"ERROR" in log.read_bytes()[before:] or stranger.poll() is not None)
+        refused = log.read_text(errors="replace")[before:]
+        assert any(words in refused for words in REFUSALS), refused + stranger.tail(60)
+        state = cluster.state()
+        assert (state["activeapps"], len(state["completedapps"])) == ([], known)
+        assert "total" not in stranger.tail(60)
+    finally:
+        warden.stop(stranger)
 
 
 @pytest.mark.kill

@@ -86,7 +86,9 @@ def test_no_batch_is_run_twice_over_several_borders(spark: SparkSession, tmp_pat
         time.sleep(0.1 * stop)
         assert stop_at_border(query, 60.0) is BorderStop.AT_BORDER
         assert query.exception() is None
-        assert newest(tmp_path, "offsets") == newest(tmp_path, "commits") == runs(tmp_path)[-1]
+        # Whatever was begun is done. A batch that was planned in the very moment may be left for the next start.
+        assert newest(tmp_path, "commits") == runs(tmp_path)[-1]
+        assert newest(tmp_path, "offsets") - newest(tmp_path, "commits") in {0, 1}
     numbers = runs(tmp_path)
     assert numbers == list(range(len(numbers)))
     counts = json.loads((tmp_path / f"{numbers[-1]}.json").read_text())

@@ -22,7 +22,7 @@ from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
 from penstock.clock import SystemClock
-from penstock.errors import AdaptorError, ConfigurationError
+from penstock.errors import AdaptorError, ConfigurationError, SteeringError
 from penstock.evaluation import RunHistory, read_history
 from penstock.knowledge import SqliteStore
 from penstock.policies.fixed import FixedPolicy
@@ -373,6 +373,45 @@ def test_the_kept_settings_name_the_policy_that_decides(tmp_path: Path) -> None:
     assert settings["policy"] == {"name": "threshold", "options": {"upper": 0.6}}
     shown = CliRunner().invoke(main, ["explain", str(file)])
     assert "policy threshold" in shown.output
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_attached_query_is_steered(tmp_path: Path) -> None:
+    """The orders of a run are there too: each is obeyed, kept in the audit, and gone with the next run."""
+    file = tmp_path / "scaler.sqlite"
+    with ps.attach(java_query(RATE), policy="fixed", store=file, interval_seconds=0.1) as scaler:
+        scaler.pause(reason="deploying", by="ana")
+        until(lambda: any(d.reason.startswith("paused by ana") for d in scaler.decisions))
+        scaler.resume()
+        scaler.set_mode("scale-in-only")
+        assert str(scaler.steering.mode) == "scale-in-only"
+        with pytest.raises(SteeringError, match="mode recommend"):
+            scaler.hold_size(1, for_seconds=60.0)
+        with pytest.raises(SteeringError, match="nothing to roll back"):
+            scaler.roll_back_policy()
+        scaler.replace_policy("threshold", {"upper": 0.6}, reason="trial")
+        scaler.roll_back_policy()
+        scaler.reset_policy()
+    assert [str(e.action) for e in scaler.audit] == [
+        "pause", "resume", "mode", "policy", "policy rollback", "reset"
+    ]  # fmt: skip
+    settings = history_of(file).settings
+    assert settings is not None
+    assert settings["policy"]["name"] == "fixed"
+    with ps.attach(java_query(RATE), policy="threshold", store=file) as scaler:
+        assert not scaler.steering.is_steered
+        assert scaler.audit == []
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_policy_of_ones_own_cannot_be_built_again() -> None:
+    """It is neither reset nor brought back; another one can take its place."""
+    with ps.attach(java_query(RATE), policy=FixedPolicy()) as scaler:
+        with pytest.raises(SteeringError, match="object of your own"):
+            scaler.reset_policy()
+        scaler.replace_policy("threshold")
+        with pytest.raises(SteeringError, match="object of your own"):
+            scaler.roll_back_policy()
 
 
 @pytest.mark.parametrize(

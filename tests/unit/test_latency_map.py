@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.latency_map import LatencyMap, read_latency_map
+from penstock.latency_map import FreshLatencyMap, LatencyMap, read_latency_map
 
 
 def test_directions_that_differ_count_by_the_longer_one() -> None:
@@ -94,3 +94,39 @@ def test_a_map_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(ConfigurationError) as fault:
         LatencyMap(("a", "a", " "), (("a", "q", float("nan")),))
     assert len(fault.value.faults) == 4
+
+
+def test_the_drivers_node_takes_part_in_every_set() -> None:
+    """A single executor is as far away as it is from the driver; no executor at all is not."""
+    apart = LatencyMap.of([("home", "a", 0.01), ("home", "b", 0.2), ("a", "b", 0.05)], driver="home")
+    assert (apart.largest(["a"]), apart.largest(["b"]), apart.largest(["a", "b"])) == (0.01, 0.2, 0.2)
+    assert apart.largest([]) == 0.0
+
+
+def test_a_driver_that_is_no_node_is_refused() -> None:
+    """The message names it."""
+    with pytest.raises(ConfigurationError, match="driver: 'home' is not one of the nodes"):
+        LatencyMap(("a",), driver="home")
+
+
+def test_a_table_keeps_the_pairs_of_the_driver(tmp_path: Path) -> None:
+    """Where nodes are named, those and the driver's count."""
+    file = tmp_path / "trips.csv"
+    file.write_text("from,to,round_trip\nhome,a,10ms\nhome,b,20ms\n")
+    apart = read_latency_map(file, ("a",), "home")
+    assert (apart.nodes, apart.largest(["a"])) == (("a", "home"), 0.01)
+
+
+def test_a_fresh_map_follows_what_was_measured_last() -> None:
+    """Every question is answered as of now, but for some seconds, in which the answer stays."""
+    known, clock = [0.1], [0.0]
+    fresh = FreshLatencyMap(
+        lambda: LatencyMap.of([("home", "a", known[-1])], driver="home"), keep_seconds=5.0, monotonic=lambda: clock[-1]
+    )
+    before = fresh.largest(["a"])
+    known.append(0.3)
+    clock.append(4.0)
+    meanwhile = fresh.largest(["a"])
+    clock.append(5.0)
+    assert (before, meanwhile, fresh.largest(["a"]), fresh.between("a", "home")) == (0.1, 0.1, 0.3, 0.3)
+    assert fresh.driver == "home"

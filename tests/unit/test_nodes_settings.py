@@ -11,7 +11,6 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.evaluation.pipeline_file import parse_pipeline
 from penstock.settings import parse_settings
-from penstock.settings.pipeline import run_faults
 
 
 def settings(**nodes: Any) -> dict[str, Any]:
@@ -41,7 +40,6 @@ def test_names_alone_are_enough() -> None:
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ({}, "give the nodes' `names`"),
         ({"names": ["a", "a"]}, "named once"),
         ({"names": ["a"], "executors": 0}, "nodes.executors"),
         ({"names": ["a"], "delay": 1}, "is not a setting"),
@@ -59,6 +57,33 @@ def test_more_executors_than_the_nodes_hold_are_refused() -> None:
         _ = parse_pipeline(settings(names=["a"], executors=1)).pipeline
 
 
-def test_a_run_says_that_it_cannot_place_executors() -> None:
-    """What only the simulator can do is refused before anything starts."""
-    assert any(fault.startswith("nodes:") for fault in run_faults(settings(names=["a"])))
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [({}, "give the nodes' `names`"), ({"names": ["a", "b"], "round_trips": "measured"}, "give a table")],
+)
+def test_what_only_a_cluster_knows_cannot_be_simulated(nodes: dict[str, Any], words: str) -> None:
+    """The message says what to give instead."""
+    with pytest.raises(ConfigurationError, match=words):
+        _ = parse_pipeline(settings(**nodes)).pipeline
+
+
+def test_the_driver_of_the_table_is_no_node_for_executors(tmp_path: Path) -> None:
+    """Unless it is named as one: its way to the others counts all the same."""
+    (tmp_path / "trips.csv").write_text("from,to,round_trip\nhome,a,100ms\nhome,b,10ms\n")
+    found = parse_pipeline(settings(round_trips="trips.csv", driver="home"), folder=tmp_path).pipeline
+    assert found.operators[0].limits.nodes == ("a", "b")
+    assert found.round_trips is not None
+    assert found.round_trips.largest(["a"]) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"cluster": {"page": "host:8080"}}, "http://host:8080"),
+        ({"operators": [{"name": "rides", "executors": [1, 2], "first_executors": 3}]}, "outside `executors`"),
+    ],
+)
+def test_wrong_pages_and_first_executors_are_refused(part: dict[str, Any], words: str) -> None:
+    """Each says what would be right."""
+    with pytest.raises(ConfigurationError, match=words):
+        parse_settings(settings(names=["a"]) | part)

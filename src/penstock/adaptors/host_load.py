@@ -24,7 +24,7 @@ class HostCpu:
     Parameters
     ----------
     root
-        The process whose CPU, with that of all processes below it, is ours; None: nobody's is told apart.
+        The process whose CPU, with that of all processes below it, is ours; None: nobody's is counted apart.
     proc
         Where the kernel shows its counters.
     """

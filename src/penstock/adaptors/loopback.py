@@ -18,7 +18,7 @@ def check_loopback(host: str) -> None:
         is_loopback = False
     if not is_loopback:
         raise ConfigurationError(
-            f"cluster.host: {host!r} is not a loopback address; the embedded cluster has no access control and "
+            f"cluster.host: {host!r} is not a loopback address; what is embedded does not encrypt and "
             'listens on "127.0.0.1" only',
             field="cluster.host",
         )

@@ -51,6 +51,15 @@ class Check:
     severity: Severity = Severity.NEEDED
 
 
+def root_note(user: int | None = None) -> str | None:
+    """Return a line for somebody who runs Penstock as root; None for everybody else. `user`: default this one."""
+    if (os.geteuid() if user is None else user) != 0:
+        return None
+    return (
+        "This runs as root: the functions of the pipeline, in drivers and executors, may do anything on this machine."
+    )
+
+
 def check_machine(temporary: Path | None = None) -> list[Check]:
     """Run all checks. Nothing is started or changed. `temporary` is searched for folders of dead runs."""
     folder = temporary or Path(tempfile.gettempdir())

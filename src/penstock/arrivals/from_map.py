@@ -162,7 +162,7 @@ def load_map(path: str | Path) -> MAP:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as fault:
         raise ConfigurationError(f"map: {path} cannot be read: {fault.strerror}", field="map") from fault
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise ConfigurationError(
             f'map: {path} is not JSON: {fault}; write an object such as {{"D0": [[-1]], "D1": [[1]]}}', field="map"
         ) from fault

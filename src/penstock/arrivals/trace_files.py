@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ def faults_named(path: Path) -> Iterator[None]:
         yield
     except ConfigurationError:
         raise
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, ValueError, csv.Error) as fault:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError, OverflowError, csv.Error) as fault:
         raise ConfigurationError(f"trace: {path} cannot be read: {fault}", field="trace") from fault
 
 
@@ -165,7 +166,7 @@ def has_dates(path: Path, column: str | None = None) -> bool:
             header = next(rows, [])
             at = _column_of(path, header, column)
             return any(is_timestamp(row[at]) for row in (header, next(rows, [])) if at < len(row))
-    except (ConfigurationError, OSError, EOFError, ValueError, lzma.LZMAError, csv.Error):
+    except (ConfigurationError, OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, csv.Error):
         return False
 
 

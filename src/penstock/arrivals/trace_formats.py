@@ -11,6 +11,7 @@ import csv
 import io
 import lzma
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -197,9 +198,9 @@ def recognise(path: Path) -> TraceFormat | None:
     try:
         with open_bytes(path) as file:
             lines = [file.readline(4096).removeprefix(b"\xef\xbb\xbf").decode() for _ in range(2)]
-    except (OSError, EOFError, ValueError, lzma.LZMAError):
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
         return None
-    first, second = (next(csv.reader([line.rstrip("\r\n")]), []) for line in lines)
+    first, second = (next(csv.reader([line.replace("\r", " ").rstrip("\n")]), []) for line in lines)
     for format in TRACE_FORMATS.values():
         row = first if format.header is None else second
         has_header = format.header is None or ",".join(first) == format.header

@@ -24,7 +24,8 @@ from penstock.arrivals.generated_lines import (
 from penstock.arrivals.text_lines import made_up_words
 
 SITES = 100
-VISITORS = 20_000
+VISITORS = 1_000
+"""So few that a count of each site's visitors has seen most of them within a minute, and its state stops growing."""
 STATUS_WEIGHTS = {200: 80, 301: 4, 304: 6, 404: 8, 500: 2}
 """Statuses, and how many in a hundred lines have each."""
 _POOL_SIZE = 8192

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.failures import debug_option, json_option
+from penstock.cli.page import page_option
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,10 +41,13 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
 )
 @click.option("--folder", type=click.Path(path_type=Path), help="Run folder.  [default: runs/demo-TIME]")
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
+@page_option
 @json_option
 @debug_option
 @click.pass_context
-def demo(ctx: click.Context, /, *, folder: Path | None, no_view: bool, as_json: bool, **options: Any) -> None:
+def demo(
+    ctx: click.Context, /, *, folder: Path | None, no_view: bool, page_port: int | None, as_json: bool, **options: Any
+) -> None:
     """Watch a real streaming query on a real Spark being given and denied CPU and executors.
 
     Starts a Spark cluster on this machine, replays a load with peaks into a log-analysis query (log lines are
@@ -55,6 +59,7 @@ def demo(ctx: click.Context, /, *, folder: Path | None, no_view: bool, as_json: 
     Examples:
       penstock demo                                 four minutes, with the live view
       penstock demo --minutes 2 --objective p95=2s
+      penstock demo --page                          watched and steered over HTTP
       penstock demo --policy fixed --executors 2:2 --cpu-shares 1.0     to compare with
       penstock demo --shape constant:rate=4000,duration=3m --mode recommend
       penstock demo --minutes 2 --no-view --json | tail -1
@@ -69,7 +74,7 @@ def demo(ctx: click.Context, /, *, folder: Path | None, no_view: bool, as_json: 
     """
     from penstock.cli.run import carry_out
 
-    ctx.exit(carry_out(demo_settings(**options), folder, is_live=not no_view, as_json=as_json))
+    ctx.exit(carry_out(demo_settings(**options), folder, is_live=not no_view, as_json=as_json, page_port=page_port))
 
 
 def demo_settings(

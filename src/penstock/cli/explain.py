@@ -15,6 +15,7 @@ from penstock.errors import ConfigurationError
 if TYPE_CHECKING:
     from penstock.evaluation import RunHistory
     from penstock.evaluation.run_events import Restart
+    from penstock.knowledge.run_notes import RunNote
     from penstock.monitor.exactness import ExactnessChange
     from penstock.records import Decision
 
@@ -45,7 +46,8 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
       outcome                whether and how fast the change took effect; "draining" while executors still go
 
     Where nothing was changed, the reasons for that are shown by count.
-    Between the decisions stand restarts, and where latency stopped being exact or was exact again.
+    Between the decisions stand restarts, where latency stopped being exact or was exact again, and what else was said:
+    deaths, faults, an objective out of reach.
 
     \b
     Examples:
@@ -53,6 +55,8 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
       penstock explain runs/demo-20260101-120000 --all --last 5
       penstock explain --json | jq '.decisions[].reason'
     """
+    from dataclasses import asdict
+
     from penstock.cli.output import print_json, words_console
     from penstock.cli.runs import find_run, opened
     from penstock.evaluation import read_history
@@ -85,7 +89,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
         markup=False,
         soft_wrap=True,
     )
-    for line in latency_lines(history, operator):
+    for line in (*latency_lines(history, operator), *_node_lines(history)):
         console.print(line, markup=False, soft_wrap=True)
     holds = history.hold_reasons(operator)
     if not wanted and holds:
@@ -95,8 +99,11 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
         if len(holds) > _MOST_REASONS:
             console.print(f"  and {len(holds) - _MOST_REASONS} other reasons; --all shows every decision")
     since = shown[0].at if len(shown) < len(wanted) else float("-inf")
-    events: list[Decision | Restart | ExactnessChange] = [
-        event for event in _events(history) if event.at >= since and (operator is None or event.operator == operator)
+    events: list[Decision | Restart | ExactnessChange | RunNote] = [
+        event
+        for event in _events(history)
+        # What is said of the run, its cluster or its streams concerns every operator.
+        if event.at >= since and (operator in (None, event.operator) or event.operator not in history.operators)
     ]
     for what in sorted([*shown, *events], key=lambda event: event.at) if not as_json else ():
         first, *rest = what.explain().splitlines() if isinstance(what, Decision) else [str(what)]
@@ -113,6 +120,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
                 "objective": history.objective_text,
                 "policy": _policy(history),
                 "is_ended": history.is_ended,
+                "round_trips": [list(measured) for measured in history.round_trips],
                 "started_at": history.started_at,
                 **{key: history.summary.get(key) for key in ("latency", "latency_steady", "latency_start_up")},
                 "restarts": [{"operator": r.operator, "at": r.at, "text": str(r)} for r in history.restarts],
@@ -120,6 +128,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
                     {"operator": c.operator, "at": c.at, "is_exact": c.is_exact, "why": c.why}
                     for c in history.exactness_changes
                 ],
+                "notes": [asdict(note) for note in history.notes],
                 "decisions": [as_plain(history, decision) for decision in shown],
                 "holds": [{"reason": reason, "count": count} for reason, count in holds],
             }
@@ -147,9 +156,17 @@ def latency_lines(history: RunHistory, operator: str | None = None) -> list[str]
     return lines
 
 
-def _events(history: RunHistory) -> Iterator[Restart | ExactnessChange]:
+def _node_lines(history: RunHistory) -> list[str]:
+    """How far nodes are apart, where that was measured."""
+    from penstock.evaluation.node_use import round_trips_text
+
+    return [f"round trips: {round_trips_text(history.round_trips)}"] if history.round_trips else []
+
+
+def _events(history: RunHistory) -> Iterator[Restart | ExactnessChange | RunNote]:
     yield from history.restarts
     yield from history.exactness_changes
+    yield from history.notes
 
 
 def _policy(history: RunHistory) -> str | None:

@@ -28,9 +28,11 @@ _folder_option = click.option(
 def kafka() -> None:
     """Run a real Kafka broker on this machine, for pipelines whose streams are topics.
 
-    It is one node in KRaft mode, on the loopback only, without login: for trying out, developing and testing. Its jars
-    (some 45 MB) are fetched once from Maven Central and kept in the cache folder (change it with PENSTOCK_CACHE). If
-    you have your own broker, you need none of this: give its bootstrap servers.
+    It is one node in KRaft mode, on the loopback only, for trying out, developing and testing. It asks for a login, so
+    that other users of the machine cannot use it. Penstock's commands log in by themselves; other programs of yours
+    find the login in client.properties in the broker's folder. Its jars (some 45 MB) are fetched once from Maven
+    Central and kept in the cache folder (change it with PENSTOCK_CACHE). If you have your own broker, you need none of
+    this: give its bootstrap servers.
 
     \b
     Examples:
@@ -58,6 +60,8 @@ def start(folder: Path | None, port: int | None, heap: str, as_json: bool) -> No
       penstock kafka start
       penstock kafka start --port 9092
       servers=$(penstock kafka start --json | jq -r .bootstrap_servers)
+      kafka-console-consumer.sh --bootstrap-server $servers --topic lines \
+        --consumer.config $(penstock kafka status --json | jq -r .client_properties)
     """
     from penstock.adaptors.kafka.detached_broker import DetachedBroker
     from penstock.adaptors.kafka.known_brokers import KnownBrokers
@@ -70,6 +74,8 @@ def start(folder: Path | None, port: int | None, heap: str, as_json: bool) -> No
     known.remember(broker.folder)
     named = f" --folder {broker.folder}" if broker.folder != known.default else ""
     console.print(f"Kafka answers at {status.bootstrap_servers} (pid {status.pid}).")
+    if broker.client_properties.exists():
+        console.print(f"Its login, for programs other than Penstock: {broker.client_properties}", soft_wrap=True)
     console.print(f"Its log: {status.folder / 'kafka.log'}. Stop it with: penstock kafka stop{named}", soft_wrap=True)
     if as_json:
         print_json(_plain(status))
@@ -168,12 +174,12 @@ def topic(name: str, partitions: int, servers: str | None, folder: Path | None, 
       penstock kafka topic lines --partitions 4
       penstock kafka topic lines --servers broker-1:9092
     """
-    from penstock.adaptors.kafka.connection import KafkaConnection
+    from penstock.adaptors.kafka.known_brokers import connection_to
     from penstock.adaptors.kafka.topics import Topics
     from penstock.cli.output import print_json, words_console
 
     at = servers or _servers_of(folder)
-    made = Topics(KafkaConnection(at)).create(name, partitions=partitions)
+    made = Topics(connection_to(at)).create(name, partitions=partitions)
     words_console(as_json).print(f"Topic {made.name} is there, with {made.partitions} partition(s), at {at}.")
     if as_json:
         print_json({"name": made.name, "partitions": made.partitions, "bootstrap_servers": at})
@@ -204,4 +210,5 @@ def _plain(found: BrokerStatus) -> dict[str, Any]:
         "fault": found.fault,
         "folder": str(found.folder),
         "log": str(found.folder / "kafka.log"),
+        "client_properties": str(properties) if (properties := found.folder / "client.properties").exists() else None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.backtest import backtest
 from penstock.cli.characterize import characterize
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
@@ -21,8 +22,10 @@ from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
 from penstock.cli.rules import rules
 from penstock.cli.run import run
+from penstock.cli.serve import serve
 from penstock.cli.simulate import simulate
 from penstock.cli.solve import solve
+from penstock.cli.steer import pause, policy, resume, status
 from penstock.cli.trace import trace
 from penstock.cli.what_if import what_if
 
@@ -44,6 +47,8 @@ def main() -> None:
       penstock explain         why it did what it did
       penstock report          how it went, with pictures
       penstock run FILE        run and scale a pipeline of your own
+      penstock status          what happens in a run now, and why; with pause, resume and policy, steer it
+      penstock serve           stored runs over HTTP, for looking back
       penstock kafka start     a real Kafka broker on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
@@ -54,13 +59,15 @@ def main() -> None:
       penstock policies        what can decide, what it needs, and its options
       penstock rules           scaling rules of your own: check and explain them
       penstock simulate        what a policy would do on a trace, and what it would cost
+      penstock backtest        what other policies would have done in a recorded run
       penstock measure APP     how many records per second an application sustains, by executors
       penstock reproduce       repeat the experiment of a paper, its figures beside ours
     """
 
 
 for _command in (
-    demo, run, kafka, produce, explain, report, doctor, fit, trace, forecast, characterize, solve, what_if, predict,
-    measure, simulate, reproduce, policies, rules, metrics,
+    demo, run, status, pause, resume, policy, serve, kafka, produce, explain, report, doctor,
+    fit, trace, forecast, characterize, solve, what_if, predict,
+    measure, simulate, backtest, reproduce, policies, rules, metrics,
 ):  # fmt: skip
     main.add_command(_command)

@@ -299,6 +299,7 @@ def _carry_out(
     plan: MeasurePlan, file: SampleFile, broker: dict[str, str], console: Console, stop: threading.Event
 ) -> PenstockError | None:
     """Take the samples; returns what went wrong, for what was measured before is shown all the same."""
+    from penstock.adaptors.machine import root_note
     from penstock.cli.log_file import logging_to
     from penstock.cli.measure_view import MeasureView
     from penstock.cli.progress import step_bar
@@ -306,6 +307,8 @@ def _carry_out(
     from penstock.running.measurement import measure as take
 
     left = len(plan.left(file.samples))
+    if (note := root_note()) is not None:
+        console.print(note, style="yellow", soft_wrap=True)
     console.print(f"{left} of {len(plan.turns())} applications to start; results in {file.folder}", markup=False)
 
     def on_signal(again: bool) -> None:

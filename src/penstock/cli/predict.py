@@ -223,13 +223,13 @@ def _sizes(number: int) -> str:
 
 def size_sentence(found: CapacityFit, answer: SizeAnswer, cost: float | None) -> str:
     """The answer as one sentence."""
-    told = answer.prediction
+    prediction = answer.prediction
     paid = "" if cost is None else f", at {answer.executors * cost:.4g} per hour"
     if not answer.is_enough:
         most = executors_text(found.most)
         return (
-            f"No size up to {most} is sure to sustain {answer.rate:g}: {most} should "
-            f"sustain {told.records_per_second:.4g} (between {told.low:.4g} and {told.high:.4g}){paid}."
+            f"No size up to {most} is sure to sustain {answer.rate:g}: {most} should sustain "
+            f"{prediction.records_per_second:.4g} (between {prediction.low:.4g} and {prediction.high:.4g}){paid}."
         )
     return f"{executors_text(answer.executors)} for {answer.rate:g}{paid}: {reason_of(found, answer)}."
 
@@ -241,13 +241,13 @@ def executors_text(number: int) -> str:
 
 def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
     """Why this size."""
-    told, chosen = answer.prediction, found.selection.chosen
+    prediction, chosen = answer.prediction, found.selection.chosen
     by = "the lower end of its interval" if answer.is_by_interval else "its expected throughput"
-    reached = told.low if answer.is_by_interval else told.records_per_second
+    reached = prediction.low if answer.is_by_interval else prediction.records_per_second
     if not answer.is_enough:
         most = executors_text(found.most)
         return f"{chosen} puts {by} for {most}, the most allowed, at {reached:.4g}, below {answer.rate:g}"
-    text = f"{chosen} expects {told.records_per_second:.4g} ({told.low:.4g} to {told.high:.4g})"
+    text = f"{chosen} expects {prediction.records_per_second:.4g} ({prediction.low:.4g} to {prediction.high:.4g})"
     short = answer.smaller_falls_short_by
     if answer.smaller is not None and short is not None:
         text += f"; with {answer.executors - 1} {by} falls short by {100.0 * short:.2g} %"
@@ -272,10 +272,10 @@ def fit_document(found: CapacityFit) -> dict[str, Any]:
 
 def size_document(found: CapacityFit, answer: SizeAnswer, cost: float | None) -> dict[str, Any]:
     """The plain data of `size`."""
-    told, smaller, short = answer.prediction, answer.smaller, answer.smaller_falls_short_by
+    prediction, smaller, short = answer.prediction, answer.smaller, answer.smaller_falls_short_by
     return {
-        "rate": answer.rate, "executors": answer.executors, "throughput": told.records_per_second,
-        "interval": {"low": told.low, "high": told.high}, "coverage": found.coverage,
+        "rate": answer.rate, "executors": answer.executors, "throughput": prediction.records_per_second,
+        "interval": {"low": prediction.low, "high": prediction.high}, "coverage": found.coverage,
         "is_enough": answer.is_enough, "model": found.selection.chosen, "reason": reason_of(found, answer),
         "expected_executors": answer.expected_executors,
         "next_smaller": None if smaller is None or short is None else {
@@ -324,8 +324,10 @@ def curve_table(found: CapacityFit) -> Table:
         size *= 2
     table = _table("executors", "throughput", "low", "high")
     for size in sorted(size for size in sizes if size <= found.most):
-        told = found.predict(size)
-        table.add_row(str(size), *(f"{value:.4g}" for value in (told.records_per_second, told.low, told.high)))
+        prediction = found.predict(size)
+        table.add_row(
+            str(size), *(f"{value:.4g}" for value in (prediction.records_per_second, prediction.low, prediction.high))
+        )
     return table
 
 
@@ -333,8 +335,8 @@ def size_table(found: CapacityFit, answer: SizeAnswer, cost: float | None) -> Ta
     """The answer and its neighbours."""
     table = _table("executors", "throughput", "low", "high", *(() if cost is None else ("cost per hour",)))
     for size in range(max(1, answer.executors - 2), min(found.most, answer.executors + 1) + 1):
-        told = found.predict(size)
-        cells = [f"{value:.4g}" for value in (told.records_per_second, told.low, told.high)]
+        prediction = found.predict(size)
+        cells = [f"{value:.4g}" for value in (prediction.records_per_second, prediction.low, prediction.high)]
         paid: Sequence[str] = () if cost is None else (f"{size * cost:.4g}",)
         table.add_row(f"{size} <" if size == answer.executors else str(size), *cells, *paid)
     return table

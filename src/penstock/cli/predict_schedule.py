@@ -232,13 +232,13 @@ def _table(policies: tuple[ScheduledPolicy, ...]) -> Table:
     for heading in ("cost\nper h", "viola-\ntions %", "waiting\n%", "longest\nwait", "exec-\nutors", "changes"):
         table.add_column(heading, justify="right")
     for one in policies:
-        told = one.account
+        account = one.account
         more = "" if one.over_provisioning_percent is None or "OP: 1%" not in one.name else (
             f", by {one.over_provisioning_percent} %"
         )  # fmt: skip
         table.add_row(
-            one.name + more, f"{told.cost_per_hour:.4g}", f"{told.violation_percent:.3f}",
-            f"{told.waiting_percent:.3f}", _wait(told.longest_wait_seconds), f"{told.machines_mean:.1f}",
-            str(told.changes),
+            one.name + more, f"{account.cost_per_hour:.4g}", f"{account.violation_percent:.3f}",
+            f"{account.waiting_percent:.3f}", _wait(account.longest_wait_seconds), f"{account.machines_mean:.1f}",
+            str(account.changes),
         )  # fmt: skip
     return table

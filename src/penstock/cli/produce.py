@@ -190,10 +190,10 @@ def open_sink(
         servers, _, topic = target.removeprefix("kafka://").partition("/")
         if not servers or not topic:
             raise ConfigurationError(f"TARGET: cannot read {target!r}; write kafka://HOST:PORT/TOPIC", field="TARGET")
-        from penstock.adaptors.kafka.connection import KafkaConnection
+        from penstock.adaptors.kafka.known_brokers import connection_to
         from penstock.adaptors.produce.kafka_sink import KafkaSink
 
-        return KafkaSink(KafkaConnection(servers, options), topic, producer)
+        return KafkaSink(connection_to(servers, options), topic, producer)
     if scheme in ("amqp", "amqps"):
         from penstock.adaptors.rabbitmq import fanout
         from penstock.adaptors.rabbitmq.connection import RabbitMQConnection

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,8 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
 
     An experiment is a folder with a config.yaml, which says all that is run; its README says what it showed. Public
     traces are looked for in the folder named by PENSTOCK_DATA, then in ../shared/data; where one is missing, the
-    message says where to get it. --seeds 2 and --trace are for a quick look.
+    message says where to get it. --seeds 2 and --trace are for a quick look. Experiments on Spark run for minutes;
+    gesscale-law adds each measurement to its samples.csv, and goes on where it was interrupted.
 
     \b
     Examples:
@@ -74,7 +76,8 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
     check_picture(plot)
     experiment = load_experiment(folder / name).narrowed(traces, seeds)
     with progress_bar(name) as progress:
-        result = run_experiment(experiment, Call(name, folder / name, workers, progress))
+        say = partial(console.print, markup=False, soft_wrap=True)
+        result = run_experiment(experiment, Call(name, folder / name, workers, progress, say))
     for line in result.words:
         console.print(line, markup=False)
     for grid in result.grids:

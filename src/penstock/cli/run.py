@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.failures import INTERRUPTED, Interrupted, as_failure, debug_option, json_option
+from penstock.cli.page import page_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     help="Go on with the run in --folder whose controller died (cluster and broker not embedded).",
 )
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
+@page_option
 @json_option
 @debug_option
 @click.pass_context
@@ -42,6 +44,7 @@ def run(
     folder: Path | None,
     resume: bool,
     no_view: bool,
+    page_port: int | None,
     as_json: bool,
 ) -> None:
     """Run the pipeline described in SETTINGS.yaml, and keep it inside its objective.
@@ -54,6 +57,7 @@ def run(
     Examples:
       penstock run --check pipeline.yaml          all mistakes of the file at once; starts nothing
       penstock run pipeline.yaml                  with the live view
+      penstock run pipeline.yaml --page           watched and steered over HTTP, or with penstock status, pause, policy
       penstock run pipeline.yaml --mode recommend --no-view --json > result.json
 
     \b
@@ -91,7 +95,7 @@ def run(
             raise
         if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
             raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
-        ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume))
+        ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume, page_port=page_port))
 
 
 def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:
@@ -101,11 +105,21 @@ def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSe
     return parse_settings({**settings.model_dump(mode="json", context=WITH_SECRETS), **changes}, where)
 
 
-def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_json: bool, resume: bool = False) -> int:
+def carry_out(
+    settings: RunSettings,
+    folder: Path | None,
+    *,
+    is_live: bool,
+    as_json: bool,
+    resume: bool = False,
+    page_port: int | None = None,
+) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
     from penstock.adaptors.host_state import HostWatch
+    from penstock.adaptors.machine import root_note
     from penstock.cli.log_file import logging_to
     from penstock.cli.output import print_json, words_console
+    from penstock.cli.page import watched
     from penstock.cli.runs import make_run_folder
     from penstock.cli.signals import stopping_on_signals
     from penstock.cli.summary import summary_panel
@@ -117,13 +131,22 @@ def carry_out(settings: RunSettings, folder: Path | None, *, is_live: bool, as_j
     check_run(settings)
     run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)
     console = words_console(as_json)
+    if (note := root_note()) is not None:
+        console.print(note, style="yellow", soft_wrap=True)
     host = HostWatch()
     stop = threading.Event()
     view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
     with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping):
         try:
-            with view:
-                summary = run_pipeline(settings, run_folder, listener=view, stop=stop, resume=resume)
+            with watched(page_port, run_folder, view, console) as page, view:
+                summary = run_pipeline(
+                    settings,
+                    run_folder,
+                    listener=page.listener,
+                    stop=stop,
+                    resume=resume,
+                    on_started=page.on_started,
+                )
         except PenstockError as fault:
             kind = Interrupted if stop.is_set() else type(as_failure(fault))
             hint = f"The logs are in {run_folder / 'logs'}; `penstock report {run_folder}` shows the run up to there."
@@ -167,6 +190,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
 
     from penstock.cli.output import print_json, words_console
     from penstock.running.checks import check_run, not_contacted, unreachable_objectives
+    from penstock.running.run_nodes import run_nodes
     from penstock.settings import objectives_text
     from penstock.units import clock
 
@@ -191,6 +215,8 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     table.add_row("policy", f"{settings.policy.name} {settings.policy.all_options or ''}".strip())
     table.add_row("mode", settings.mode)
     table.add_row("cluster", settings.cluster.master)
+    if (nodes := run_nodes(settings)) is not None:
+        table.add_row("nodes", str(nodes))
     console.print(table)
     warnings = [f"{name}: {line}" for name, line in unreachable_objectives(settings).items()]
     for line in warnings:

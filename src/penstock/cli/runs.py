@@ -37,13 +37,15 @@ class Run:
 
 
 def make_run_folder(name: str, folder: Path | None = None) -> Path:
-    """Create the folder of a new run: the given one, or ``runs/<name>-<time>``.
+    """Create the folder of a new run, closed to other users: the given one, or ``runs/<name>-<time>``.
 
     Raises
     ------
     ConfigurationError
         It already contains a run, or cannot be created.
     """
+    from penstock.adaptors.private_file import make_private_folder
+
     if folder is None:
         folder = _free(RUNS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
     elif _holds_run(folder):
@@ -51,7 +53,7 @@ def make_run_folder(name: str, folder: Path | None = None) -> Path:
             f"--folder: {folder} already contains a run; give a new folder, or move that one away", field="--folder"
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         probe = folder / ".penstock-may-write"
         probe.touch()
         probe.unlink()

@@ -133,9 +133,9 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     settings_file = _settings_file(given, pipeline)
     click.get_current_context().with_resource(modules_beside(settings_file))  # rules may stand in one: my_rules:calm
     spec = load_pipeline(settings_file, learnt=_learnt(from_run))
-    wanted = spec.objectives if objective is None else _objective(objective)
+    wanted = spec.objectives if objective is None else objective_in(objective)
     bounds = list(wanted.values()) if isinstance(wanted, dict) else [wanted]
-    chosen = _named(policies) or [policy_in(spec.settings, bounds)]
+    chosen = named_policies(policies) or [policy_in(spec.settings, bounds)]
     names = policies or tuple(str(policy or STATIC) for policy in chosen)
     looks = spec.settings.interval if interval is None else parse_seconds(interval, "--interval")
     if looks == 0.0:
@@ -171,7 +171,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     console.print(heading, markup=False)
     console.print(results_table(results))
     if plot is not None:
-        _write_picture(plot, times, results, heading)
+        write_runs(plot, times, results, heading)
         console.print(f"picture: {plot}", markup=False)
     if as_json:
         documents = [result.to_json() for result in results]
@@ -190,7 +190,7 @@ def _settings_file(given: Path | None, pipeline: Path | None) -> Path:
     return found
 
 
-def _named(texts: Sequence[str]) -> list[PolicyChoice | None]:
+def named_policies(texts: Sequence[str]) -> list[PolicyChoice | None]:
     """The policies that the command names; every mistake in any of them is reported at once."""
     from penstock.errors import ConfigurationError
     from penstock.evaluation.policy_text import parse_policy
@@ -288,7 +288,8 @@ def arrival_times(
     return times if records is None else times[:records]
 
 
-def _objective(text: str) -> Objective:
+def objective_in(text: str) -> Objective:
+    """The objective that ``--objective`` names."""
     from penstock.errors import ConfigurationError
     from penstock.settings import make_objective
 
@@ -315,11 +316,11 @@ def results_table(results: Sequence[SimulationResult]) -> Table:
         paid = (f"{result.cost_against_static:.1%}", str(len(result.changes)))
         broken = f"{result.violation_time_share:.1%}"
         if len(result.paths) == 1:
-            table.add_row(label, *_cells(result.paths[0].latency), _met(result.is_met), broken, *paid)
+            table.add_row(label, *latency_cells(result.paths[0].latency), met_text(result.is_met), broken, *paid)
             continue
-        table.add_row(label, "", "", "", _met(result.is_met), broken, *paid)
+        table.add_row(label, "", "", "", met_text(result.is_met), broken, *paid)
         for path in result.paths:
-            cells = (*_cells(path.latency), _met(path.is_met), f"{path.violation_time_share:.1%}")
+            cells = (*latency_cells(path.latency), met_text(path.is_met), f"{path.violation_time_share:.1%}")
             table.add_row(f"  {path_text(path.path)}", *cells, "", "")
     return table
 
@@ -330,13 +331,15 @@ def _labels(policies: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(set(policies)) else list(policies)
 
 
-def _cells(latency: LatencySummary | None) -> list[str]:
+def latency_cells(latency: LatencySummary | None) -> list[str]:
+    """Mean, p95 and p99 for a table."""
     from penstock.units import format_seconds
 
     return [format_seconds(None if latency is None else latency.statistic(name)) for name in ("mean", "p95", "p99")]
 
 
-def _met(is_met: bool | None) -> str:
+def met_text(is_met: bool | None) -> str:
+    """Whether an objective is met, for a table."""
     return "-" if is_met is None else "yes" if is_met else "NO"
 
 
@@ -348,7 +351,8 @@ def _heading(trace: str, name: str, span: float, result: SimulationResult) -> st
     return f"{what}; objective {objectives}"
 
 
-def _write_picture(path: Path, times: FloatArray, results: Sequence[SimulationResult], title: str) -> None:
+def write_runs(path: Path, times: FloatArray, results: Sequence[SimulationResult], title: str) -> None:
+    """Draw runs on the same arrivals into the file that ``--plot`` names."""
     from penstock.errors import ConfigurationError
     from penstock.evaluation.simulation_pictures import simulation_picture
 

@@ -15,9 +15,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.errors import ConfigurationError
+from penstock.evaluation.delay_law_experiment import DelayLawExperiment
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.measured_experiment import MeasuredExperiment
+from penstock.evaluation.reconfiguration_experiment import ReconfigurationExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
 from penstock.evaluation.scaler_experiment import ScalersExperiment
@@ -101,6 +103,18 @@ def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
     return reproduce_measured(experiment, call)
 
 
+def _delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_delay_law import reproduce_delay_law
+
+    return reproduce_delay_law(experiment, call)
+
+
+def _reconfiguration(experiment: ReconfigurationExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_reconfiguration import reproduce_reconfiguration
+
+    return reproduce_reconfiguration(experiment, call)
+
+
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
@@ -112,6 +126,8 @@ KINDS = {
     "elastic-schedule": Kind(ScheduleExperiment, _schedule),
     "auto-scalers": Kind(ScalersExperiment, _scalers),
     "measured-throughput": Kind(MeasuredExperiment, _measured),
+    "delay-law": Kind(DelayLawExperiment, _delay_law),
+    "reconfiguration": Kind(ReconfigurationExperiment, _reconfiguration),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.evaluation.run_events import Restart, exactness_changes, restarts
+from penstock.knowledge.run_notes import RunNote
 from penstock.loop.cycle import CycleReport
 from penstock.monitor.exactness import ExactnessChange
 from penstock.records import (
@@ -31,9 +31,10 @@ from penstock.settings import PathBound, objectives_of, objectives_text, tightes
 from penstock.settings.plain import plain_inputs
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
-from penstock.units import moment
+from penstock.units import moment, without_numbers
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+RoundTrip = tuple[str, str, float]
+"""From a node to another, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,10 @@ class RunHistory:
     settings: Mapping[str, Any] | None
     final_summary: Mapping[str, Any] | None
     latencies: Mapping[str, KeptLatency] = field(default_factory=dict)
+    round_trips: Sequence[RoundTrip] = ()
+    """Between nodes, as measured when the run began."""
+    notes: Sequence[RunNote] = ()
+    """What was said besides decisions: deaths, faults, objectives out of reach."""
 
     @property
     def is_ended(self) -> bool:
@@ -191,13 +196,18 @@ class RunHistory:
         decided_by = {a.request_id: a.decision_id for a in self.actions if a.decision_id is not None}
         return {decided_by[o.request_id]: o for o in self.outcomes if o.request_id in decided_by}
 
-    def time_above_objective(self, operator: str) -> float | None:
-        """The share of the time with a known latency in which it was above the objective; None: not known."""
+    def time_above_objective(
+        self, operator: str, *, since: float = 0.0, objective: Objective | None = None
+    ) -> float | None:
+        """The share of the time with a known latency in which it was above the objective; None: not known.
+
+        `objective`: in place of the run's own.
+        """
         above = known = 0.0
-        objective = self.objective_of(operator)
+        objective = objective or self.objective_of(operator)
         for previous, seen in itertools.pairwise(self.observations.get(operator, ())):
             is_met = objective.is_met_by(seen.latency)
-            if is_met is not None:
+            if is_met is not None and seen.at >= since:
                 known += seen.at - previous.at
                 above += 0.0 if is_met else seen.at - previous.at
         return above / known if known > 0 else None
@@ -221,7 +231,7 @@ class RunHistory:
         for operator, observations in self.observations.items():
             for seen in observations:
                 for text in seen.missing:
-                    spans.setdefault((operator, _NUMBER.sub("\u2026", text)), []).append((seen.at, text))
+                    spans.setdefault((operator, without_numbers(text)), []).append((seen.at, text))
         notes = [
             MissingNote(
                 o, kind if len({t for _, t in found}) > 1 else found[0][1], len(found), found[0][0], found[-1][0]
@@ -242,7 +252,7 @@ class RunHistory:
                 continue
             # Where a guard held a change back, its word counts and not the policy's.
             held = next((f"{a.guard}: {a.reason}" for a in reversed(decision.amended_by)), decision.reason)
-            kind = _NUMBER.sub("\u2026", held)
+            kind = without_numbers(held)
             counts[kind] += 1
             last[kind] = held
         return [(last[kind], count) for kind, count in counts.most_common()]

@@ -65,7 +65,7 @@ class PipelineSpec:
         """Operators and streams; `cpu_shares` are of the operators that set none."""
         nodes = self.settings.nodes
         operators = tuple(self._operator(operator, tuple(cpu_shares)) for operator in self.settings.operators)
-        round_trips = None if nodes is None else nodes.latency_map()
+        round_trips = None if nodes is None else nodes.for_simulation()
         return Pipeline(operators, self.settings.topology.streams, self.settings.name, round_trips)
 
     def _operator(self, operator: OperatorSettings, cpu_shares: tuple[float, ...]) -> Operator:

@@ -16,6 +16,7 @@ import yaml
 from penstock.errors import ConfigurationError
 from penstock.evaluation.elasticity import run_elasticity
 from penstock.evaluation.history import RunHistory
+from penstock.evaluation.node_use import node_seconds, round_trips_text
 from penstock.evaluation.run_reading import read_history
 from penstock.ports import KnowledgeStore
 from penstock.records import STATISTICS, Decision, Mode, OutcomeStatus
@@ -149,6 +150,14 @@ def cards(history: RunHistory) -> list[Card]:
                 f"{figures.timeshare_under:.0f} % of the time; cost {figures.cost:.1f} executor-minutes"
             )
             result.append(Card(f"Elasticity{suffix}", value, note))
+    for operator in history.operators:
+        stood = node_seconds(history.observations.get(operator, ()))
+        if stood:
+            suffix = f" ({operator})" if len(history.operators) > 1 else ""
+            on = ", ".join(f"{node} {seconds / 60.0:.1f}" for node, seconds in stood.items())
+            apart = round_trips_text(history.round_trips)
+            note = f"executor-minutes on {on}" + (f"; round trips {apart}" if apart else "")
+            result.append(Card(f"Nodes used{suffix}", str(len(stood)), note))
     if s.get("faults"):
         result.append(Card("Failed looks", str(s["faults"]), "cycles that could not reach an operator", "bad"))
     if s.get("missed_turns"):

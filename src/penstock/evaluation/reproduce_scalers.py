@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import inf
 from multiprocessing import get_context
 from statistics import median
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from penstock.evaluation.elasticity import Elasticity, Step, elasticity, instants_of_changes, interrupted, supply_of
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
-from penstock.evaluation.scaler_experiment import FIGURES, IDEAL, ScalersExperiment, operator_name
+from penstock.evaluation.scaler_experiment import FIGURES, IDEAL, OF_SUPPLY, ScalersExperiment, operator_name
 from penstock.evaluation.simulation import simulate
 from penstock.loop import CycleReport
 from penstock.records import Objective
@@ -35,6 +36,8 @@ class ScalerRun:
         Which.
     figures
         How it did.
+    chosen
+        The same by the executors it chose, as if no change had stopped it.
     supply, demand
         Executors that worked, none during a standstill, and those of the ideal one.
     moments
@@ -44,13 +47,15 @@ class ScalerRun:
     scaler: str
     seed: int
     figures: Elasticity
+    chosen: Elasticity
     supply: tuple[Step, ...]
     demand: tuple[Step, ...]
     moments: tuple[tuple[float, float | None, float | None], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the row of the table."""
-        return {"scaler": self.scaler, "seed": self.seed, **self.figures.to_json()}
+        chosen = {figure: getattr(self.chosen, figure) for figure in OF_SUPPLY}
+        return {"scaler": self.scaler, "seed": self.seed, **self.figures.to_json(), "chosen": chosen}
 
 
 def run_scaler(experiment: ScalersExperiment, scaler: str, seed: int) -> ScalerRun:
@@ -59,7 +64,7 @@ def run_scaler(experiment: ScalersExperiment, scaler: str, seed: int) -> ScalerR
     demand = experiment.demand(seed, times)
     if scaler == IDEAL:
         figures = elasticity(demand, demand, experiment.duration)
-        return ScalerRun(scaler, seed, figures, tuple(demand), tuple(demand))
+        return ScalerRun(scaler, seed, figures, figures, tuple(demand), tuple(demand))
     moments: list[tuple[float, float | None, float | None]] = []
 
     def take(report: CycleReport) -> None:
@@ -78,14 +83,15 @@ def run_scaler(experiment: ScalersExperiment, scaler: str, seed: int) -> ScalerR
         monitor_seconds=experiment.window,
         on_report=take,
     )
-    had = result.allocations[operator_name()]
-    paid, changes = supply_of(had), instants_of_changes(had)
+    allocations = result.allocations[operator_name()]
+    paid, changes = supply_of(allocations), instants_of_changes(allocations)
     supply = interrupted(paid, changes, experiment.operator.standstill)
-    figures = elasticity(
-        supply, demand, experiment.duration, ended_at=result.seconds, reconfigurations=len(changes), paid=paid
+    figures, chosen = (
+        elasticity(had, demand, experiment.duration, ended_at=result.seconds, reconfigurations=len(changes), paid=paid)
+        for had in (supply, paid)
     )
     kept = tuple(moments) if seed == experiment.first_seed else ()
-    return ScalerRun(scaler, seed, figures, tuple(supply), tuple(demand), kept)
+    return ScalerRun(scaler, seed, figures, chosen, tuple(supply), tuple(demand), kept)
 
 
 def run_scalers(experiment: ScalersExperiment, call: Call) -> list[ScalerRun]:
@@ -126,7 +132,8 @@ def as_reproduction(experiment: ScalersExperiment, name: str, runs: Sequence[Sca
     document = {
         "experiment": name, "paper": experiment.paper, "published": published,
         "rows": [{**run.to_json(), "published": published.get(run.scaler)} for run in runs],
-        "median": {scaler: middle(found) for scaler, found in by_scaler.items()}, "bars": bars,
+        "median": {scaler: middle(found) for scaler, found in by_scaler.items()},
+        "median_chosen": {scaler: middle_chosen(found) for scaler, found in by_scaler.items()}, "bars": bars,
     }  # fmt: skip
     shown = [run for run in runs if run.seed == experiment.first_seed]
     return Reproduction(
@@ -147,6 +154,11 @@ def middle(runs: Sequence[ScalerRun]) -> dict[str, float]:
     return {figure: float(median(getattr(run.figures, figure) for run in runs)) for figure in FIGURES}
 
 
+def middle_chosen(runs: Sequence[ScalerRun]) -> dict[str, float]:
+    """The same of the figures that a standstill changes, by the executors that were chosen."""
+    return {figure: float(median(getattr(run.chosen, figure) for run in runs)) for figure in OF_SUPPLY}
+
+
 def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[ScalerRun]]) -> list[dict[str, Any]]:
     """What is wanted of both Gesscales against the baseline, and of `gesscale+` against Gesscale: medians by seed."""
     bars: list[dict[str, Any]] = []
@@ -155,14 +167,16 @@ def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[Scal
         pairs = list(zip(by_scaler.get(ours, ()), by_scaler.get(theirs, ()), strict=True))
         if not pairs:
             return
-        low, mid, high = _less_percent([(_of(a, figure), _of(b, figure)) for a, b in pairs])
+        values = [(_of(a, figure), _of(b, figure)) for a, b in pairs]
+        low, mid, high = _less_percent(values)
+        better = sum(a < b for a, b in values)
         bars.append(
             {
                 "scaler": ours, "against": theirs, "figure": figure, "less_percent": mid, "less_percent_low": low,
-                "less_percent_high": high, "wanted_percent": least_percent,
+                "less_percent_high": high, "wanted_percent": least_percent, "less_on": better, "seeds": len(values),
                 "is_met": mid >= least_percent if least_percent > 0.0 else mid > 0.0,
                 "says": f"{ours} has {mid:.0f} % less {figure} than {theirs} "
-                f"(half of the seeds: {low:.0f} to {high:.0f} %), "
+                f"(half of the seeds: {low:.0f} to {high:.0f} %; less on {better} of {len(values)}), "
                 f"wanted {'at least ' + format(least_percent, '.0f') + ' %' if least_percent else 'less'}",
             }
         )  # fmt: skip
@@ -183,10 +197,13 @@ def _of(run: ScalerRun, figure: str) -> float:
 
 
 def _less_percent(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """By how many percent the first is less than the second: the quartiles over pairs."""
-    found = [0.0 if a == b else 100.0 * (1.0 - a / b) if b else -np.inf for a, b in pairs]
-    low, mid, high = (float(value) for value in np.percentile(found, [25, 50, 75], method="nearest"))
-    return low, mid, high
+    """By how many percent the first is less than the second: the quartiles over pairs.
+
+    The median, and those of the lower and the upper half (Tukey's hinges); of an even number, the middle two's mean.
+    """
+    found = sorted(0.0 if a == b else 100.0 * (1.0 - a / b) if b else -inf for a, b in pairs)
+    half = (len(found) + 1) // 2
+    return median(found[:half]), median(found), median(found[-half:])
 
 
 def _grid(by_scaler: Mapping[str, Sequence[ScalerRun]], published: Mapping[str, Mapping[str, float]]) -> Grid:

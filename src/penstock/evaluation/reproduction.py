@@ -44,12 +44,15 @@ class Call:
         Processes at once, where the kind computes in several.
     progress
         None: nobody watches.
+    say
+        Hears, in words, what was done by what takes long. None: nobody listens.
     """
 
     name: str
     folder: Path
     workers: int = 1
     progress: Progress | None = None
+    say: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.history import KeptLatency, RunHistory, plain_number
-from penstock.knowledge.run_facts import SETTINGS, SUMMARY, run_start
+from penstock.evaluation.history import KeptLatency, RoundTrip, RunHistory, plain_number
+from penstock.knowledge.run_facts import ROUND_TRIPS, SETTINGS, SUMMARY, run_start
+from penstock.knowledge.run_notes import kept_notes
 from penstock.loop.cycle import latency_fact
 from penstock.ports import KnowledgeStore
 from penstock.records import Observation, RunLatency, decode
@@ -41,7 +42,17 @@ def read_history(store: KnowledgeStore) -> RunHistory:
         settings=settings,
         final_summary=summary,
         latencies={o: kept for o in observations if (kept := _kept_latency(store, o, since)) is not None},
+        round_trips=_round_trips(store),
+        notes=[note for note in kept_notes(store) if note.at >= since],
     )
+
+
+def _round_trips(store: KnowledgeStore) -> tuple[RoundTrip, ...]:
+    """What was measured between nodes; nothing where nothing was, or what is there is no table."""
+    try:
+        return tuple((str(a), str(b), float(seconds)) for a, b, seconds in json.loads(store.fact(ROUND_TRIPS) or "[]"))
+    except (TypeError, ValueError):
+        return ()
 
 
 def _kept_latency(store: KnowledgeStore, operator: str, since: float) -> KeptLatency | None:

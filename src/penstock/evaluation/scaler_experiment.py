@@ -27,6 +27,8 @@ FIGURES = (
     "accuracy_over", "accuracy_under", "timeshare_over", "timeshare_under", "excess_time", "reconfigurations", "cost",
 )  # fmt: skip
 """In the order of the paper's table."""
+OF_SUPPLY = FIGURES[:4]
+"""Those that depend on whether an operator that stands still is supplied."""
 _OPERATOR = "rides"
 
 
@@ -135,13 +137,13 @@ class ScalersExperiment(Experiment):
         )
 
     def pipeline(self, seed: int) -> Pipeline:
-        """The operator on the nodes of a seed, in a cluster that does not say how much CPU is used."""
+        """The operator on the nodes of a seed; scalers read its CPU, as those of the paper."""
         round_trips = self.round_trips(seed)
         limits = Limits(*self.operator.executors, nodes=round_trips.nodes, executors_per_node=1)
         return Pipeline.of_one(
             Operator(
                 _OPERATOR, self.server, limits=limits, demand_is_known=False,
-                standstill_seconds=self.operator.standstill, cpu_is_read=False,
+                standstill_seconds=self.operator.standstill,
             ),
             round_trips,
         )  # fmt: skip

@@ -37,6 +37,8 @@ def scalers_picture(runs: Sequence[ScalerRun], seconds: float) -> bytes:
                 f"{run.scaler}\n{figures.reconfigurations} changes, cost {figures.cost:.0f}", loc="left"
             )
             panels[2][column].set_xlabel("minutes")
+        for row in panels[:2]:
+            row[0].set_ylim(bottom=0.0)  # once all is drawn: a limit holds for the whole row, and ends its growth
         panels[0][0].set_ylabel("records/s")
         panels[1][0].set_ylabel("executors")
         panels[2][0].set_ylabel("executors beyond ideal")
@@ -55,7 +57,6 @@ def _load(axes: Any, run: ScalerRun) -> None:
     done = np.array([0.0 if moment[2] is None else moment[2] for moment in run.moments])
     axes.plot(at, done, color=ORANGE, lw=0.8, label="done")
     axes.plot(at, came, color=BLUE, lw=1.0, label="arrive")
-    axes.set_ylim(0.0)
 
 
 def _executors(axes: Any, run: ScalerRun, longest: float) -> None:
@@ -63,7 +64,6 @@ def _executors(axes: Any, run: ScalerRun, longest: float) -> None:
         at = [at / 60.0 for at, _ in steps] + [longest / 60.0]
         value = [value for _, value in steps] + [steps[-1][1]]
         axes.step(at, value, where="post", color=colour, lw=1.2 if label == "had" else 0.9, label=label)
-    axes.set_ylim(0.0)
 
 
 def _gap(axes: Any, run: ScalerRun, longest: float) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from penstock.crash_points import crash_point
 from penstock.errors import ActuationError
 from penstock.execute.pause import PauseMeter, RestartPause
 from penstock.ports import Actuator, ProcessState, RestartingActuator
@@ -65,6 +66,8 @@ class Reconciler:
         The same for a restart with another size.
     cores_per_executor
         Cores of an executor of the operator's own size, to read a CPU share out of a quota in cores.
+    planned
+        What it is to begin with; None: whatever it has.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Reconciler:
         deadline_seconds: float = 90.0,
         restart_deadline_seconds: float = 420.0,
         cores_per_executor: int = 1,
+        planned: Allocation | None = None,
     ) -> None:
         self._operator = operator
         self._actuator = actuator
@@ -84,7 +88,7 @@ class Reconciler:
         self._deadline_seconds = deadline_seconds
         self._restart_deadline_seconds = restart_deadline_seconds
         self._cores_per_executor = cores_per_executor
-        self._planned: Allocation | None = None
+        self._planned = planned
         self._requested: Allocation | None = None
         self._observed: Allocation | None = None
         self._pending: _Pending | None = None
@@ -133,6 +137,7 @@ class Reconciler:
         """Carry a decision out; an action under way is superseded."""
         self._steady = now if monotonic is None else monotonic
         outcomes = [self._end(OutcomeStatus.SUPERSEDED, now)] if self._pending else []
+        crash_point("superseded")
         self._planned = decision.target
         action = Action(self._operator, now, decision.target, decision.decision_id)
         return action, [*outcomes, *self._ask(action, now)]
@@ -199,10 +204,12 @@ class Reconciler:
         is_restart = action.target.size != self._process.size
         deadline = self._restart_deadline_seconds if is_restart else self._deadline_seconds
         self._pending = _Pending(action, self._steady, deadline, is_restart, self._pauses.run_id)
+        crash_point("request-made")
         try:
             self._actuator.request(action)
         except ActuationError as fault:
             return [self._fail(now, str(fault))]
+        crash_point("requested")
         self._requested = action.target
         return []
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from penstock.errors import AdaptorError
 from penstock.knowledge.memory import MemoryStore
 from penstock.ports import KnowledgeStore
 from penstock.records import Action, Decision, Observation, Outcome, StageTime
+from penstock.steering import AuditEntry
 
 _LOG = logging.getLogger(__name__)
 _BROKEN = (AdaptorError, OSError)
@@ -89,15 +91,30 @@ class EnduringStore:
         """Store a named text."""
         self._write("set_fact", name, value)
 
-    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
+    def add_audit(self, entry: AuditEntry) -> None:
+        """Store an order: one that cannot be kept is not carried out.
+
+        Such failures do not count: who gives orders is another thread than the loop, which alone gives a store up.
+        """
+        self._write("add_audit", entry, may_fail=True, counts=False)
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[Observation]:
         """Return the newest observations, oldest first."""
-        return self._source.observations(operator, since=since, limit=limit)
+        return self._source.observations(operator, since=since, before=before, limit=limit)
 
     def decisions(
-        self, operator: str | None = None, *, since: float = 0.0, changes_only: bool = False, limit: int = 1000
+        self,
+        operator: str | None = None,
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        changes_only: bool = False,
+        limit: int = 1000,
     ) -> list[Decision]:
         """Return the newest decisions, oldest first."""
-        return self._source.decisions(operator, since=since, changes_only=changes_only, limit=limit)
+        return self._source.decisions(operator, since=since, before=before, changes_only=changes_only, limit=limit)
 
     def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
         """Return the newest actions, oldest first."""
@@ -110,6 +127,12 @@ class EnduringStore:
     def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
         """Return the newest stage times, oldest first."""
         return self._source.stage_times(since=since, limit=limit)
+
+    def audit(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """Return the newest orders, oldest first."""
+        return self._source.audit(operator, since=since, before=before, limit=limit)
 
     def fact(self, name: str) -> str | None:
         """Return a named text, or None if there is none."""
@@ -130,7 +153,7 @@ class EnduringStore:
     def _source(self) -> KnowledgeStore:
         return self._memory if self.is_lost else self._store
 
-    def _write(self, method: str, *given: Any, may_fail: bool = False) -> None:
+    def _write(self, method: str, *given: Any, may_fail: bool = False, counts: bool = True) -> None:
         with self._lock:
             if self.is_lost and self._monotonic() >= self._retry_at:
                 self._try_again()
@@ -142,8 +165,8 @@ class EnduringStore:
                     return
                 except _BROKEN as fault:
                     if may_fail:
-                        self._failures += 1
-                        if self._failures < self._patience:
+                        self._failures += counts
+                        if not counts or self._failures < self._patience:
                             raise
                         self._lose(fault)
                     else:

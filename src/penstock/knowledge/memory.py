@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from penstock.errors import ConfigurationError
 from penstock.records import Action, Decision, Observation, Outcome, StageTime
+from penstock.steering import AuditEntry
 
 
 class _Dated(Protocol):
@@ -44,6 +46,7 @@ class MemoryStore:
         self._actions: deque[Action] = deque(maxlen=bound)
         self._outcomes: deque[Outcome] = deque(maxlen=bound)
         self._stage_times: deque[StageTime] = deque(maxlen=bound)
+        self._audit: deque[AuditEntry] = deque(maxlen=bound)
         self._facts: dict[str, str] = {}
 
     def add_observation(self, observation: Observation) -> None:
@@ -71,22 +74,29 @@ class MemoryStore:
         with self._lock:
             self._stage_times.extend(times)
 
-    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
+    def add_audit(self, entry: AuditEntry) -> None:
+        """Store an order."""
+        with self._lock:
+            self._audit.append(entry)
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[Observation]:
         """Return the newest observations, oldest first."""
-        return self._of_operator(self._observations, operator, since, limit)
+        return self._of_operator(self._observations, operator, since, limit, before=before)
 
     def decisions(
         self,
         operator: str | None = None,
         *,
         since: float = 0.0,
+        before: float = math.inf,
         limit: int = 1000,
         changes_only: bool = False,
     ) -> list[Decision]:
         """Return the newest decisions, oldest first. `changes_only` omits those that hold."""
-        return self._of_operator(
-            self._decisions, operator, since, limit, (lambda d: d.is_change) if changes_only else None
-        )
+        wanted = (lambda d: d.is_change) if changes_only else None
+        return self._of_operator(self._decisions, operator, since, limit, wanted=wanted, before=before)
 
     def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
         """Return the newest actions, oldest first."""
@@ -100,6 +110,14 @@ class MemoryStore:
         """Return the newest stage times, oldest first."""
         with self._lock:
             return _newest(reversed(self._stage_times), since, limit)
+
+    def audit(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """Return the newest orders, oldest first; of an operator also those for all operators."""
+        with self._lock:
+            kept = (entry for entry in reversed(self._audit) if operator is None or entry.operator in (operator, None))
+            return _newest(kept, since, limit, before)
 
     def set_fact(self, name: str, value: str) -> None:
         """Store a text under a name."""
@@ -120,7 +138,9 @@ class MemoryStore:
         operator: str | None,
         since: float,
         limit: int,
+        *,
         wanted: Callable[[_OwnedRecord], bool] | None = None,
+        before: float = math.inf,
     ) -> list[_OwnedRecord]:
         with self._lock:
             newest_first = (
@@ -128,17 +148,19 @@ class MemoryStore:
                 for record in reversed(kept)
                 if (operator is None or record.operator == operator) and (wanted is None or wanted(record))
             )
-            return _newest(newest_first, since, limit)
+            return _newest(newest_first, since, limit, before)
 
 
-def _newest(newest_first: Iterable[_DatedRecord], since: float, limit: int) -> list[_DatedRecord]:
+def _newest(
+    newest_first: Iterable[_DatedRecord], since: float, limit: int, before: float = math.inf
+) -> list[_DatedRecord]:
     if limit < 0:
         raise ConfigurationError(f"limit: {limit} is below zero; give the number of records to return", field="limit")
     chosen: list[_DatedRecord] = []
     for record in newest_first:
         if len(chosen) == limit:
             break
-        if record.at >= since:
+        if since <= record.at < before:
             chosen.append(record)
     chosen.reverse()
     return chosen

@@ -12,6 +12,10 @@ from penstock.ports import KnowledgeStore
 SETTINGS = "settings"
 SUMMARY = "summary"
 """Says how a run went; not there, or `null`, until it has ended."""
+ROUND_TRIPS = "round trips"
+"""Between nodes, as measured when the run began: triples of from, to and seconds."""
+WORKERS = "workers"
+"""Of a cluster that was asked for them when the run began: by host, the port on which its worker listened."""
 _STARTED_AT = "started_at"
 
 

@@ -8,6 +8,7 @@ records, and never the file's integrity.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -16,29 +17,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.records import Action, Decision, Observation, Outcome, StageTime, decode, encode
+from penstock.steering import AuditEntry
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: distinguishes our files from other SQLite files
 
-_KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times")
+_AUDIT = "audit"
+_FIRST_KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times")
+_KINDS = (*_FIRST_KINDS, _AUDIT)
+
+
+def _tables(*kinds: str) -> list[str]:
+    return [
+        statement
+        for kind in kinds
+        for statement in (
+            f"CREATE TABLE {kind} (seq INTEGER PRIMARY KEY, at REAL NOT NULL, operator TEXT NOT NULL,"
+            " is_change INTEGER NOT NULL, payload TEXT NOT NULL)",
+            f"CREATE INDEX {kind}_by_operator ON {kind} (operator, at)",
+            f"CREATE INDEX {kind}_by_time ON {kind} (at)",
+        )
+    ]
+
+
 _SCHEMA = [
-    statement
-    for kind in _KINDS
-    for statement in (
-        f"CREATE TABLE {kind} (seq INTEGER PRIMARY KEY, at REAL NOT NULL, operator TEXT NOT NULL,"
-        " is_change INTEGER NOT NULL, payload TEXT NOT NULL)",
-        f"CREATE INDEX {kind}_by_operator ON {kind} (operator, at)",
-        f"CREATE INDEX {kind}_by_time ON {kind} (at)",
-    )
-] + [
+    *_tables(*_FIRST_KINDS),
     # Queried in every cycle, and rare among the holds.
     "CREATE INDEX decisions_changes ON decisions (operator) WHERE is_change = 1",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 ]
 
 _NO_BOUND = 1 << 62
+_OF_ALL = ""
+"""Stands for all operators, in the table of orders."""
 
 R = TypeVar("R")
 
@@ -93,6 +107,7 @@ class SqliteStore:
         # Trimming a tenth at a time costs one range delete instead of one delete per record.
         self._trim_every = max(1, self._bound // 10)
         self._untrimmed = dict.fromkeys(_KINDS, 0)
+        self._has_audit = True
         self._connection: sqlite3.Connection | None = None
         if not path.resolve().parent.is_dir():
             raise ConfigurationError(
@@ -116,9 +131,11 @@ class SqliteStore:
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA journal_size_limit = {16 << 20}")
                 self._create_if_new()
+                self._add_audit_table()
                 with self._transaction() as transaction:
                     for kind in _KINDS:
                         self._trim(transaction, kind)
+            self._has_audit = self._table_is_there(_AUDIT)
         except sqlite3.Error as fault:
             self.close()
             raise ConfigurationError(f"{path}: {_meaning(fault)}", field=str(path)) from fault
@@ -146,20 +163,27 @@ class SqliteStore:
         """Store how long the loop's stages took: all of them, or after a failure none."""
         self._insert("stage_times", [(time.at, "", False, _payload(time)) for time in times])
 
-    def observations(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Observation]:
+    def add_audit(self, entry: AuditEntry) -> None:
+        """Store an order."""
+        self._add(_AUDIT, entry, _OF_ALL if entry.operator is None else entry.operator)
+
+    def observations(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[Observation]:
         """Return the newest observations, oldest first."""
-        return self._read("observations", Observation, operator, since, limit)
+        return self._read("observations", Observation, operator, since, limit, before=before)
 
     def decisions(
         self,
         operator: str | None = None,
         *,
         since: float = 0.0,
+        before: float = math.inf,
         limit: int = 1000,
         changes_only: bool = False,
     ) -> list[Decision]:
         """Return the newest decisions, oldest first. `changes_only` omits those that hold."""
-        return self._read("decisions", Decision, operator, since, limit, changes_only=changes_only)
+        return self._read("decisions", Decision, operator, since, limit, before=before, changes_only=changes_only)
 
     def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
         """Return the newest actions, oldest first."""
@@ -172,6 +196,12 @@ class SqliteStore:
     def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
         """Return the newest stage times, oldest first."""
         return self._read("stage_times", StageTime, None, since, limit)
+
+    def audit(
+        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
+    ) -> list[AuditEntry]:
+        """Return the newest orders, oldest first; of an operator also those for all operators."""
+        return self._read(_AUDIT, AuditEntry, operator, since, limit, before=before)
 
     def set_fact(self, name: str, value: str) -> None:
         """Store a text under a name."""
@@ -215,18 +245,24 @@ class SqliteStore:
         since: float,
         limit: int,
         *,
+        before: float = math.inf,
         changes_only: bool = False,
     ) -> list[R]:
         if limit < 0:
             raise ConfigurationError(
                 f"limit: {limit} is below zero; give the number of records to return", field="limit"
             )
+        if kind == _AUDIT and not self._has_audit:
+            return []  # the file was written before there were orders
         # Records past the bound may still wait for the next trimming: they are not returned.
         conditions = [f"at >= ? AND seq > (SELECT MAX(seq) FROM {kind}) - ?"]
         values: list[Any] = [since, self._bound]
+        if before < math.inf:
+            conditions.append("at < ?")
+            values.append(before)
         if operator is not None:
-            conditions.append("operator = ?")
-            values.append(operator)
+            conditions.append("operator IN (?, ?)" if kind == _AUDIT else "operator = ?")
+            values += [operator, _OF_ALL] if kind == _AUDIT else [operator]
         if changes_only:
             conditions.append("is_change = 1")
         with self._in_use() as connection:
@@ -255,8 +291,11 @@ class SqliteStore:
         assert connection is not None  # both callers hold an open store
         connection.execute("BEGIN IMMEDIATE")
         try:
+            crash_point("record-begun")
             yield connection
+            crash_point("record-written")
             connection.execute("COMMIT")
+            crash_point("record-committed")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -284,6 +323,18 @@ class SqliteStore:
         asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
         identity, version, tables = (int(self._connection.execute(q).fetchone()[0]) for q in asked)
         return identity, version, tables
+
+    def _table_is_there(self, name: str) -> bool:
+        assert self._connection is not None
+        asked = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return bool(self._connection.execute(asked, (name,)).fetchone()[0])
+
+    def _add_audit_table(self) -> None:
+        """Let a file from before there were orders keep them too; who reads files of that time can read it still."""
+        with self._transaction() as transaction:
+            if not self._table_is_there(_AUDIT):
+                for statement in _tables(_AUDIT):
+                    transaction.execute(statement)
 
     def _create_if_new(self) -> None:
         # In one transaction, and checked again inside it: of two processes that start together one creates, and

@@ -12,18 +12,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.clock import ClockSteps, stopwatch
+from penstock.crash_points import crash_point
 from penstock.errors import ConfigurationError, PolicyError
 from penstock.execute import Reconciler
+from penstock.loop.orders import Orders, ordered_decision
 from penstock.loop.patient_source import PatientSource
 from penstock.loop.policy_calls import decision_of, notes_of
 from penstock.monitor import Monitor
 from penstock.monitor.exactness import ExactnessChange, ExactnessWatch
 from penstock.plan.guards import apply_guards
+from penstock.plan.one_way import one_way
 from penstock.ports import Guard, KnowledgeStore, Look, LookingBackPolicy, MetricSource, Policy, WatchingPolicy
 from penstock.records import (
     Action,
     Allocation,
     BatchProgress,
+    ClusterState,
     Decision,
     Limits,
     Mode,
@@ -36,6 +40,7 @@ from penstock.records import (
     StageTime,
     encode,
 )
+from penstock.steering import NOTHING_ORDERED, OperatorSteering, SteeredMode
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,7 +76,8 @@ class CycleReport:
 class Cycle:
     """All parts of one operator's control, wired once; `run_once` is the sentence they form.
 
-    Changes that `store` remembers from before `since` are those of another run.
+    Changes that `store` remembers from before `since` are those of another run. `orders` are what people want of the
+    loop; none where nobody can steer it.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Cycle:
         objective: Objective,
         mode: Mode,
         since: float = 0.0,
+        orders: Orders | None = None,
     ) -> None:
         self._source = source
         self.monitor = monitor
@@ -99,6 +106,8 @@ class Cycle:
         self.limits = limits
         self.objective = objective
         self._mode = mode
+        self._orders = orders
+        self._steering = NOTHING_ORDERED
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
         changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_MOST_CHANGES)
@@ -130,11 +139,15 @@ class Cycle:
         steady = now if monotonic is None else monotonic
         times: list[StageTime] = []
         self._follow_clock(now, steady)
+        crash_point("pass-begun")
         with _timed("collect", now, times):
             telemetry = self._source.collect()
+        crash_point("collected")
         with _timed("observe", now, times):
             outcomes = self._reconciler.sync(telemetry, now, steady)
+            crash_point("synced")
             look = self.monitor.look(telemetry, now, self._reconciler.state)
+        crash_point("looked")
         observation = look.observation
         self._history.append(observation)
         self._forget(now)
@@ -148,12 +161,17 @@ class Cycle:
         )
         with _timed("plan", now, times):
             self._consult(report, look, now, steady)
+        crash_point("planned")
         with _timed("remember", now, times):
             # Before acting: what cannot be kept with its reason is not done.
             self._remember_decision(report)
+        crash_point("decision-kept")
         with _timed("act", now, times):
             self._act(report, now, steady)
+            if report.action is not None:
+                crash_point("acted")
             self._remember_action(report, steady)
+        crash_point("pass-ended")
         self._log(report)
         return report
 
@@ -171,8 +189,23 @@ class Cycle:
         """Which policy decides."""
         return self._policy
 
-    def try_policy(self, policy: Policy) -> None:
-        """Ask a policy about what was last seen, without consequences.
+    @property
+    def mode(self) -> Mode:
+        """Whether decisions are carried out, as the settings say."""
+        return self._mode
+
+    @property
+    def current(self) -> Allocation | None:
+        """What planning starts from; None: that is not known."""
+        return self._reconciler.current
+
+    @property
+    def state(self) -> ClusterState:
+        """What is planned, was asked for, and is there."""
+        return self._reconciler.state
+
+    def try_policy(self, policy: Policy) -> Decision | None:
+        """Ask a policy about what was last seen, without consequences; None: nothing was seen yet.
 
         Raises
         ------
@@ -181,22 +214,29 @@ class Cycle:
         """
         current = self._reconciler.current
         if not self._history or current is None:
-            return  # nothing was seen yet that it could be asked about
+            return None
         request = self._request(self._history[-1], current, self._history[-1].at)
         try:
-            decision_of(policy, request)
+            return self._guarded(decision_of(policy, request), request, self._steering)
         except PolicyError as fault:
             raise ConfigurationError(str(fault), field="policy") from fault
 
-    def replace_policy(self, policy: Policy, now: float) -> None:
-        """Let another policy decide from now on, and keep that with the decisions; the caller closes the old one."""
+    def replace_policy(self, policy: Policy, now: float, *, forget: bool = False) -> None:
+        """Let another policy decide from now on, and keep that with the decisions; the caller closes the old one.
+
+        With `forget`, it is shown nothing of what was seen before.
+        """
         before, self._policy = self._policy, policy
         self._watching = policy if isinstance(policy, WatchingPolicy) else None
         self._looking_back = policy if isinstance(policy, LookingBackPolicy) else None
         self._next_plan = float("-inf")
+        if forget:
+            self._history.clear()
         current = self._reconciler.current
         if current is not None:
             reason = f"the policy is {policy.name} from now on, instead of {before.name}"
+            if forget:
+                reason = f"the policy {policy.name} begins anew, without what it had learnt"
             self._store.add_decision(
                 Decision(self.operator, now, policy.name, current, current, reason, mode=self._mode)
             )
@@ -216,21 +256,38 @@ class Cycle:
                 report.notes = notes_of(self._watching, look)
             except PolicyError as fault:
                 report.fault = fault
+        self._follow_orders(steady)
         current = self._reconciler.current
         if steady < self._next_plan or current is None:
             return
         self._next_plan = steady + self._policy.every_seconds
         request = self._request(report.observation, current, now)
+        ordered = ordered_decision(self._steering, request, self._mode)
+        if ordered is not None:
+            report.decision = ordered
+            return
         if report.fault is None:
             try:
-                decision = replace(decision_of(self._policy, request), mode=self._mode)
-                report.decision = apply_guards(decision, request, self._guards)
+                report.decision = self._guarded(decision_of(self._policy, request), request, self._steering)
                 return
             except PolicyError as fault:
                 report.fault = fault
         # Also where it missed a look: what it would say now rests on something else than what was seen.
         reason = f"holding: {report.fault}"
         report.decision = Decision(self.operator, now, self._policy.name, current, current, reason, mode=self._mode)
+
+    def _follow_orders(self, steady: float) -> None:
+        """Where orders have changed, or the time of one is over, decide at once."""
+        steering = NOTHING_ORDERED if self._orders is None else self._orders.in_force(self.operator, steady)
+        if steering != self._steering:
+            self._steering = steering
+            self._next_plan = float("-inf")
+
+    def _guarded(self, decision: Decision, request: PlanRequest, steering: OperatorSteering) -> Decision:
+        """The policy's decision as guards and orders let it stand."""
+        is_act = self._mode is Mode.ACT and steering.mode is not SteeredMode.RECOMMEND
+        decision = replace(decision, mode=Mode.ACT if is_act else Mode.RECOMMEND)
+        return apply_guards(decision, request, (*self._guards, *one_way(steering)))
 
     def _follow_clock(self, now: float, steady: float) -> None:
         """Where the wall clock was set, move what is remembered with it: how long ago it was has not changed.
@@ -266,9 +323,10 @@ class Cycle:
     def _act(self, report: CycleReport, now: float, steady: float) -> None:
         if self._mode is not Mode.ACT:
             return
-        if report.decision is not None and report.decision.is_change:
-            self._recent.append(report.decision)
-            report.action, ended = self._reconciler.start(report.decision, now, steady)
+        decision = report.decision
+        if decision is not None and decision.is_change and decision.mode is Mode.ACT:
+            self._recent.append(decision)
+            report.action, ended = self._reconciler.start(decision, now, steady)
             report.outcomes += ended
         elif (healed := self._reconciler.heal(now, steady)) is not None:
             report.action, ended = healed
@@ -276,14 +334,17 @@ class Cycle:
 
     def _remember_decision(self, report: CycleReport) -> None:
         self._store.add_observation(report.observation)
+        crash_point("observation-kept")
         if report.decision is not None:
             self._store.add_decision(report.decision)
 
     def _remember_action(self, report: CycleReport, steady: float) -> None:
         if report.action is not None:
             self._store.add_action(report.action)
+            crash_point("action-kept")
         for outcome in report.outcomes:
             self._store.add_outcome(outcome)
+            crash_point("outcome-kept")
         self._remember_latency(report, steady)
         # One pass late, so that the time of this step is among them.
         self._store.add_stage_times(self._times_of_last_pass)
@@ -307,7 +368,7 @@ class Cycle:
             self._has_looked = True
             _say(logging.INFO, report.observation.at, f"{self.operator}: first look")
         if decision is not None and decision.is_change:
-            verb = decision.verb if self._mode is Mode.ACT else f"recommended: {decision.verb}"
+            verb = decision.verb if decision.mode is Mode.ACT else f"recommended: {decision.verb}"
             _say(logging.INFO, decision.at, f"{self.operator}: {verb}: {decision.change_text}: {decision.reason}")
         for outcome in report.outcomes:
             is_bad, detail = outcome.status is OutcomeStatus.FAILED, f": {outcome.detail}" if outcome.detail else ""

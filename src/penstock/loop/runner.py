@@ -47,6 +47,7 @@ class Runner:
         self._on_fault = on_fault
         self._stop = threading.Event()
         self._next_policy: Policy | None = None
+        self._forgets = False
         self._policy_lock = threading.Lock()
         self._has_ended = False
         self._policy_faults: dict[str, str] = {}
@@ -86,8 +87,15 @@ class Runner:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_seconds)
 
-    def replace_policy(self, policy: Policy) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether the loop has run and runs no more."""
+        return self._has_ended
+
+    def replace_policy(self, policy: Policy, *, forget: bool = False) -> None:
         """Let another policy decide for all operators, from the border of the next pass; the old one is closed then.
+
+        With `forget`, it is shown nothing of what was seen before.
 
         Raises
         ------
@@ -101,6 +109,7 @@ class Runner:
             if self._has_ended:
                 raise ConfigurationError("policy: the loop has ended, and nothing asks it any more", field="policy")
             dropped, self._next_policy = self._next_policy, policy
+            self._forgets = forget
             # One that decides is closed when the next takes over, not before.
             is_deciding = any(cycle.policy is dropped for cycle in self._cycles)
         if dropped is not None and dropped is not policy and not is_deciding:
@@ -109,12 +118,13 @@ class Runner:
     def _change_policy(self, now: float) -> None:
         with self._policy_lock:
             policy, self._next_policy = self._next_policy, None
+            forget, self._forgets = self._forgets, False
         if policy is None or all(cycle.policy is policy for cycle in self._cycles):
             return
         before = {id(cycle.policy): cycle.policy for cycle in self._cycles}
         for cycle in self._cycles:
             try:
-                cycle.replace_policy(policy, now)
+                cycle.replace_policy(policy, now, forget=forget)
             except Exception as fault:  # it decides from now on, though that could not be kept
                 _LOG.exception("change of policy of %s failed", cycle.operator)
                 self._note(cycle.operator, f"the change of policy was not kept: {fault}")

@@ -41,9 +41,9 @@ class LatencyHistogram:
         self.records += sign * part.records
         self._sum_seconds += sign * part.sum_seconds
 
-    def quantiles(self, *probabilities: float, beside: LatencyHistogram | None = None) -> list[float]:
+    def quantiles(self, *probabilities: float, other: LatencyHistogram | None = None) -> list[float]:
         """For each probability: the latency that this fraction of the records does not exceed, of both histograms."""
-        both = (self,) if beside is None else (self, beside)
+        both = (self,) if other is None else (self, other)
         up_to = np.cumsum(sum(h._blocks for h in both))
         found = []
         for probability in probabilities:
@@ -56,13 +56,13 @@ class LatencyHistogram:
             found.append(float(_LOWEST_SECONDS * 2.0 ** ((bin_ + 0.5) / _BINS_PER_OCTAVE)))
         return found
 
-    def summary(self, inexact_because: str = "", beside: LatencyHistogram | None = None) -> LatencySummary | None:
+    def summary(self, inexact_because: str = "", other: LatencyHistogram | None = None) -> LatencySummary | None:
         """Mean, percentiles and maximum, of the records of both histograms; None without records."""
-        records = self.records + (0 if beside is None else beside.records)
+        records = self.records + (0 if other is None else other.records)
         if records == 0:
             return None
-        p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0, beside=beside)
-        mean = max(0.0, (self._sum_seconds + (0.0 if beside is None else beside._sum_seconds)) / records)
+        p50, p95, p99, top = self.quantiles(0.50, 0.95, 0.99, 1.0, other=other)
+        mean = max(0.0, (self._sum_seconds + (0.0 if other is None else other._sum_seconds)) / records)
         return LatencySummary(records, mean, p50, p95, p99, top, not inexact_because, inexact_because)
 
 
@@ -130,7 +130,7 @@ class LatencyTracker:
     def whole(self) -> LatencySummary | None:
         """Latency of all records of the run."""
         why = self._start_up.inexact or self._steady.inexact
-        return self._start_up.histogram.summary(why, beside=self._steady.histogram)
+        return self._start_up.histogram.summary(why, other=self._steady.histogram)
 
     def run(self) -> RunLatency:
         """Latency of all records of the run, with those of the start-up apart."""

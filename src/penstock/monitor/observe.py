@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.cpu import CpuWindow
@@ -13,6 +14,9 @@ from penstock.monitor.pressure import PressureGauge, busy_fraction, pressure_of
 from penstock.monitor.quality import QualityJudge
 from penstock.ports import ArrivalTimes, FloatArray, Look, RecordLatencies
 from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
+
+_CLOCK_STEP_SECONDS = 2.0
+"""Smaller differences are two readings of a clock that are not of one instant."""
 
 
 class Monitor:
@@ -64,6 +68,7 @@ class Monitor:
 
     def look(self, telemetry: Telemetry, now: float, cluster: ClusterState) -> Look:
         """Take in what one look brought, and give the picture of it."""
+        telemetry = _without_future(telemetry)
         arrivals = self._ingest(telemetry)
         return Look(telemetry, self.observe(now, cluster), arrivals, self._resolver.is_exact)
 
@@ -109,7 +114,7 @@ class Monitor:
         arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(now)
         backlog = self._backlog(arrived)
         arrival_rate = self._arrival_rate(now, arrived)
-        self._pressure.add(now, backlog)
+        self._pressure.add(now, None if backlog is None else backlog - self._under_way(now, backlog))
         last = self._quality.last_batch
         processed, batch_seconds = self._processed_rate(now), self._batch_seconds()
         busy = self._busy(now, None if use is None else use.utilisation, backlog)
@@ -174,6 +179,19 @@ class Monitor:
             return max(0, arrived - self._records_done)
         return 0 if self._quality.last_batch is not None and arrived <= self._records_done else None
 
+    def _under_way(self, now: float, backlog: int) -> float:
+        """Records that the running batch has done by now, if it is as the last one: it is counted when it ends.
+
+        Without this the backlog of an overloaded operator is a saw whose teeth are a batch high. Over a window of a few
+        batches that looks like growth, or hides it.
+        """
+        if not self._batches or self._records is not None:
+            return 0.0
+        last = self._batches[-1]
+        if backlog < last.rows or last.duration_seconds <= 0.0:
+            return 0.0  # less waits than the last one took: what runs is no batch like it
+        return last.rows * min(1.0, max(0.0, now - last.ended_at) / last.duration_seconds)
+
     def _batch_seconds(self) -> float | None:
         return _mean_duration(self._batches) if self._records is None else None
 
@@ -228,6 +246,25 @@ class Monitor:
         if first_end is None or now - first_end < self._window_seconds or not self._batches:
             return None  # while a long batch runs, how fast it goes is not known
         return sum(b.rows for b in self._batches) / self._window_seconds
+
+
+def _without_future(telemetry: Telemetry) -> Telemetry:
+    """Move batches that ended after the look: the clock was set back since, and no batch is younger than its report.
+
+    As they are, they would stay in the window, and hold up the end of the warm-up, until the clock has caught up.
+    """
+    at = telemetry.at
+    if all(batch.ended_at <= at + _CLOCK_STEP_SECONDS for batch in telemetry.batches):
+        return telemetry
+    return replace(
+        telemetry,
+        batches=tuple(
+            batch
+            if batch.ended_at <= at + _CLOCK_STEP_SECONDS
+            else replace(batch, started_at=at - batch.duration_seconds, ended_at=at)
+            for batch in telemetry.batches
+        ),
+    )
 
 
 def _mean_duration(batches: deque[BatchProgress]) -> float | None:

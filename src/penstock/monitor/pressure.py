@@ -44,9 +44,9 @@ class PressureGauge:
 
     def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
-        self._backlogs: deque[tuple[float, int]] = deque()
+        self._backlogs: deque[tuple[float, float]] = deque()
 
-    def add(self, at: float, backlog: int | None) -> None:
+    def add(self, at: float, backlog: float | None) -> None:
         """Take what waits or is in work; None: it is not known."""
         if backlog is not None:
             self._backlogs.append((at, backlog))

@@ -74,7 +74,7 @@ def replay_candidates(
     seed
         Of the work of records that are served one by one.
     progress
-        Told the share of the work that is done.
+        Called with the share of the work that is done.
 
     Raises
     ------

@@ -243,6 +243,48 @@ class BatchDemandLearner:
             is_cpu_part_learnt=self._is_cpu_part_learnt,
         )
 
+    def bounded(self) -> LearntDemand | None:
+        """Give what batches allow where `learnt` cannot separate f from c; None: there are too few of them.
+
+        Whatever c is, f + c n is the mean time at the mean batch, and neither is negative. So c is between 0 and what
+        it would be if nothing were fixed; and not far above the fitted slope, unless that is below 0, which a young
+        JVM makes it. The middle of the two is given, with the way to either end as the error: one error to the slow
+        side is the longest that batches may take.
+        """
+        if self._taken < self._least:
+            return None
+        basis = self._tied()
+        information, moments = basis.T @ self._information @ basis, basis.T @ self._moments
+        most = float(moments[0] / information[0, 1])
+        if self._spread() >= _VARIED:
+            theta, covariance = self._solution()
+            slope, error = float(theta[2]), math.sqrt(max(float(covariance[2, 2]), 0.0))
+            if -error <= slope and slope + 3.0 * error > 0.0:
+                most = min(most, slope + 3.0 * error)
+        mean_records = float(information[0, 1] / information[0, 0])
+        per_record = 0.5 * most
+        fixed = float(moments[0] / information[0, 0]) - per_record * mean_records
+        fixed_scv, _ = self._variability()
+        return LearntDemand(
+            demand=BatchDemand(
+                fixed_seconds=fixed,
+                per_record_seconds=per_record,
+                fixed_scv=fixed_scv,
+                fixed_cpu_seconds=self._cpu_part * fixed,
+                fixed_error_seconds=per_record * mean_records,
+                per_record_error_seconds=per_record,
+                error_correlation=-1.0,
+                cap=self._cap,
+                trigger_seconds=self._trigger,
+            ),
+            fixed_bounds_seconds=(fixed - per_record * mean_records, fixed + per_record * mean_records),
+            per_record_bounds_seconds=(0.0, most),
+            residual_scv=float(self._noise[2] / self._weight),
+            batches=self._weight,
+            far_off=self._far_off,
+            is_cpu_part_learnt=self._is_cpu_part_learnt,
+        )
+
     # --- how it is kept ----------------------------------------------------------------------------------------
 
     def _clear(self) -> None:

@@ -132,7 +132,7 @@ def predict(
     limits
         If given, an allocation outside them is refused.
     progress
-        Told the share of the work that is done, now and then.
+        Called with the share of the work that is done, now and then.
 
     Raises
     ------

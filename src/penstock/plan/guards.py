@@ -126,7 +126,7 @@ class HoldUntilSettled:
             seen = f"{there.executors} are there"
         else:
             seen = "they are on other nodes"
-        return _held(
+        return held(
             decision,
             request,
             self.name,
@@ -163,7 +163,7 @@ class NoScaleDownWhileDraining:
         if direction(nearest(request.limits, request.current), decision.target) >= 0:
             return decision
         why = self._why_busy(request)
-        return decision if why is None else _held(decision, request, self.name, why)
+        return decision if why is None else held(decision, request, self.name, why)
 
     def _why_busy(self, request: PlanRequest) -> str | None:
         seen = request.observation
@@ -212,7 +212,7 @@ class Cooldown:
         needed, what = (self.up_seconds, "up") if goes_up else (self.down_seconds, "down")
         if age is None or age >= needed:
             return decision
-        return _held(
+        return held(
             decision,
             request,
             self.name,
@@ -237,7 +237,7 @@ class NoOppositeWithin:
         for change in reversed(request.recent):
             age = _age(request, change)
             if age < self.guard_seconds and way * direction(change.current, change.target) < 0:
-                return _held(
+                return held(
                     decision,
                     request,
                     self.name,
@@ -247,7 +247,7 @@ class NoOppositeWithin:
         return decision
 
 
-def _held(decision: Decision, request: PlanRequest, guard: str, why: str) -> Decision:
+def held(decision: Decision, request: PlanRequest, guard: str, why: str) -> Decision:
     """The decision held at the allowed allocation nearest to the current one."""
     here = nearest(request.limits, request.current)
     return decision if decision.target in (here, request.current) else decision.amended(guard, here, why)

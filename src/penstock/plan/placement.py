@@ -4,7 +4,8 @@
 Three ways to choose. *Nearest* (Gesscale, Section IV-E) adds the node with the lowest delay to those in use and
 removes the one with the greatest. *Random* knows no delays, as the auto-scalers that Gesscale is compared with.
 *Best* takes, of all sets of so many places, one whose longest round trip is least: by the model that is the set of
-the greatest throughput. Executors on one node have no delay between them.
+the greatest throughput. Executors on one node have no delay between them. Where the driver's node is known, it counts
+as one in use: the first executor comes to the node that is nearest to it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.latency_map import LatencyMap
+from penstock.latency_map import NodeDistances
 from penstock.records import Allocation, Limits
 
 Choice = Literal["nearest", "random", "best"]
@@ -45,7 +46,7 @@ class Placement:
         Of random choices: the same instant and the same seed give the same nodes.
     """
 
-    round_trips: LatencyMap | None = None
+    round_trips: NodeDistances | None = None
     choice: Choice = "nearest"
     seed: int = 0
 
@@ -120,11 +121,12 @@ class Placement:
         return max(among, key=lambda node: (*reach(node), node))
 
     def _reach(self, node: str, others: Sequence[str]) -> tuple[float, float]:
-        """How far a node is from others: the farthest, which the model counts, then their mean."""
-        if self.round_trips is None or not others:
+        """How far a node is from others and from the driver: the farthest, which the model counts, then their mean."""
+        if self.round_trips is None:
             return 0.0, 0.0
-        delays = [self.round_trips.between(node, other) for other in others]
-        return max(delays), sum(delays) / len(delays)
+        driver = self.round_trips.driver
+        delays = [self.round_trips.between(node, other) for other in (*others, *([] if driver is None else [driver]))]
+        return (max(delays), sum(delays) / len(delays)) if delays else (0.0, 0.0)
 
     def _best(self, executors: int, limits: Limits, current: Allocation) -> list[str]:
         """The set with the shortest longest round trip; of equal ones the one that moves the fewest executors."""
@@ -132,15 +134,23 @@ class Placement:
         least = -(-executors // most)
         stands = Counter(dict(current.nodes))
 
-        def cost(nodes: Sequence[str]) -> tuple[float, int, float]:
+        sets = list(self._sets(limits.nodes, least))
+        if self.round_trips is not None:
+            longest = [self.round_trips.largest(nodes) for nodes in sets]
+            shortest = min(longest)
+            sets = [nodes for nodes, trip in zip(sets, longest, strict=True) if trip == shortest]
+
+        def moves(nodes: Sequence[str]) -> tuple[int, float]:
             places = self._filled(nodes, executors, most, stands)
             moved = executors - sum((Counter(places) & stands).values())
             total = 0.0
             if self.round_trips is not None:
-                total = sum(self.round_trips.between(*pair) for pair in combinations(nodes, 2))
-            return (0.0 if self.round_trips is None else self.round_trips.largest(nodes)), moved, total
+                driver = self.round_trips.driver
+                taking_part = nodes if driver is None or driver in nodes else (*nodes, driver)
+                total = sum(self.round_trips.between(*pair) for pair in combinations(taking_part, 2))
+            return moved, total
 
-        best = min(self._sets(limits.nodes, least), key=lambda nodes: (*cost(nodes), nodes))
+        best = min(sets, key=lambda nodes: (*moves(nodes), nodes))
         return self._filled(best, executors, most, stands)
 
     def _sets(self, nodes: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:

@@ -98,6 +98,11 @@ class PolicyEntry:
             ) from fault
 
     @property
+    def chooses_nodes(self) -> bool:
+        """Whether its decisions name nodes where there are some to choose from."""
+        return Need.NODES in self.needs or any(option.name == "nodes" for option in self.options)
+
+    @property
     def takes_rules_around(self) -> bool:
         """Whether the option `rules` puts rules around it; it does not where the policy has one of this name."""
         return RULES.name not in [option.name for option in self.options]

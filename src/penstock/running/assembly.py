@@ -4,50 +4,54 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._wiring import LoopSettings, fitting_limits, ignored_objective, make_cycle, why_no_cpu_shares
 from penstock.clock import Clock
+from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.knowledge.enduring import EnduringStore
+from penstock.knowledge.run_notes import RunNotes
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle, PatientSource
-from penstock.ports import Policy
-from penstock.records import Limits, Mode
+from penstock.loop import Cycle, Orders, PatientSource
+from penstock.loop.kept_orders import first_state, kept_state
+from penstock.ports import Policy, PolicyContext
+from penstock.records import Allocation, Limits, Mode
 from penstock.running.back_off import BackOff
 from penstock.running.checks import unreachable_objectives
 from penstock.running.driver_addresses import DriverAddresses, driver_addresses, is_local_master
 from penstock.running.folder_streams import FolderStreams
+from penstock.running.node_keeper import NodeKeeper
 from penstock.running.operator_actuator import OperatorActuator
 from penstock.running.operator_job import OperatorJob
 from penstock.running.operator_launcher import OperatorLauncher
-from penstock.running.operator_sizes import jobs_by_size, kept_size
+from penstock.running.operator_sizes import jobs_by_size, keep_size, kept_size
 from penstock.running.operator_streams import OperatorInput, OperatorStreams
-from penstock.running.policy_choice import policy_context, policy_of
+from penstock.running.policy_choice import chosen_policy, policy_context, policy_of, settings_with
 from penstock.running.recollection import recall
-from penstock.running.run_listener import RunListener
+from penstock.running.run_listener import NotingListener, RunListener
+from penstock.running.run_nodes import check_nodes
 from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
 from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
-from penstock.settings.geo import HOME
+from penstock.steering import PolicyChoice
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Warden
-    from penstock.adaptors.round_trips import RoundTrips
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 _FAILED_PASSES = 5
 """After so many passes whose records could not be kept, control goes on without."""
-_MEASURE_EVERY_SECONDS = 60.0
-"""Between two measurements of the round trips between nodes."""
 _EXECUTORS_COME_SECONDS = 90.0
 """How long executors may take to come once their query runs."""
+_PLACING_SECONDS = 300.0
+"""How long executors may take to come to chosen nodes: others may come first, one after the other."""
 
 
 class Assembly:
@@ -82,7 +86,7 @@ class Assembly:
         self._settings, self._folder = settings, folder
         self.cycles: dict[str, Cycle] = {}
         """Empty where the run was stopped before every operator was there."""
-        self._listener, self._clock, self._stop = listener, clock, stop
+        self._clock, self._stop = clock, stop
         self._resume, self._policy = resume, policy
         left = remove_leftovers()
         if left.processes or left.folders:
@@ -94,16 +98,24 @@ class Assembly:
             say=lambda text: listener.fault("run", text),
             on_lost=self._open_shares,
         )
+        self.listener: RunListener = NotingListener(listener, RunNotes(self.store, clock.now))
+        """That of the run; what it is given as faults is also kept in the store."""
         if resume:
             self._check_resumable()
         self.store.set_fact("settings", settings.model_dump_json())
+        crash_point("settings-kept")
+        first = first_state([o.name for o in settings.operators], chosen_policy(settings, is_object=policy is not None))
+        self._settings_choice = first.policy
+        self.orders = Orders(kept_state(self.store, first) if resume else first, clock)
+        """What people have ordered of the loop; in a run that is resumed, also before that."""
         self._warden: Warden = Warden()
         self._folder_of = {o.name: folder / "operators" / o.name for o in settings.operators}
         self._inputs: dict[str, OperatorInput] = {}
         self.streams = self._make_streams()
         self.cluster: EmbeddedCluster | None = None
-        self.round_trips: RoundTrips | None = None
-        """Measured between the nodes of a geo cluster, and kept fresh."""
+        self.nodes = NodeKeeper(
+            settings, self._folder_of, self.listener, has_own_policy=policy is not None, resume=resume
+        )
         self._addresses = DriverAddresses()
         self.operators: dict[str, RunningOperator] = {}
         self.actuators: dict[str, OperatorActuator] = {}
@@ -112,8 +124,7 @@ class Assembly:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.round_trips is not None:
-            self.round_trips.stop()
+        self.nodes.stop()
         for operator in self.operators.values():
             operator.close()
         self.streams.close()
@@ -125,16 +136,22 @@ class Assembly:
     def start(self) -> None:
         """Start everything; records arrive when all operators run."""
         self.streams.start()  # before the cluster: a broker that cannot be reached is reported at once
+        crash_point("streams-started")
         master, environment = self._start_cluster()
+        self.nodes.find(self.cluster, self.store)
         sockets = self._warden.temporary_folder() if self.cluster is not None else _agents_folder(self._folder)
         for operator in self._settings.operators:
             self._start_operator(operator, master, environment, sockets)
+            crash_point("operator-begun")
         for running in self.operators.values():
             self._await_ready(running)
+        crash_point("operators-ready")
         if not self._stop.is_set():
             policy = self._make_policy()
             self.cycles = {name: self._make_cycle(operator, policy) for name, operator in self.operators.items()}
+            crash_point("cycles-made")
             self.streams.begin()
+            crash_point("streams-begun")
 
     @property
     def log_folders(self) -> tuple[Path, ...]:
@@ -153,7 +170,7 @@ class Assembly:
             try:
                 self.actuators[name].open_shares()
             except AdaptorError as fault:  # nobody there: its agent opens them when the lease runs out
-                self._listener.fault(name, f"CPU shares could not be opened: {fault}")
+                self.listener.fault(name, f"CPU shares could not be opened: {fault}")
 
     def _check_resumable(self) -> None:
         why = None
@@ -179,7 +196,7 @@ class Assembly:
             self._folder,
             self._folder_of,
             self._warden,
-            say=self._listener.phase,
+            say=self.listener.phase,
             clock=self._clock.now,
             resume=self._resume,
             stop=self._stop,
@@ -193,28 +210,12 @@ class Assembly:
         if wanted.master != "embedded":
             self._addresses = driver_addresses(wanted.master, os.environ, is_local=is_local_master(wanted.master))
             return wanted.master, {**SparkInstallation.find().environment(), **self._addresses.environment}
-        self._listener.phase("starting the Spark cluster")
+        self.listener.phase("starting the Spark cluster")
         self.cluster = embedded_cluster(
             wanted, self._settings.operators, self._warden, self._folder / "cluster", stop=self._stop
         )
         self.cluster.start()
-        if wanted.geo is not None:
-            self._measure_round_trips(self.cluster)
         return self.cluster.master_url, self.cluster.spark_environment()
-
-    def _measure_round_trips(self, cluster: EmbeddedCluster) -> None:
-        """Say how far the nodes are apart, as measured, and keep it fresh while the run goes on."""
-        from penstock.adaptors.geo.cluster import GeoCluster
-        from penstock.adaptors.geo.probe import geo_round_trips
-
-        assert isinstance(cluster, GeoCluster)
-        self.round_trips = geo_round_trips(cluster)
-        self.round_trips.refresh()
-        measured = self.round_trips.seconds()
-        self.store.set_fact("round trips", json.dumps([[*pair, seconds] for pair, seconds in measured.items()]))
-        home = ", ".join(f"{there} {1000 * s:.0f} ms" for (here, there), s in measured.items() if here == HOME)
-        self._listener.phase(f"round trips from {HOME}: {home}")
-        self.round_trips.start(_MEASURE_EVERY_SECONDS)
 
     def _start_operator(
         self, settings: OperatorSettings, master: str, environment: Mapping[str, str], sockets: Path
@@ -222,7 +223,7 @@ class Assembly:
         from penstock.adaptors.agent.client import RemoteOperator
 
         if not self._resume:
-            self._listener.phase(f"starting operator {settings.name}")
+            self.listener.phase(f"starting operator {settings.name}")
         own = self._folder_of[settings.name]
         own.mkdir(parents=True, exist_ok=True)
         job = self._job(settings, master, sockets)
@@ -249,10 +250,13 @@ class Assembly:
         )
         if self._resume:
             recall(operator.account, self.store, settings.name)
+            crash_point("account-recalled")
         operator.start(self._clock.monotonic(), resume=self._resume)
         if self._resume:
+            if settings.sizes:  # the one before may have died before it could keep this
+                keep_size(self.store, settings, operator.size)
             name = settings.name
-            self._listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
+            self.listener.phase(f"took over {name}" if operator.is_adopted else f"{name} had ended; starting it again")
 
     def _job(self, operator: OperatorSettings, master: str, sockets: Path) -> OperatorJob:
         reads, writes = self.streams.ends(operator)
@@ -268,36 +272,81 @@ class Assembly:
             is_embedded=self.cluster is not None,
             addresses=self._addresses.configuration,
             driver_host="127.0.0.1" if self.cluster is None else self.cluster.driver_host,
+            limits=self.nodes.limits(operator),
+            measure_to=self.nodes.measure_to,
         )
 
     def _await_ready(self, operator: RunningOperator) -> None:
-        self._listener.phase(f"waiting for the query of {operator.name}")
+        self.listener.phase(f"waiting for the query of {operator.name}")
         while not self._stop.is_set() and not operator.is_ready(self._clock.monotonic()):
             self._clock.wait(0.2, self._stop)
         wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
         if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
-            self._listener.fault(operator.name, why_no_cpu_shares())
+            self.listener.fault(operator.name, why_no_cpu_shares())
+
+    def build_policy(self, choice: PolicyChoice) -> Policy:
+        """Build a policy in place of that of the settings, looked through as that one was.
+
+        Raises
+        ------
+        ConfigurationError
+            With every mistake.
+        """
+        settings = settings_with(self._settings, choice)
+        check_nodes(settings)
+        return policy_of(settings, self._context())
+
+    def _context(self) -> PolicyContext:
+        return policy_context(
+            self._settings,
+            {name: self._limits(operator) for name, operator in self.operators.items()},
+            {name: operator.job.reads.partitions for name, operator in self.operators.items()},
+            self.nodes.distances(),
+        )
 
     def _make_policy(self) -> Policy:
-        context = policy_context(
-            self._settings,
-            {name: _limits(operator) for name, operator in self.operators.items()},
-            {name: operator.job.reads.partitions for name, operator in self.operators.items()},
-        )
-        policy = policy_of(self._settings, context, self._policy)
-        ignored = ignored_objective(policy, context.objectives.values())
+        policy = self._ordered_policy() or policy_of(self._settings, self._context(), self._policy)
+        ignored = ignored_objective(policy, self._settings.path_objectives().values())
         if ignored is not None:
-            self._listener.fault("run", ignored)
+            self.listener.fault("run", ignored)
         for name, line in unreachable_objectives(self._settings).items():
-            self._listener.fault(name, line)
+            self.listener.fault(name, line)
         return policy
+
+    def _ordered_policy(self) -> Policy | None:
+        """The policy that somebody chose before the run was resumed; None: that of the settings decides."""
+        state = self.orders.state
+        if state.policy == self._settings_choice:
+            return None
+        why = "it was an object"
+        if not state.policy.is_object:
+            try:
+                return self.build_policy(state.policy)
+            except ConfigurationError as fault:
+                why = str(fault)
+        self.listener.fault(
+            "run",
+            f"the policy {state.policy}, which was chosen while the run went on, cannot be built again ({why}): "
+            f"{self._settings_choice} decides, as the settings say",
+        )
+        self.orders.put(replace(state, policy=self._settings_choice, previous=state.policy))
+        return None
+
+    def _limits(self, operator: RunningOperator) -> Limits:
+        return fitting_limits(self.nodes.limits(operator.settings), operator.remote.can_set_cpu_share)
+
+    def _begin(self, operator: RunningOperator) -> Allocation | None:
+        """What an operator begins with; None: what it has, which nobody changes where a run only recommends."""
+        if self._resume or self._settings.mode != "act":
+            return None
+        return self.nodes.first(operator.settings, self._limits(operator))
 
     def _make_cycle(self, operator: RunningOperator, policy: Policy) -> Cycle:
         reads = self._inputs[operator.name]
         return make_cycle(
             operator.name,
             LoopSettings(
-                limits=_limits(operator),
+                limits=self._limits(operator),
                 objective=self._settings.objective_of(operator.name),
                 mode=Mode(self._settings.mode),
                 guards=self._settings.guards,
@@ -307,6 +356,8 @@ class Assembly:
                 restart_seconds=(
                     self._settings.resize.patience + END_SECONDS + START_SECONDS + _EXECUTORS_COME_SECONDS
                 ),
+                change_seconds=_PLACING_SECONDS if self.nodes.are_chosen else _EXECUTORS_COME_SECONDS,
+                begin=self._begin(operator),
             ),
             policy=policy,
             source=PatientSource(operator.remote),
@@ -315,11 +366,8 @@ class Assembly:
             store=self.store,
             record_latencies=reads.latencies,
             path=reads.path,
+            orders=self.orders,
         )
-
-
-def _limits(operator: RunningOperator) -> Limits:
-    return fitting_limits(operator.settings.limits(), operator.remote.can_set_cpu_share)
 
 
 def _agents_folder(run_folder: Path) -> Path:

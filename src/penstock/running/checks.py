@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,9 +15,10 @@ from penstock._demand import policy_demand
 from penstock._wiring import objectives_out_of_reach
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
-from penstock.running.operator_process import load_app
+from penstock.running.operator_process import SessionMissingError, load_app
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
+from penstock.running.run_nodes import check_nodes
 from penstock.settings import (
     WITH_SECRETS,
     ArrivalsSettings,
@@ -31,6 +33,7 @@ from penstock.settings import (
 from penstock.settings.geo import HOME
 from penstock.units import parse_bytes
 
+_LOG = logging.getLogger(__name__)
 _Part = TypeVar("_Part", bound=BaseModel)
 
 
@@ -76,7 +79,7 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
     for i, operator in enumerate(operators if isinstance(operators, list) else []):
         app = operator.get("app") if isinstance(operator, dict) else None
         if isinstance(app, str) and ":" in app:
-            attempt(f"operators.{i}.", lambda a=app: load_app(a))  # type: ignore[misc]
+            attempt(f"operators.{i}.", lambda a=app: _check_app(a))  # type: ignore[misc]
     return faults
 
 
@@ -101,8 +104,11 @@ def _check_policy(settings: PolicySettings) -> None:
             raise ConfigurationError.of_all("policy", [f"policy.options.{fault}" for fault in faults])
 
 
-def check_run(settings: RunSettings) -> None:
-    """Raise ConfigurationError with every fault that can be known without starting anything."""
+def check_run(settings: RunSettings, *, has_own_policy: bool = False) -> None:
+    """Raise ConfigurationError with every fault that can be known without starting anything.
+
+    `has_own_policy`: an object decides in place of the policy that the settings name.
+    """
     from penstock.adaptors.replay.options import replay_arrivals
     from penstock.adaptors.spark.installation import SparkInstallation
     from penstock.adaptors.spark.master_address import MasterAddress
@@ -131,13 +137,14 @@ def check_run(settings: RunSettings) -> None:
         attempt("policy: ", lambda: policy_of(settings, policy_context(settings)))
     for i, operator in enumerate(settings.operators):
         known = len(faults)
-        attempt(f"operators.{i}.", lambda o=operator: load_app(o.app))
+        attempt(f"operators.{i}.", lambda o=operator: _check_app(o.app))
         if len(faults) == known:
             attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
     attempt("", lambda: check_floor(settings, known_partitions(settings)))
     attempt("", SparkInstallation.find)
     attempt("", lambda: _check_memory(settings))
     attempt("", lambda: _check_geo(settings))
+    attempt("", lambda: check_nodes(settings, has_own_policy=has_own_policy))
     attempt("", lambda: _check_sizes(settings))
     if faults:
         raise ConfigurationError.of_all(settings.name, faults)
@@ -156,6 +163,8 @@ def not_contacted(settings: RunSettings) -> list[str]:
         found.append(f"the broker {settings.broker.servers}")
     if settings.cluster.master != "embedded":
         found.append(f"the master {settings.cluster.master}")
+    if settings.cluster.page is not None:
+        found.append(f"the master's page {settings.cluster.page}")
     return found
 
 
@@ -261,10 +270,18 @@ def _check_memory(settings: RunSettings) -> None:
         )
 
 
+def _check_app(path: str) -> None:
+    try:
+        load_app(path)
+    except SessionMissingError as fault:
+        # The operator's process imports it when its session is there. Whether the function exists shows then.
+        _LOG.info("%s is not checked before Spark is started: %s", path, fault)
+
+
 def _check_options(operator: OperatorSettings) -> None:
     module_name, _, function_name = operator.app.partition(":")
-    # A module may check its options before anything starts.
-    check = getattr(sys.modules[module_name], "check_options", None)
+    # A module may check its options before anything starts, if it can be imported then.
+    check = getattr(sys.modules.get(module_name), "check_options", None)
     if check is None:
         return
     try:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from penstock.adaptors.spark.failure_words import Prospect, prospect_of
-
-_NUMBER = re.compile(r"\d+")
+from penstock.units import without_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +43,4 @@ class Death:
 
     def _is_like(self, other: Death) -> bool:
         # Numbers of tasks, stages and ports differ from one time to the next.
-        return self.batch == other.batch and _NUMBER.sub("#", self.words) == _NUMBER.sub("#", other.words)
+        return self.batch == other.batch and without_numbers(self.words) == without_numbers(other.words)

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.arrivals.due import ReplayOffset
 from penstock.monitor.path import PathMonitor
 from penstock.running.arrival_load import ArrivalLoad, ReplayLoad
+from penstock.running.checkpoint_files import newest_offsets
 from penstock.running.operator_job import JobInput, JobOutput, output_folder
 from penstock.running.operator_streams import OperatorInput
 from penstock.settings import OperatorSettings, RunSettings
@@ -32,6 +34,8 @@ class FolderStreams:
         self._folder_of = folder_of
         self._replay = replay_arrivals(settings.arrivals.replay_options())
         self._paths: dict[str, PathMonitor] = {}
+        self._replayed_to: list[Path] = []
+        """The checkpoints of the first operators."""
         self.load: ArrivalLoad = ReplayLoad(self._replay)
         self.spark: Mapping[str, str] = {}
 
@@ -39,7 +43,11 @@ class FolderStreams:
         """Does nothing: whoever writes to a folder makes it."""
 
     def begin(self) -> None:
-        """Does nothing: the source begins with its query."""
+        """Learn time zero where a query has begun before: one that has nothing left to do makes no batch to show it."""
+        for checkpoint in self._replayed_to:
+            known = ReplayOffset.parse(newest_offsets(checkpoint))
+            if known is not None:
+                self._replay.begin(known.epoch_us / 1e6)
 
     def ends(self, operator: OperatorSettings) -> tuple[JobInput, JobOutput]:
         """The replay or the folder above, and its own folder."""
@@ -53,6 +61,7 @@ class FolderStreams:
 
         window = self._settings.window
         if operator.input == ARRIVALS:
+            self._replayed_to.append(Path(checkpoint))
             found = OperatorInput(self._replay, PathMonitor(window_seconds=window))
         else:
             files = FileStreamArrivals(checkpoint, folder=output_folder(self._folder_of[operator.input]))

@@ -108,12 +108,12 @@ class FilledTopic:
     def __init__(
         self, topic: str, servers: str, options: Mapping[str, str], say: Callable[[str], None] = lambda _: None
     ) -> None:
-        from penstock.adaptors.kafka.connection import KafkaConnection
         from penstock.adaptors.kafka.connector import connector_settings
+        from penstock.adaptors.kafka.known_brokers import connection_to
         from penstock.adaptors.kafka.topics import Topics
 
-        self._connection = KafkaConnection(servers, options)
-        self._end = TopicEnd(servers, dict(options), topic)
+        self._connection = connection_to(servers, options)
+        self._end = TopicEnd(servers, dict(self._connection.options), topic)
         self._partitions = Topics(self._connection).check([topic])[0].partitions
         self.spark: Mapping[str, str] = connector_settings(say)
         self.can_change_cap = False

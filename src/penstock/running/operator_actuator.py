@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from penstock.crash_points import crash_point
 from penstock.errors import ActuationError, ActuationRejectedError
 from penstock.ports import ProcessState
 from penstock.records import Action
@@ -86,6 +87,7 @@ class OperatorActuator:
             except ActuationError as fault:  # it is tried again
                 _LOG.info("%s cannot be asked for its allocation yet: %s", operator.name, fault)
                 return
+            crash_point("resize-passed-on")
         self._waiting = None
 
     def open_shares(self) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
 """Exit codes of a process that was asked to end its query after the running batch."""
 
+ROUND_TRIPS_FILE = "round-trips.json"
+"""In the operator's folder: what its executors last measured, as triples of from, to and seconds."""
 FAILURE_FILE = "failure.txt"
 """In the operator's folder: why its process failed, in a line."""
 
@@ -88,6 +90,8 @@ class OperatorJob:
     checkpoint_seconds: float | None = None
     """Between two checkpoints of a query in real-time mode; None: it runs in micro-batches."""
     lease_seconds: float = 5.0
+    measure_to: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By node, where something listens: its executors measure how far that is. Empty: they measure nothing."""
 
     @property
     def output_folder(self) -> str:

@@ -9,18 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.adaptors.private_file import write_private
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.leftovers import end_marked
+from penstock.crash_points import crash_point
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import encode
 from penstock.running.operator_job import FAILURE_FILE, OperatorJob
-from penstock.running.private_file import write_private
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Child, Warden
 
 _MARK = "PENSTOCK_OPERATOR"
 """The environment variable that marks the processes of an operator; its value is the operator's folder."""
+
+_PROGRAM = "penstock.running.operator_process"
 
 
 class OperatorLauncher:
@@ -53,8 +56,12 @@ class OperatorLauncher:
         self._log = logs / f"{name}.log"
         logs.mkdir(exist_ok=True)
 
-    def adopt(self, job: OperatorJob) -> DetachedProcess | None:
-        """Take over a process that outlived its controller; None: there is none."""
+    def adopt(self, jobs: Sequence[OperatorJob]) -> tuple[DetachedProcess, OperatorJob] | None:
+        """Take over a process that outlived its controller, with the one of `jobs` that it does; None: there is none.
+
+        Which one cannot be known from the store: a controller may die when it has started the operator with another
+        size, and before it could keep that.
+        """
         identity = self._own / "process.json"
         if DetachedProcess.is_elsewhere(identity):
             raise ConfigurationError(
@@ -62,22 +69,32 @@ class OperatorLauncher:
                 f"there, or end it and remove {identity}",
                 field="resume",
             )
-        running = DetachedProcess.adopt(self._name, log=self._log, identity=identity)
-        if running is not None and (self._own / "job.json").read_text(encoding="utf-8") != encode(job):
+        # By its mark where the file names no process that runs: a controller that died at the wrong moment, or a full
+        # disk, leaves a driver without a file. A second one must not come to its checkpoint.
+        running = DetachedProcess.adopt(self._name, log=self._log, identity=identity) or DetachedProcess.adopt_marked(
+            self._name, _PROGRAM, log=self._log, identity=identity, variable=_MARK, mark=str(self._own)
+        )
+        if running is None:
+            return None
+        done = (self._own / "job.json").read_text(encoding="utf-8")
+        job = next((job for job in jobs if encode(job) == done), None)
+        if job is None:
             raise ConfigurationError(
                 f"resume: operator {self._name} runs with other settings; give those it was started with",
                 field="resume",
             )
-        return running
+        crash_point("process-adopted")
+        return running, job
 
     def start(self, job: OperatorJob) -> Child | DetachedProcess:
-        """Start it; it goes on from its checkpoint where there is one.
+        """Start it; it goes on from its checkpoint where there is one. What is left of another start is ended before.
 
         Raises
         ------
         ClusterError
-            It cannot be started: no room for its files, no more processes.
+            It cannot be started: no room for its files, no more processes, or another one does not end.
         """
+        self._end_others()
         try:
             return self._start(job)
         except OSError as fault:
@@ -87,7 +104,8 @@ class OperatorLauncher:
         path = self._own / "job.json"
         write_private(path, encode(job))
         (self._own / FAILURE_FILE).unlink(missing_ok=True)
-        argv = self._command([sys.executable, "-m", "penstock.running.operator_process", str(path)])
+        crash_point("job-written")
+        argv = self._command([sys.executable, "-m", _PROGRAM, str(path)])
         env = {**os.environ, **self._environment, _MARK: str(self._own)}
         # In the user's folder: relative paths in the options mean there what they mean here.
         if self._warden is not None:
@@ -108,6 +126,9 @@ class OperatorLauncher:
             child.stop()
         elif self._warden is not None:
             self._warden.stop(child)
+        self._end_others()
+
+    def _end_others(self) -> None:
         left = end_marked(str(self._own), variable=_MARK)
         if left:
             raise ClusterError(

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from penstock._wiring import hold_query
+from penstock.adaptors.private_file import write_private
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.records import decode
 from penstock.running.modules_beside import use_folder
@@ -30,7 +32,6 @@ from penstock.running.operator_job import (
     OperatorJob,
     output_folder,
 )
-from penstock.running.private_file import write_private
 from penstock.running.spark_properties import PROPERTIES_FILE, SUBMIT_ARGUMENTS, properties_text, submit_arguments
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ _FAREWELL_SECONDS = 10.0
 """How long a process stays after its query has ended, so that the controller learns of it."""
 
 
+class SessionMissingError(ConfigurationError):
+    """A module uses Spark while it is imported, as with `@udf("string")` at its top, and no session is there yet."""
+
+
 def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | DataStreamWriter]:
     """The function named ``module:function``; ConfigurationError where there is none."""
     module_name, _, function_name = path.partition(":")
@@ -60,7 +65,8 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
             field="app",
         ) from fault
     except (Exception, SystemExit) as fault:  # the user's code: whatever it does at import is reported as its fault
-        raise ConfigurationError(
+        kind = SessionMissingError if _misses_session(fault) else ConfigurationError
+        raise kind(
             f"app: module {module_name!r} fails at import: {type(fault).__name__}: {fault}", field="app"
         ) from fault
     function = getattr(module, function_name, None)
@@ -71,6 +77,21 @@ def load_app(path: str) -> Callable[[DataFrame, Mapping[str, str]], DataFrame | 
     if not callable(function):
         raise ConfigurationError(f"app: {path} is not a function; name one as module:function", field="app")
     return function  # type: ignore[no-any-return]
+
+
+def _misses_session(fault: BaseException) -> bool:
+    """Whether PySpark refused something only because no session was there."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+
+    if SparkContext._active_spark_context is not None:
+        return False
+    if isinstance(fault, PySparkException):
+        return fault.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
+    innermost = traceback.extract_tb(fault.__traceback__)[-1:]  # col("x") is refused by a bare assertion
+    return isinstance(fault, AssertionError) and any("/pyspark/" in Path(at.filename).as_posix() for at in innermost)
 
 
 def run_operator(job: OperatorJob) -> int:
@@ -104,6 +125,10 @@ def run_operator(job: OperatorJob) -> int:
                 on_stop_at_border=borders.put,
             )
             code = 0
+            if job.measure_to:
+                from penstock.running.executor_round_trips_file import keep_measuring
+
+                threading.Thread(target=keep_measuring, args=(spark.sparkContext, job, stop), daemon=True).start()
             with agent:
                 _LOG.warning("operator %s is ready", job.name)
                 while not stop.is_set() and query.isActive and borders.empty():

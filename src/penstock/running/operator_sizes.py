@@ -16,7 +16,7 @@ def jobs_by_size(job: OperatorJob, operator: OperatorSettings) -> dict[ExecutorS
     """The operator's job with executors of each size; None is its own size, which `job` has."""
     jobs: dict[ExecutorSize | None, OperatorJob] = {None: job}
     for size in operator.executor_sizes[1:]:
-        jobs[size] = replace(job, spark={**job.spark, **size_configuration(operator, size)})
+        jobs[size] = replace(job, spark={**job.spark, **size_configuration(operator, size, job.limits)})
     return jobs
 
 

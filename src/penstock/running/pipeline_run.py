@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.account import RunSummary
+from penstock.adaptors.machine import root_note
+from penstock.adaptors.private_file import make_private_folder
 from penstock.clock import SystemClock
+from penstock.crash_points import crash_point, plan_crash
 from penstock.errors import ConfigurationError
-from penstock.ports import Policy
+from penstock.loop import Cycle, Helm
+from penstock.ports import KnowledgeStore, Policy
 from penstock.running.assembly import Assembly
 from penstock.running.checks import check_run
 from penstock.running.policy_choice import with_policy
@@ -21,6 +28,32 @@ from penstock.running.run_lock import run_lock
 from penstock.running.supervision import Supervision
 from penstock.settings import RunSettings
 
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run whose operators are there, as those get it who want to watch and steer it.
+
+    Attributes
+    ----------
+    settings, folder, started_at
+        What runs, where everything of it is, and since when.
+    helm
+        Where it is steered.
+    cycles
+        Its operators' cycles, by their names.
+    store
+        Where its knowledge is kept.
+    """
+
+    settings: RunSettings
+    folder: Path
+    started_at: float
+    helm: Helm
+    cycles: dict[str, Cycle]
+    store: KnowledgeStore
+
 
 def run_pipeline(
     settings: RunSettings,
@@ -30,30 +63,43 @@ def run_pipeline(
     stop: threading.Event,
     resume: bool = False,
     policy: Policy | None = None,
+    on_started: Callable[[StartedRun], None] | None = None,
 ) -> RunSummary:
     """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
 
     `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
     With `resume` operators that outlived their controller in that folder are taken over instead of started. `policy`
-    is an object that decides in place of the policy that the settings name.
+    is an object that decides in place of the policy that the settings name. `on_started` is called when all operators
+    run, before the first look.
     """
+    plan_crash()
     settings = with_policy(settings)
-    check_run(settings)
+    check_run(settings, has_own_policy=policy is not None)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        is_private = make_private_folder(folder)
     except OSError as fault:
         raise ConfigurationError(f"folder: {folder} cannot be made: {fault.strerror}", field="folder") from fault
     folder, clock, listener = folder.absolute(), SystemClock(), SafeListener(listener)
+    if not is_private:
+        listener.fault("run", f"other users can enter {folder}, which holds data of the pipeline; chmod 700 closes it")
+    if (note := root_note()) is not None:
+        _LOG.warning(note)
     with (
         run_lock(folder),
         Assembly(settings, folder, listener=listener, clock=clock, stop=stop, resume=resume, policy=policy) as parts,
     ):
         began = started_at(parts.store, clock.now())
         parts.start()
-        supervision = Supervision(settings, parts, listener=listener, clock=clock, stop=stop)
+        supervision = Supervision(settings, parts, listener=parts.listener, clock=clock, stop=stop)
+        helm = Helm(parts.cycles, supervision.runner, parts.orders, parts.store, clock, build=parts.build_policy)
+        supervision.on_pass = helm.end_sizes
+        if on_started is not None and parts.cycles:
+            on_started(StartedRun(settings, folder, began, helm, parts.cycles, parts.store))
         supervision.run()
+        crash_point("loop-ended")
         listener.phase("stopping the operators")
         parts.end_operators()
+        crash_point("operators-ended")
         summary = summarise(
             settings,
             folder,

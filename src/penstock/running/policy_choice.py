@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock._demand import policy_demand
+from penstock.latency_map import NodeDistances
 from penstock.policies import default_policy, make_policy, policy_entry
 from penstock.policies.resizing import ResizingPolicy, SizedOperator
 from penstock.policies.restart_weighing import RestartWeighing
 from penstock.ports import OperatorSite, Policy, PolicyContext
 from penstock.records import Limits
-from penstock.settings import RunSettings
+from penstock.settings import WITH_SECRETS, RunSettings, parse_settings
+from penstock.steering import PolicyChoice
 
 
 def with_policy(settings: RunSettings) -> RunSettings:
@@ -35,8 +37,30 @@ def with_policy(settings: RunSettings) -> RunSettings:
     )
 
 
+def chosen_policy(settings: RunSettings, *, is_object: bool = False) -> PolicyChoice:
+    """The policy that the settings name."""
+    policy = settings.policy
+    return PolicyChoice(str(policy.name), policy.options, policy.rules, is_object)
+
+
+def settings_with(settings: RunSettings, choice: PolicyChoice) -> RunSettings:
+    """The settings with another policy, looked through as those of a file are.
+
+    Raises
+    ------
+    ConfigurationError
+        With every mistake.
+    """
+    plain = settings.model_dump(mode="json", context=WITH_SECRETS)
+    policy = {"name": choice.name, "options": dict(choice.options), "rules": choice.rules}
+    return with_policy(parse_settings({**plain, "policy": policy}, "policy"))
+
+
 def policy_context(
-    settings: RunSettings, limits: Mapping[str, Limits] | None = None, tasks: Mapping[str, int | None] | None = None
+    settings: RunSettings,
+    limits: Mapping[str, Limits] | None = None,
+    tasks: Mapping[str, int | None] | None = None,
+    round_trips: NodeDistances | None = None,
 ) -> PolicyContext:
     """The pipeline for a policy, with the demand that the settings declare, unless it is to be learnt.
 
@@ -48,6 +72,8 @@ def policy_context(
         What each operator may have where that is known better than by the settings.
     tasks
         How many tasks each operator runs at once.
+    round_trips
+        How far the nodes are apart that executors may be placed on; None: nobody knows.
     """
     return PolicyContext(
         settings.topology,
@@ -65,6 +91,7 @@ def policy_context(
         },
         settings.path_objectives(),
         interval_seconds=settings.interval,
+        round_trips=round_trips,
     )
 
 

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.adaptors.private_file import write_private
+from penstock.adaptors.process.leftovers import end_marked
 from penstock.errors import ClusterError
 from penstock.records import decode, encode
-from penstock.running.private_file import write_private
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Child, Warden
 
+_MARK = "PENSTOCK_PRODUCER"
+"""The environment variable that marks the producer of a run; its value is the run's folder."""
 _START_SECONDS = 60.0
 _LINGER_SECONDS = 0.01
 """A request for each record would cost the broker more CPU than an operator has on one machine."""
@@ -69,7 +72,8 @@ class ProducerProcess:
         self._result.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "penstock.running.producer", str(path), str(self._result)]
         log = self._folder / "logs" / "producer.log"
-        self._child = self._warden.start("producer", argv, log=log, env=dict(os.environ), cwd=Path.cwd())
+        env = {**os.environ, _MARK: str(self._folder)}
+        self._child = self._warden.start("producer", argv, log=log, env=env, cwd=Path.cwd())
 
     def await_epoch(self) -> float:
         """Time zero of what it sends, in seconds since 1970.
@@ -117,6 +121,24 @@ class ProducerProcess:
         except FileNotFoundError:
             return None
         return found
+
+
+def end_earlier_producer(folder: Path) -> None:
+    """End the producer of a run's earlier controller: its warden ends it too, and may not have come to that yet.
+
+    While it sends, nobody can know what is left to send.
+
+    Raises
+    ------
+    ClusterError
+        It does not end.
+    """
+    left = end_marked(str(folder), variable=_MARK)
+    if left:
+        raise ClusterError(
+            f"the producer of an earlier controller does not end (processes {left}); end it, then resume again",
+            target="producer",
+        )
 
 
 def run_producer(job: ProducerJob, result: Path) -> int:

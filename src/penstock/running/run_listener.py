@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import CycleReport
 
 _LOG = logging.getLogger(__name__)
@@ -60,3 +61,31 @@ class SafeListener:
             if (why := f"{type(fault).__name__}: {fault}") != self._said:
                 self._said = why
                 _LOG.warning("the run goes on, but cannot be shown: %s", why)
+
+
+class NotingListener:
+    """Passes everything on to a listener, and keeps what the user should know with the run.
+
+    Parameters
+    ----------
+    listener
+        Who wants to see the run.
+    notes
+        Where what is said is kept.
+    """
+
+    def __init__(self, listener: RunListener, notes: RunNotes) -> None:
+        self._listener, self._notes = listener, notes
+
+    def phase(self, text: str, fraction: float | None = None) -> None:
+        """Pass on what is being done now."""
+        self._listener.phase(text, fraction)
+
+    def report(self, report: CycleReport) -> None:
+        """Pass on one operator's pass."""
+        self._listener.report(report)
+
+    def fault(self, operator: str, text: str) -> None:
+        """Keep something the user should know, and pass it on."""
+        self._notes.add(operator, text)
+        self._listener.fault(operator, text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.account import OperatorAccount
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.spark.failure_words import Prospect, prospect_of
+from penstock.crash_points import crash_point
 from penstock.errors import ActuationError, ClusterError
 from penstock.execute.pause import PauseMeter
 from penstock.loop import CycleReport
@@ -135,10 +136,13 @@ class RunningOperator:
 
     def start(self, now: float, *, resume: bool = False) -> None:
         """Start the process, or take over one that runs."""
-        adopted = self._launcher.adopt(self.job) if resume else None
+        adopted = self._launcher.adopt(list(self.jobs.values())) if resume else None
         self.is_adopted = adopted is not None
         self.is_held = adopted is None
-        self._child = adopted or self._launcher.start(self.job)
+        if adopted is None:
+            self._child = self._launcher.start(self.job)
+        else:
+            self._child, self.job = adopted
         self.state, self._deadline = State.STARTING, now + START_SECONDS
         self.starts += 1
 
@@ -173,7 +177,9 @@ class RunningOperator:
         ActuationError
             The process cannot be reached; it goes on as it is.
         """
+        crash_point("resize-begun")
         self.remote.stop_at_border(patience_seconds)
+        crash_point("border-stop-asked")
         self.state, self._next_job = State.STOPPING, self.jobs[size]
         self._restart_fault = None
         self._deadline = now + patience_seconds + END_SECONDS
@@ -259,7 +265,9 @@ class RunningOperator:
         self._stopped = _STOPPED.get(self._child.poll(), "at a point that is not known")
         self._job_before, self.job, self._next_job = self.job, self._next_job, None
         self._is_pause_due = True
+        crash_point("resize-stopped")
         if self._start_or_wait(now, say):
+            crash_point("resize-started")
             say("started from its checkpoint with another size")
 
     def _start_as_before(self, now: float, why: str, say: Callable[[str], None]) -> None:

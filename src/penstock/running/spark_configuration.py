@@ -5,20 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.records import ExecutorSize
+from penstock.records import ExecutorSize, Limits
 from penstock.settings import OperatorSettings
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def size_configuration(operator: OperatorSettings, size: ExecutorSize) -> dict[str, str]:
+def size_configuration(operator: OperatorSettings, size: ExecutorSize, limits: Limits | None = None) -> dict[str, str]:
     """What makes executors of a size; the number of shuffle partitions is the user's where he gave it for all sizes.
 
     A query that keeps state goes on with the number it began with, so all sizes have the one that suits the largest.
+    Without `limits` there are no nodes to choose from.
     """
     most, largest = operator.executors[1], operator.executor_sizes[-1].cores
     # Where nodes are chosen, executors may come to all others first (`adaptors.spark.placing`).
-    places = most * max(1, len(operator.limits().nodes))
+    nodes, each = ((), None) if limits is None else (limits.nodes, limits.executors_per_node)
+    places = max(most, len(nodes) * (each or most))
     return {
         "spark.executor.cores": str(size.cores),
         "spark.executor.memory": size.memory,
@@ -34,15 +36,17 @@ def spark_configuration(
     is_local: bool,
     source_partitions: int | None = None,
     driver_host: str = "127.0.0.1",
+    limits: Limits | None = None,
 ) -> dict[str, str]:
     """What an operator needs so that it can be sized alone, and what its streams need; the user's own wins.
 
     In real-time mode tasks of a shuffle run beside those that read the `source_partitions`: it gets the cores they
-    leave free. On this machine (`is_local`) its driver listens at `driver_host`.
+    leave free. On this machine (`is_local`) its driver listens at `driver_host`. Without `limits` it has its own, and
+    no nodes to choose from.
     """
     most = operator.executors[1]
     configuration = {
-        **size_configuration(operator, operator.executor_sizes[0]),
+        **size_configuration(operator, operator.executor_sizes[0], limits),
         "spark.driver.memory": operator.driver_memory,
         "spark.executor.instances": str(most),
         "spark.dynamicAllocation.enabled": "false",

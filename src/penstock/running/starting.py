@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.records import Mode
+from penstock.records import Limits, Mode
 from penstock.running.checks import executor_bytes, executor_cores
 from penstock.running.driver_addresses import is_local_master
 from penstock.running.operator_job import JobInput, JobOutput, OperatorJob
@@ -86,6 +86,8 @@ def make_job(
     is_embedded: bool,
     addresses: Mapping[str, str] | None = None,
     driver_host: str = "127.0.0.1",
+    limits: Limits | None = None,
+    measure_to: Mapping[str, tuple[str, int]] | None = None,
 ) -> OperatorJob:
     """The job of an operator's process.
 
@@ -105,13 +107,17 @@ def make_job(
         What it needs for its driver to be reached (`driver_addresses`).
     driver_host
         On this machine: where its driver listens.
+    limits
+        What it may have, with nodes to choose from; None: as its settings say, and the cluster chooses.
+    measure_to
+        By node, where something listens: executors measure round trips to there. None: they measure nothing.
     """
     is_local = is_embedded or is_local_master(master)
     return OperatorJob(
         name=operator.name,
         app=operator.app,
         master=master,
-        limits=operator.limits(),
+        limits=operator.limits() if limits is None else limits,
         mode=mode,
         folder=str(folder),
         socket_path=str(socket_path),
@@ -122,9 +128,15 @@ def make_job(
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             **(addresses or {}),
             **spark_configuration(
-                operator, streams, is_local=is_local, source_partitions=reads.partitions, driver_host=driver_host
+                operator,
+                streams,
+                is_local=is_local,
+                source_partitions=reads.partitions,
+                driver_host=driver_host,
+                limits=limits,
             ),
         },
         trigger_seconds=operator.trigger_seconds,
         checkpoint_seconds=operator.checkpoint_seconds,
+        measure_to=measure_to or {},
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from penstock.adaptors.spark.executor_folders import remove_old_executors
 from penstock.adaptors.spark.failure_words import QUERY_FAILED
 from penstock.clock import Clock
+from penstock.crash_points import crash_point
 from penstock.errors import ClusterError
 from penstock.loop import CycleReport, Runner
 from penstock.records import ExecutorSize, Mode, OutcomeStatus, Quality
@@ -19,6 +21,7 @@ from penstock.running.log_rotation import rotate_logs
 from penstock.running.operator_sizes import keep_size
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import RunningOperator, State
+from penstock.running.stream_retention import StreamRetention
 from penstock.settings import RunSettings
 from penstock.topology import ARRIVALS
 
@@ -62,9 +65,17 @@ class Supervision:
         self._passes_held = 0
         self._next_heal = float("-inf")
         self._next_rotation = float("-inf")
+        self._retention = StreamRetention(_folders_read(settings, parts), settings.retention)
         self._drain_deadline: float | None = None
+        self.on_pass: Callable[[], None] | None = None
+        """Called in every pass of every operator."""
         self.failure: ClusterError | None = None
         """Why the run was given up; None: it was not."""
+
+    @property
+    def runner(self) -> Runner:
+        """The loop."""
+        return self._runner
 
     @property
     def faults(self) -> int:
@@ -92,6 +103,8 @@ class Supervision:
         """Take one pass of an operator's cycle, and look after what it showed."""
         operator = self._parts.operators[report.observation.operator]
         self._beats.passed(operator.name)
+        if self.on_pass is not None:
+            self.on_pass()
         operator.take(report)
         for note in report.notes:
             self._listener.fault(operator.name, note)
@@ -144,6 +157,7 @@ class Supervision:
             self._parts.cycles[operator.name].monitor.restarted()
             if operator.settings.sizes:
                 keep_size(self._parts.store, operator.settings, operator.size)
+                crash_point("size-kept")
         self._parts.actuators[operator.name].carry_on()
         if operator.state is State.FAILED:
             self.failure = operator.failure()
@@ -159,9 +173,16 @@ class Supervision:
                 self._listener.fault("cluster", f"{worker} was lost; a new one was started")
         if steady >= self._next_rotation:
             self._next_rotation = steady + _ROTATE_EVERY_SECONDS
-            for fault in rotate_logs(self._parts.log_folders):
-                self._listener.fault("logs", fault)
+            for fault in self._tidy(steady):
+                self._listener.fault("disk", fault)
         self._progress(now)
+
+    def _tidy(self, steady: float) -> list[str]:
+        """Bound what grows over weeks; returns what could not be done."""
+        faults = [*rotate_logs(self._parts.log_folders), *self._retention.sweep(steady)]
+        if self._parts.cluster is not None:
+            faults += remove_old_executors(self._parts.cluster.folder / "work")
+        return faults
 
     def _progress(self, now: float) -> None:
         """Report how far the run is, and end it when every record that arrived is done."""
@@ -170,6 +191,7 @@ class Supervision:
             return
         start, end = span
         if now < end:
+            self._drain_deadline = None  # a clock that was set may have shown a later instant for a while
             self._listener.phase("running", None if math.isinf(end) else (now - start) / max(1e-9, end - start))
             return
         if any(operator.state in (State.DOWN, State.STARTING) for operator in self._parts.operators.values()):
@@ -198,7 +220,7 @@ class Supervision:
             if operator.state is not State.RUNNING or seen is None or seen.at < now:
                 return False
             done, left = seen.records_done, seen.backlog_records
-            if done is None and operator.is_adopted:  # it may have nothing more to do, so that no batch of it is seen
+            if done is None:  # it was taken over or started again with nothing more to do: no batch of it is seen
                 done = self._parts.streams.load.done(Path(operator.job.checkpoint_folder))
                 left = None if done is None or seen.records_arrived is None else seen.records_arrived - done
             if left != 0 or (operator.settings.input == ARRIVALS and done != self._parts.streams.load.total):
@@ -209,3 +231,15 @@ class Supervision:
 def _why_ended(missing: Sequence[str]) -> str:
     """Why a query ended, of all that an observation of it says; empty: it does not say."""
     return next((text.removeprefix(QUERY_FAILED) for text in missing if text.startswith(QUERY_FAILED)), "")
+
+
+def _folders_read(settings: RunSettings, parts: Assembly) -> dict[Path, list[Path]]:
+    """The folders that join operators, each with the checkpoints of those that read it; none where topics do."""
+    if settings.broker is not None:
+        return {}
+    found: dict[Path, list[Path]] = {}
+    for operator in settings.operators:
+        if operator.input != ARRIVALS:
+            above, job = parts.operators[operator.input].job, parts.operators[operator.name].job
+            found.setdefault(Path(above.output_folder), []).append(Path(job.checkpoint_folder))
+    return found

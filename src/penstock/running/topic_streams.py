@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.crash_points import crash_point
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.monitor.path import PathMonitor
 from penstock.running.arrival_load import ArrivalLoad
 from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
 from penstock.running.operator_streams import OperatorInput
-from penstock.running.producer import ProducerJob, ProducerProcess
+from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer
 from penstock.running.real_time_floor import check_floor
 from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, parts_left
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
@@ -108,10 +109,12 @@ class TopicStreams:
 
         self.spark = connector_settings(self._say)
         if self._wanted.servers == "embedded":
-            from penstock.adaptors.kafka.broker import KafkaBroker
+            from penstock.adaptors.kafka.broker import KafkaBroker, one_login
 
             self._say("starting the Kafka broker")
-            self._broker = KafkaBroker(self._warden, self._folder / "kafka", tell=self._say, stop=self._stop).start()
+            self._broker = KafkaBroker(
+                self._warden, self._folder / "kafka", users=one_login(), tell=self._say, stop=self._stop
+            ).start()
             self._connection = self._broker.connection
         else:
             self._connection = connection_of(self._wanted)
@@ -131,6 +134,7 @@ class TopicStreams:
         if self._resume and outside is None:  # before anything is ours: where this fails, all stays as it is
             from penstock.adaptors.produce.sent_records import find_sent
 
+            end_earlier_producer(self._folder)
             self._sent = find_sent(self._connection, self._topic(ARRIVALS))
             if self._sent is not None:
                 epoch_of(self._sent, self._replay)
@@ -162,6 +166,7 @@ class TopicStreams:
                 return
         self._producer = ProducerProcess(job, self._folder, self._warden)
         self._producer.start()
+        crash_point("producer-started")
         self._replay.begin(self._producer.await_epoch())
 
     def faults(self) -> tuple[str, ...]:
@@ -286,4 +291,6 @@ class TopicStreams:
 
 def connection_of(broker: BrokerSettings) -> KafkaConnection:
     """How an existing broker is reached; ConfigurationError where that cannot be."""
-    return KafkaConnection(broker.servers, broker.options)
+    from penstock.adaptors.kafka.known_brokers import connection_to
+
+    return connection_to(broker.servers, broker.options)

@@ -11,6 +11,7 @@ from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
 from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import InputSettings
+from penstock.settings.nodes import NodesSettings
 from penstock.settings.objectives import (
     Bound,
     PathBound,
@@ -43,6 +44,7 @@ __all__ = [
     "GuardSettings",
     "InputSettings",
     "MicroBatchSettings",
+    "NodesSettings",
     "OperatorSettings",
     "Part",
     "PathBound",

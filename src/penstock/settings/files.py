@@ -14,6 +14,8 @@ from penstock.errors import ConfigurationError
 
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
+_MOST_VALUES = 100_000
+
 
 class _OnceOnlyLoader(yaml.SafeLoader):
     """Refuses a key that stands twice in one mapping: YAML would drop the first without a word."""
@@ -45,11 +47,32 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: is not YAML: {_in_words(fault)}", field="settings file") from None
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: is not YAML: {fault}", field="settings file") from fault
+    if _is_larger(data, _MOST_VALUES):
+        raise ConfigurationError(
+            f"{path}: holds more than {_MOST_VALUES:,} values, with what its aliases (*) repeat; write less",
+            field="settings file",
+        )
     if not isinstance(data, dict):
         raise ConfigurationError(
             f"{path}: needs `name:`, `operators:` and, to run it, `arrivals:`", field="settings file"
         )
     return data
+
+
+def _is_larger(data: Any, most: int) -> bool:
+    """Whether plain data hold more values than that, aliases counted each time: a few lines of them can stand for
+    millions of values, which would all be looked through. One that contains itself has no end."""
+    waiting, seen = [data], 0
+    while waiting:
+        seen += 1
+        if seen > most:
+            return True
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple, set)):
+            waiting += value
+    return False
 
 
 def _in_words(fault: yaml.MarkedYAMLError) -> str:

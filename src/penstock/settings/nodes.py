@@ -5,40 +5,89 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, model_validator
 
+from penstock.errors import ConfigurationError
 from penstock.latency_map import LatencyMap, read_latency_map
 from penstock.records import Limits
 from penstock.settings.fields import Part
+
+MEASURED = "measured"
+AS_SET = "as-set"
 
 
 class NodesSettings(Part):
     """Nodes to choose from; without this part the cluster chooses."""
 
-    names: tuple[str, ...] = Field(default=(), description="the nodes; default: those of `round_trips`")
-    round_trips: Path | None = Field(
+    names: tuple[str, ...] = Field(
+        default=(),
+        description="the nodes: hosts as executors report them. Default: those of the table of `round_trips`, else the "
+        "workers of the cluster",
+    )
+    round_trips: Literal["measured", "as-set"] | Path | None = Field(
         default=None,
         description="a CSV table with the columns `from`, `to` and `round_trip`, such as `edge-1,edge-2,120ms`; pairs "
-        "may be missing. Default: nobody knows how far they are apart",
+        "may be missing. `measured`: they are measured, again and again, while it runs. `as-set`: the delays that "
+        "`cluster.geo` asks for. Default: `measured` with `cluster.geo`, else nobody knows how far they are apart",
+    )
+    driver: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the node of the driver, as the table names it: how far executors are from it counts too. Default: "
+        "`home` with `cluster.geo`, `driver` where round trips are measured, else the driver's place does not count",
     )
     executors: int | None = Field(
-        default=None, ge=1, description="most executors of an operator on one node; default: any number"
+        default=None,
+        ge=1,
+        description="most executors of an operator on one node; default: what fits on a node of `cluster.geo`, else "
+        "any number",
     )
 
     @model_validator(mode="after")
-    def _some_nodes(self) -> NodesSettings:
-        if not self.names and self.round_trips is None:
-            raise ValueError("give the nodes' `names`, or a table of `round_trips`")
+    def _named_once(self) -> NodesSettings:
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated or any(not name.strip() for name in self.names):
             raise ValueError(f"names: each node is named once; {', '.join(repeated) or 'an empty name'} is not")
         return self
 
+    @property
+    def table(self) -> Path | None:
+        """The file of round trips, where there is one."""
+        return self.round_trips if isinstance(self.round_trips, Path) else None
+
     def latency_map(self) -> LatencyMap:
-        """How far they are apart; ConfigurationError where the table cannot be read."""
-        return LatencyMap(self.names) if self.round_trips is None else read_latency_map(self.round_trips, self.names)
+        """How far they are apart, as the table says; ConfigurationError where it cannot be read."""
+        if self.table is not None:
+            return read_latency_map(self.table, self.names, self.driver)
+        return LatencyMap.of((), self.names, self.driver)
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """The nodes that this part names by itself or by its table; the driver's only where it is named as a node."""
+        return self.names or tuple(node for node in self.latency_map().nodes if node != self.driver)
+
+    def for_simulation(self) -> LatencyMap:
+        """How far the nodes are apart in the simulator, which has no cluster that could be asked or measured.
+
+        Raises
+        ------
+        ConfigurationError
+            The nodes, or their round trips, are those of a cluster.
+        """
+        if self.round_trips in (MEASURED, AS_SET):
+            raise ConfigurationError(
+                f"nodes.round_trips: {self.round_trips!r} is of a cluster that runs; to simulate it, give a table",
+                field="nodes.round_trips",
+            )
+        if not self.known_names:
+            raise ConfigurationError(
+                "nodes: give the nodes' `names`, or a table of `round_trips`; only a run can ask a cluster for them",
+                field="nodes",
+            )
+        return self.latency_map()
 
     def on(self, limits: Limits) -> Limits:
         """An operator's limits with these nodes to choose from."""
-        return replace(limits, nodes=self.latency_map().nodes, executors_per_node=self.executors)
+        return replace(limits, nodes=self.known_names, executors_per_node=self.executors)

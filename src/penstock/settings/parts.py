@@ -52,9 +52,10 @@ READ_ONE_INPUT = "a run reads one input for each operator; join the streams in o
 """What to do about what can be simulated and not run."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_PAGE = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/?")
 
 
-def _told(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
+def _written(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
     """Options as they are written down: settings are kept with a run and shown in its report."""
     if info.context == WITH_SECRETS:
         return options
@@ -85,10 +86,22 @@ class ClusterSettings(Part):
         default=None,
         description="memory each embedded worker offers; default: what the operators may ask for at most",
     )
+    page: str | None = Field(
+        default=None,
+        description="web page of a standalone master of your own, such as `http://host:8080`: it is asked for the "
+        "workers, whose hosts are the nodes that may be chosen",
+    )
     geo: GeoSettings | None = Field(
         default=None,
         description="nodes with delays between them for the embedded cluster, in place of `workers` on the loopback",
     )
+
+    @field_validator("page")
+    @classmethod
+    def _host_and_port(cls, page: str | None) -> str | None:
+        if page is not None and _PAGE.fullmatch(page) is None:
+            raise ValueError(f"{page!r} is no address of a web page; write it like http://host:8080")
+        return page
 
 
 class BrokerSettings(Part):
@@ -116,7 +129,7 @@ class BrokerSettings(Part):
 
     @field_serializer("options")
     def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-        return _told(options, info)
+        return _written(options, info)
 
 
 class ArrivalsSettings(Part):
@@ -202,6 +215,9 @@ class OperatorSettings(Part):
     )
     options: TextOptions = Field(default_factory=dict, description="options handed to the function")
     executors: Executors = Field(default=(1, 1), description="fewest and most executors")
+    first_executors: int | None = Field(
+        default=None, ge=1, description="executors that a run begins with in mode `act`; default: the most"
+    )
     cpu_shares: CpuShares | None = Field(
         default=None,
         description="allowed CPU shares per executor, rising; only 1.0: CPU is left alone. Default: the policy's own "
@@ -241,6 +257,14 @@ class OperatorSettings(Part):
         description="larger executors that it may be restarted with at a batch border, rising, after `executor_cores` "
         "and `executor_memory`; empty: it is never restarted for its size",
     )
+
+    @field_validator("first_executors")
+    @classmethod
+    def _within_the_limits(cls, first: int | None, info: ValidationInfo) -> int | None:
+        limits = info.data.get("executors")
+        if first is not None and limits is not None and not limits[0] <= first <= limits[1]:
+            raise ValueError(f"{first} is outside `executors` ({limits[0]} to {limits[1]}); give a number within")
+        return first
 
     @field_validator("sizes")
     @classmethod
@@ -312,7 +336,7 @@ class OperatorSettings(Part):
 
     @field_serializer("options", "input_options", "spark")
     def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-        return _told(options, info)
+        return _written(options, info)
 
     @property
     def cap(self) -> int | None:

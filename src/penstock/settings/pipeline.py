@@ -27,6 +27,7 @@ from penstock.secrets import shown
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand_faults
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
+from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import InputSettings
 from penstock.settings.nodes import NodesSettings
 from penstock.settings.objectives import Bound, PathBound, objectives_of, plain_path_faults, tightest
@@ -96,14 +97,20 @@ class RunSettings(Part):
     cluster: ClusterSettings = Field(default_factory=ClusterSettings, description="where Spark runs")
     nodes: NodesSettings | None = Field(
         default=None,
-        description="in the simulator: nodes that policies may place executors on, and how far they are apart; "
-        "default: the cluster places them",
+        description="nodes that policies may place executors on, and how far they are apart; default: those of "
+        "`cluster.geo` where the policy chooses nodes, else the cluster places them",
     )
     interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
     window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
     warm_up: Seconds = Field(default=15.0, description="after the first batch: watch, do not decide")
     drain: Seconds = Field(
         default=60.0, description="after the last arrival: how long to wait for records still under way"
+    )
+
+    retention: Seconds = Field(
+        default=7 * 86_400.0,
+        gt=0,
+        description="without a broker: how long records stay on disk between operators after they were read there",
     )
 
     @model_serializer(mode="wrap")
@@ -205,8 +212,8 @@ def _beside(settings: RunSettings, folder: Path) -> RunSettings:
     if is_rules_file(options.get("rules")):
         policy = policy.model_copy(update={"options": {**options, "rules": str(folder / options["rules"])}})
     nodes = settings.nodes
-    if nodes is not None and nodes.round_trips is not None:
-        nodes = nodes.model_copy(update={"round_trips": folder / nodes.round_trips})
+    if nodes is not None and nodes.table is not None:
+        nodes = nodes.model_copy(update={"round_trips": folder / nodes.table})
     return settings.model_copy(
         update={
             "operators": tuple(placed(operator) for operator in settings.operators),
@@ -224,8 +231,6 @@ def run_faults(data: object) -> list[str]:
             faults.append("name: is missing; to run it, give the pipeline a name")
         if data.get("arrivals") is None:
             faults.append(f"arrivals: is missing; {_GIVE_ARRIVALS}")
-        if data.get("nodes") is not None:
-            faults.append("nodes: a run leaves the choice of nodes to the cluster; leave it out, or only simulate it")
     for i, operator in plain_operators(data):
         if operator.get("app") is None:
             faults.append(f"operators.{i}.app: is missing; {NAME_ITS_APP}")
@@ -346,7 +351,8 @@ def _place(loc: tuple[Any, ...]) -> str:
 
 def _fields_at(loc: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
-        "cluster": ClusterSettings, "broker": BrokerSettings, "arrivals": ArrivalsSettings,
+        "cluster": ClusterSettings, "cluster.geo": GeoSettings, "broker": BrokerSettings,
+        "arrivals": ArrivalsSettings,
         "operators": OperatorSettings, "operators.sizes": SizeSettings, "operators.input": InputSettings,
         "operators.service": ServiceSettings, "operators.micro_batch": MicroBatchSettings,
         "policy": PolicySettings, "guards": GuardSettings, "nodes": NodesSettings,

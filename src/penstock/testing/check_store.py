@@ -22,9 +22,20 @@ from penstock.records import (
     Rejected,
     StageTime,
 )
+from penstock.steering import (
+    AuditAction,
+    AuditEntry,
+    HeldSize,
+    OperatorSteering,
+    Order,
+    PolicyChoice,
+    SteeredMode,
+    SteeringState,
+)
 from penstock.testing.fakes import a_decision, an_observation
 
 MakeStore = Callable[[int], KnowledgeStore]
+_Kept = Observation | Decision | Action | Outcome | StageTime | AuditEntry
 _ROOMY = 10_000
 
 
@@ -86,6 +97,34 @@ def records_come_back_equal(make_store: MakeStore) -> None:
     store.close()
 
 
+def orders_come_back_equal(make_store: MakeStore) -> None:
+    """An entry of the audit is there again with the whole state after it; an operator has those for all as well."""
+    store = make_store(_ROOMY)
+    order = Order("ana", 1.0, "a \N{GREEK SMALL LETTER LAMDA} 'quoted'")
+    held = HeldSize(Allocation(2, 0.7), 60.0, order)
+    state = SteeringState(
+        {"parser": OperatorSteering(order, SteeredMode.SCALE_IN_ONLY, order, held), "counter": OperatorSteering()},
+        PolicyChoice("threshold", {"upper": 0.8, "every_seconds": None, "names": ["a", 1]}, rules="a rule"),
+        PolicyChoice("mine", is_object=True),
+    )
+    whole, part, other = (
+        AuditEntry(at, "ana", action, operator, "", {"parser": {"paused": None}}, {"policy": {"name": "x"}}, state)
+        for at, action, operator in (
+            (1.0, AuditAction.PAUSE, None),
+            (2.0, AuditAction.SIZE, "parser"),
+            (3.0, AuditAction.POLICY_ROLLBACK, "counter"),
+        )
+    )
+    for entry in (whole, part, other):
+        store.add_audit(entry)
+    _same(store.audit(), [whole, part, other])
+    _same(store.audit("parser"), [whole, part])
+    _same(store.audit("counter", since=2.0), [other])
+    _same(store.audit("matcher"), [whole])
+    _same(store.audit("parser", before=2.0), [whole])
+    store.close()
+
+
 def reads_give_the_newest_oldest_first(make_store: MakeStore) -> None:
     """A limit keeps the newest records, in the order in which they were added."""
     store = make_store(_ROOMY)
@@ -111,12 +150,25 @@ def since_counts_from_its_instant_on(make_store: MakeStore) -> None:
     store.close()
 
 
+def before_ends_ahead_of_its_instant(make_store: MakeStore) -> None:
+    """`before` leaves out records at and after that instant; the limit counts what is left."""
+    store = make_store(_ROOMY)
+    for at in range(10):
+        _add_all(store, float(at))
+    for read in (store.observations, store.decisions, store.audit):
+        _same_times(read(before=3.0), [0.0, 1.0, 2.0])
+        _same_times(read(before=7.5, limit=2), [6.0, 7.0])
+        _same_times(read("operator", since=4.0, before=6.0), [4.0, 5.0])
+        _same_times(read(before=0.0), [])
+    store.close()
+
+
 def operators_are_kept_apart(make_store: MakeStore) -> None:
     """Reading by operator gives that operator's records alone; without one, all."""
     store = make_store(_ROOMY)
     for at in range(6):
         _add_all(store, float(at), operator="parser" if at % 2 else "counter")
-    for read in (store.observations, store.decisions, store.actions, store.outcomes):
+    for read in (store.observations, store.decisions, store.actions, store.outcomes, store.audit):
         _same_times(read("parser"), [1.0, 3.0, 5.0])
         _same_times(read("counter", limit=2), [2.0, 4.0])
         _same_times(read("matcher"), [])
@@ -194,7 +246,7 @@ def threads_lose_nothing(make_store: MakeStore) -> None:
         thread.join()
     assert not faults, f"a thread failed: {faults[0]!r}"
     for name in names:
-        for of_operator in (store.observations, store.decisions, store.actions, store.outcomes):
+        for of_operator in (store.observations, store.decisions, store.actions, store.outcomes, store.audit):
             _same_times(of_operator(name), [float(at) for at in range(100)])
         assert store.fact(name) == "99", f"the last fact of thread {name} is {store.fact(name)}"
     assert len(store.stage_times()) == 400, f"{len(store.stage_times())} stage times; four threads added 100 each"
@@ -212,8 +264,10 @@ def close_may_come_twice(make_store: MakeStore) -> None:
 STORE_CHECKS: tuple[Callable[[MakeStore], None], ...] = (
     an_empty_store_has_nothing,
     records_come_back_equal,
+    orders_come_back_equal,
     reads_give_the_newest_oldest_first,
     since_counts_from_its_instant_on,
+    before_ends_ahead_of_its_instant,
     operators_are_kept_apart,
     changes_only_leaves_holds_out,
     history_is_bounded,
@@ -231,10 +285,12 @@ def _add_all(store: KnowledgeStore, at: float, operator: str = "operator") -> No
     store.add_action(Action(operator, at, size, None))
     store.add_outcome(Outcome("a request", operator, at, OutcomeStatus.DONE, size, 0.5))
     store.add_stage_times([StageTime(at, "plan", 0.1)])
+    state = SteeringState({operator: OperatorSteering()}, PolicyChoice("fixed"))
+    store.add_audit(AuditEntry(at, "ana", AuditAction.RESET, operator, "", {}, {}, state))
 
 
 def _reads(store: KnowledgeStore) -> tuple[Callable[..., Sequence[Any]], ...]:
-    return (store.observations, store.decisions, store.actions, store.outcomes, store.stage_times)
+    return (store.observations, store.decisions, store.actions, store.outcomes, store.stage_times, store.audit)
 
 
 def _fault_of(read: Callable[..., Any], **arguments: Any) -> str | None:
@@ -246,9 +302,9 @@ def _fault_of(read: Callable[..., Any], **arguments: Any) -> str | None:
     return None
 
 
-def _same(given: Sequence[Observation | Decision | Action | Outcome | StageTime], wanted: Sequence[Any]) -> None:
+def _same(given: Sequence[_Kept], wanted: Sequence[Any]) -> None:
     assert list(given) == list(wanted), f"the store gave\n{given}\ninstead of\n{wanted}"
 
 
-def _same_times(given: Sequence[Observation | Decision | Action | Outcome | StageTime], at: list[float]) -> None:
+def _same_times(given: Sequence[_Kept], at: list[float]) -> None:
     assert [record.at for record in given] == at, f"the store gave records at {[r.at for r in given]}, not {at}"

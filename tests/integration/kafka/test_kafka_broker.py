@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
+from penstock.adaptors.kafka.detached_broker import DetachedBroker
 from penstock.adaptors.kafka.topics import Topic, Topics
 from penstock.cli.main import main
 from penstock.errors import ClusterError, ConfigurationError
@@ -125,7 +126,11 @@ def test_the_shells_broker_is_started_found_and_stopped(tmp_path: Path) -> None:
     assert started.returncode == 0, started.stderr
     first = json.loads(started.stdout.splitlines()[-1])
     try:
-        Topics(KafkaConnection(first["bootstrap_servers"])).create("kept", partitions=3)
+        connection = DetachedBroker(tmp_path).connection
+        assert connection is not None
+        Topics(connection).create("kept", partitions=3)
+        with pytest.raises(ClusterError, match="does it speak PLAINTEXT"):  # another user of the machine
+            Topics(KafkaConnection(first["bootstrap_servers"]), timeout_seconds=2.0).names()
         again = json.loads(run(main, ["kafka", "start", *where]).stdout.splitlines()[-1])
         assert again["pid"] == first["pid"]
         os.kill(first["pid"], signal.SIGKILL)
@@ -138,6 +143,7 @@ def test_the_shells_broker_is_started_found_and_stopped(tmp_path: Path) -> None:
         status = json.loads(found.stdout.splitlines()[-1])
         assert status["bootstrap_servers"] == first["bootstrap_servers"]
         assert status["topics"] == [{"name": "kept", "partitions": 3}]
+        assert DetachedBroker(tmp_path).connection == connection, "the login is that of the first start"
     finally:
         stopped = run(main, ["kafka", "stop", *where])
     assert json.loads(stopped.stdout.splitlines()[-1])["stopped"] is True

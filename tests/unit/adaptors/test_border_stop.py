@@ -23,8 +23,17 @@ from penstock.testing.fakes import FakeActuator, FakeMetricSource
 class FakeQuery:
     """A query whose running batch ends after so many looks; infinite looks: it never does."""
 
-    def __init__(self, looks: float, *, asleep: bool = False, knows_state: bool = True, committed: int = 4) -> None:
+    def __init__(
+        self,
+        looks: float,
+        *,
+        asleep: bool = False,
+        thread: str = "TIMED_WAITING",
+        knows_state: bool = True,
+        committed: int = 4,
+    ) -> None:
         self.left, self.asleep, self.stops, self.is_told = looks, asleep, 0, False
+        self.thread = thread
         self.committed = committed
         self._jsq = SimpleNamespace(streamingQuery=lambda: self._execution() if knows_state else object())
 
@@ -35,7 +44,9 @@ class FakeQuery:
         return SimpleNamespace(
             state=lambda: SimpleNamespace(get=lambda: SimpleNamespace(getClass=lambda: kind), set=self._set),
             getClass=lambda: SimpleNamespace(getClassLoader=lambda: loader),
-            queryExecutionThread=lambda: SimpleNamespace(isAlive=self._is_alive),
+            queryExecutionThread=lambda: SimpleNamespace(
+                isAlive=self._is_alive, getState=lambda: SimpleNamespace(name=lambda: self.thread)
+            ),
             offsetLog=lambda: _log(5),
             commitLog=lambda: _log(self.committed),
         )
@@ -105,9 +116,22 @@ def test_a_hurry_ends_the_wait() -> None:
 
 def test_a_query_between_two_triggers_is_not_waited_for() -> None:
     """Asleep, it has no batch to lose."""
-    query = FakeQuery(looks=float("inf"), asleep=True)
+    query = FakeQuery(looks=float("inf"), asleep=True, committed=5)
     assert end(query) is BorderStop.AT_BORDER
     assert query.stops == 1
+
+
+def test_a_query_that_began_a_batch_at_the_last_moment_is_reported_as_that() -> None:
+    """It seemed asleep, and was stopped in a batch that it had just planned: the logs say so."""
+    assert end(FakeQuery(looks=float("inf"), asleep=True, committed=4)) is BorderStop.IN_BATCH
+
+
+def test_a_thread_that_only_got_no_cpu_is_waited_for() -> None:
+    """Between two batches without a pause no trigger is active either, but the thread does not sleep."""
+    query = FakeQuery(looks=12, asleep=True, thread="RUNNABLE")
+    assert end(query) is BorderStop.AT_BORDER
+    assert (query.is_told, query.stops) == (True, 1)
+    assert query.left <= 0, "it ended by itself"
 
 
 def test_a_spark_without_that_state_is_stopped_as_always() -> None:

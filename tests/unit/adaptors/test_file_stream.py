@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -119,6 +120,47 @@ def test_nothing_is_said_before_the_folder_is_known(upstream: Upstream) -> None:
     assert arrivals.arrived_by(200.0) is None
     assert arrivals.of(upstream.progress(None, 0)) is not None
     assert arrivals.arrived_by(200.0) == 3
+
+
+def test_records_that_an_earlier_run_did_count_as_done(upstream: Upstream) -> None:
+    """After a resume the first batch seen is not the first: what was done before it is no backlog."""
+    for batch in range(12):
+        files = upstream.commit(batch, [batch + 1], at=100.0 + batch, compact=batch == 9)
+        upstream.take(batch, files, compact=batch == 9)
+    resumed = FileStreamArrivals(upstream.checkpoint, folder=upstream.folder)
+    assert resumed.done_index(upstream.progress(10, 11, rows=12)) == sum(range(1, 13))
+    assert resumed.arrived_by(500.0) == sum(range(1, 13))
+    upstream.take(12, upstream.commit(12, [2, 3], at=113.0))
+    assert resumed.done_index(upstream.progress(11, 12, rows=5)) == sum(range(1, 13)) + 5
+    assert resumed.done_index(upstream.progress(12, 12)) == sum(range(1, 13)) + 5
+    assert resumed.done_index(upstream.progress(3, 4, rows=5)) == 15  # the reader was set back
+
+
+def test_records_done_are_unknown_where_a_file_is_gone(upstream: Upstream) -> None:
+    """A file that was removed before anybody looked makes the count unknown, not smaller."""
+    first = upstream.commit(0, [4], at=100.0)
+    upstream.take(0, first)
+    first[0].unlink()
+    assert FileStreamArrivals(upstream.checkpoint).done_index(upstream.progress(None, 0)) is None
+
+
+def test_a_file_that_is_gone_is_not_looked_for_again(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count stays unknown, and no later batch reads the whole log anew."""
+    first = upstream.commit(0, [4], at=100.0)
+    upstream.take(0, first)
+    first[0].unlink()
+    arrivals = FileStreamArrivals(upstream.checkpoint)
+    assert arrivals.done_index(upstream.progress(None, 0)) is None
+    upstream.take(1, upstream.commit(1, [2], at=101.0))
+    real, read = file_stream.entries_from_end, list[str]()
+
+    def recorded(file: Path, *conditions: Any) -> Any:
+        read.append(file.name)
+        return real(file, *conditions)
+
+    monkeypatch.setattr(file_stream, "entries_from_end", recorded)
+    assert arrivals.done_index(upstream.progress(0, 1)) is None
+    assert read == ["1"]
 
 
 def test_missing_upstream_log_is_unknown(tmp_path: Path) -> None:
@@ -241,3 +283,30 @@ def test_memory_is_bounded(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) 
     assert _times(arrivals, upstream.progress(10, 11)) == [111.0]
     assert arrivals.arrived_by(101.0) is None
     assert arrivals.arrived_by(108.5) == 9
+
+
+def test_of_a_long_compact_entry_only_the_end_is_read(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of weeks costs a pass no more than a log of minutes; its lines are parsed once."""
+    monkeypatch.setattr(file_stream, "_BLOCK_BYTES", 300)  # some three lines
+    arrivals = FileStreamArrivals(upstream.checkpoint, folder=upstream.folder)
+    for batch in range(9):
+        upstream.commit(batch, [1], at=100.0 + batch)
+        upstream.take(batch, upstream.paths[-1:])
+        assert arrivals.arrived_by(1000.0) == batch + 1
+    upstream.commit(9, [1, 2], at=109.0, compact=True)
+    upstream.take(9, upstream.paths[-2:], compact=True)
+    parsed: list[str] = []
+    real = json.loads
+
+    def loads(text: str | bytes) -> object:
+        parsed.append(str(text))
+        return real(text)
+
+    monkeypatch.setattr("penstock.adaptors.spark.file_stream.json.loads", loads)
+    assert arrivals.arrived_by(1000.0) == 12
+    assert len(parsed) == 3  # two new lines, and the one that was known
+    parsed.clear()
+    found = arrivals.of(upstream.progress(8, 9, rows=3))
+    assert found is not None
+    assert found.tolist() == [109.0] * 3
+    assert len([line for line in parsed if "batchId" in line]) == 3

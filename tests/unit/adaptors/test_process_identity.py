@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.adaptors.kafka.detached_broker import DetachedBroker
@@ -18,6 +20,7 @@ from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.identity import ProcessIdentity, pid_namespace
 from penstock.errors import ConfigurationError
 from penstock.records import Limits, Mode
+from penstock.running import operator_launcher
 from penstock.running.operator_job import JobInput, OperatorJob
 from penstock.running.operator_launcher import OperatorLauncher
 
@@ -67,7 +70,7 @@ def test_an_operator_of_another_container_is_not_started_a_second_time(tmp_path:
     launcher = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None)
     job = OperatorJob("logs", "a:b", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput())
     with pytest.raises(ConfigurationError, match="another container"):
-        launcher.adopt(job)
+        launcher.adopt([job])
 
 
 def test_a_broker_of_another_container_is_not_forgotten(tmp_path: Path) -> None:
@@ -97,3 +100,66 @@ def test_a_clock_that_is_set_does_not_make_another_process_of_it(tmp_path: Path)
         assert adopted.pid == started.pid
     finally:
         started.stop()
+
+
+def test_a_clock_that_is_set_does_not_end_what_was_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was taken over runs on, whatever its start would be by a wall clock that was set since."""
+    started = DetachedProcess.start(
+        "p", ["sleep", "60"], log=tmp_path / "log", env=os.environ, cwd=tmp_path, identity=tmp_path / "id"
+    )
+    try:
+        adopted = DetachedProcess.adopt("p", log=tmp_path / "log", identity=tmp_path / "id")
+        assert adopted is not None
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self: 0.0)
+        monkeypatch.setattr(psutil.Process, "__eq__", lambda self, other: False)  # as another start makes it
+        assert adopted.poll() is None
+        assert adopted.wait(0.0) is None
+    finally:
+        started.stop()
+
+
+@pytest.mark.parametrize("file", ["missing", "broken", "of a dead process", "of an earlier version"])
+def test_a_live_driver_is_never_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    """Whatever became of the file that names it, a resume takes the driver over, and a start ends it first."""
+    monkeypatch.setattr(operator_launcher, "_PROGRAM", "operator_in_a_test")
+    job = OperatorJob("logs", "a:b", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput())
+    program = [sys.executable, "-c", "import time; time.sleep(600)", "operator_in_a_test"]
+    first = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None, command=lambda _: program)
+    running = first.start(job)
+    identity = tmp_path / "process.json"
+    try:
+        identity.unlink()
+        if file != "missing":
+            # The last one as it reads where the wall clock was set since it was written.
+            legacy = json.dumps({"pid": running.pid, "created": 1.0})
+            texts = {"broken": "{", "of a dead process": json.dumps({"process": str(GONE)})}
+            identity.write_text(texts.get(file, legacy))
+        second = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None, command=lambda _: program)
+        found = second.adopt([replace(job, name="other"), job])
+        assert found is not None
+        adopted, does = found
+        assert does is job
+        assert adopted.pid == running.pid
+        assert DetachedProcess.adopt("logs", log=adopted.log, identity=identity) is not None
+        other = second.start(job)
+        try:
+            assert running.wait(5.0) is not None, "two drivers on one checkpoint"
+        finally:
+            second.stop(other)
+    finally:
+        first.stop(running)
+
+
+def test_a_driver_that_does_none_of_the_jobs_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was started with other settings: a controller that took it over would scale something else."""
+    monkeypatch.setattr(operator_launcher, "_PROGRAM", "operator_in_a_test")
+    job = OperatorJob("logs", "a:b", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput())
+    program = [sys.executable, "-c", "import time; time.sleep(600)", "operator_in_a_test"]
+    launcher = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None, command=lambda _: program)
+    running = launcher.start(job)
+    try:
+        with pytest.raises(ConfigurationError, match="other settings"):
+            launcher.adopt([replace(job, app="c:d")])
+        assert running.poll() is None
+    finally:
+        launcher.stop(running)

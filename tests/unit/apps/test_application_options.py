@@ -52,6 +52,7 @@ def test_every_application_checks_its_options(name: str) -> None:
     [
         ("grep", "pattern", "[", "pattern: 'pattern' does not compile|'pattern' does not compile"),
         ("grep", "pattern", "", "pattern: is empty"),
+        ("grep", "longest_line", "0", "longest_line: "),
         ("sol", "forwards", "0", "forwards: "),
         ("data_clean", "status", "ok", "status: "),
         ("rolling_count", "every", "soon", "every: "),

@@ -25,6 +25,7 @@ def test_every_mistake_is_told(tmp_path: Path) -> None:
         check_match_options({"colour": "red", "format": "morse", "patterns": str(tmp_path / "none.txt")})
     assert len(refused.value.faults) == 3
     text = str(refused.value)
-    assert "colour: unknown option; known: format, patterns, pattern_count, longest_message, output" in text
+    known = "format, patterns, pattern_count, longest_message, pattern_seconds, output"
+    assert f"colour: unknown option; known: {known}" in text
     assert "unknown line format 'morse'" in text
     assert "none.txt" in text

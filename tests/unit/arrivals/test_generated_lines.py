@@ -13,7 +13,7 @@ import pytest
 from penstock.arrivals.feature_lines import ATTRIBUTES, CLASSES, FeatureLines
 from penstock.arrivals.generated_lines import GeneratedLines, decode_lines
 from penstock.arrivals.text_lines import WORDS, TextLines
-from penstock.arrivals.web_log_lines import SITES, STATUS_WEIGHTS, WebLogLines
+from penstock.arrivals.web_log_lines import SITES, STATUS_WEIGHTS, VISITORS, WebLogLines
 
 ARRIVAL_US = 1_790_000_000_123_456 + np.arange(6000, dtype=np.int64) * 2_160_000
 VISIT = re.compile(r"(\S{23}) (v\d{7}) ([a-z]+\.example) (/[a-z]+/[a-z]+) (\d{3})")
@@ -51,7 +51,10 @@ def test_web_logs_have_the_agreed_form() -> None:
         assert match[1] == at.isoformat(timespec="milliseconds").removesuffix("+00:00")
         visits.append(match)
     assert len({visit[3] for visit in visits}) == SITES
-    assert 3000 < len({visit[2] for visit in visits}) < 6000, "some visitors come again"
+    visitors = [int(visit[2].removeprefix("v")) for visit in visits]
+    assert 0.9 * VISITORS < len(set(visitors)) <= VISITORS
+    often = sum(visitor < VISITORS // 100 for visitor in visitors) / len(visitors)
+    assert often == pytest.approx(0.1, abs=0.02), "the first hundredth of the visitors makes a tenth of the visits"
     statuses = Counter(int(visit[5]) for visit in visits)
     assert set(statuses) == set(STATUS_WEIGHTS)
     # Binomial: 80 in 100 of the pool's 8,192 lines, of which each is drawn less than once; 5 deviations of 0.6.

@@ -81,15 +81,24 @@ class FakePipeline:
         self.settings: RunSettings | None = None
         self.fault: Exception | None = None
         self.before_end: Callable[[], None] = lambda: None
+        self.on_started: Callable[[Any], None] | None = None
 
     def check_run(self, settings: RunSettings) -> None:
         """Accept all settings."""
         self.settings = settings
 
     def run_pipeline(
-        self, settings: RunSettings, folder: Path, *, listener: Any, stop: Any, resume: bool = False
+        self,
+        settings: RunSettings,
+        folder: Path,
+        *,
+        listener: Any,
+        stop: Any,
+        resume: bool = False,
+        on_started: Callable[[Any], None] | None = None,
     ) -> RunSummary:
         """Play a run."""
+        self.on_started = on_started
         store = SqliteStore(folder / "knowledge.sqlite")
         fill_store(store, "log-analysis", seconds=60)
         store.close()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.knowledge import SqliteStore
+from penstock.knowledge.run_notes import RunNotes
 from penstock.records import (
     Action,
     Allocation,
@@ -217,3 +218,28 @@ def test_a_store_with_a_name_of_its_own_is_called_by_it(invoke: Callable[..., An
     store.add_decision(Decision("op", START, "mead", Allocation(1), Allocation(1), "calm"))
     store.close()
     assert invoke("explain", "scaler.sqlite").stdout.startswith("scaler.sqlite: ")
+
+
+def test_what_was_said_stands_between_the_decisions(invoke: Callable[..., Any], here: Path) -> None:
+    """Notes are shown at their time, in --json too; with --operator its own, and those that concern all."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    small, large = Allocation(1, 0.4), Allocation(2, 1.0)
+    for name in ("op", "other"):
+        store.add_decision(Decision(name, 100.0, "threshold", small, large, "busy"))
+    notes = RunNotes(store, lambda: 105.0)
+    notes.add("op", "its process ended")
+    notes.add("other", "another one")
+    notes.add("cluster", "a worker was lost")
+    store.close()
+    shown = invoke("explain", str(here / "knowledge.sqlite"))
+    assert "op: its process ended" in shown.stdout
+    assert "another one" in shown.stdout
+    of_one = invoke("explain", str(here / "knowledge.sqlite"), "--operator", "op").stdout
+    assert "another one" not in of_one
+    assert "a worker was lost" in of_one
+    found = json.loads(invoke("explain", str(here / "knowledge.sqlite"), "--json").stdout)
+    assert [(note["at"], note["text"]) for note in found["notes"]] == [
+        (105.0, "its process ended"),
+        (105.0, "another one"),
+        (105.0, "a worker was lost"),
+    ]

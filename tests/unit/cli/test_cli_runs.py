@@ -54,6 +54,14 @@ def test_new_folders_never_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(first.iterdir()) == []
 
 
+def test_other_users_cannot_enter_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds records of the pipeline, and files with passwords."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir(mode=0o755)
+    assert make_run_folder("demo").stat().st_mode & 0o777 == 0o700
+    assert make_run_folder("demo", tmp_path / "empty").stat().st_mode & 0o777 == 0o700
+
+
 def test_an_unusable_folder_is_named(tmp_path: Path) -> None:
     """A folder under a file cannot be made; the message names the option."""
     (tmp_path / "file").touch()

@@ -131,9 +131,16 @@ def test_kinds_and_units_give_the_same_run(
     ],
 )
 def test_bad_input_is_reported_and_nothing_is_run(
-    files: tuple[Path, Path], invoke: Callable[..., Any], arguments: list[str], pipeline: str, words: str
+    files: tuple[Path, Path],
+    invoke: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    arguments: list[str],
+    pipeline: str,
+    words: str,
 ) -> None:
     """Exit code 2 and one message that says what is impossible and why."""
+    monkeypatch.chdir(files[0].parent)  # where a demo ran there is a folder `runs`
     files[1].write_text(pipeline)
     result = invoke(
         "simulate", "--trace", str(files[0]), "--pipeline", str(files[1]), "--policy", "threshold", *arguments

@@ -15,6 +15,7 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.policy_text import PolicyChoice, parse_policy
 from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import SimulationResult
+from penstock.loop import CycleReport
 from penstock.markov import MAP
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.policies import make_policy
@@ -23,7 +24,7 @@ from penstock.policies.mead.operator_knowledge import BatchKnowledge, DeclaredKn
 from penstock.policies.mead.options import mead_options
 from penstock.policies.mead.policy import MeadPolicy
 from penstock.ports import AnalysisMemo, AnalysisPlace, FloatArray, OperatorSite
-from penstock.records import Limits, Objective
+from penstock.records import Decision, Limits, Objective
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.settings import RunSettings
 from penstock.simulator import MicroBatch, Operator, Pipeline, Stream
@@ -275,3 +276,39 @@ def test_a_demand_that_nobody_can_predict_with_is_refused() -> None:
     strange = {**context.operators, "matcher": OperatorSite(LEVELS, demand="heavy")}
     with pytest.raises(ConfigurationError, match="demand of matcher: 'heavy' is neither a RecordDemand"):
         make_policy("mead", type(context)(context.topology, strange, context.objectives))
+
+
+def test_an_operator_that_does_not_show_its_demand_does_not_keep_the_others_from_being_planned() -> None:
+    """Batches of the first take as long whatever is in them; the second is scaled down by plans all the same."""
+    limits = Limits(1, 2, (0.4, 0.55, 0.7, 0.85, 1.0))
+    flat = Operator("flat", MicroBatch(0.2, 1e-9, driver=0.2, fixed_scv=0.2), limits=limits, demand_is_known=False)
+    steep = Operator("steep", MicroBatch(0.1, 0.004, driver=0.1), limits=limits, demand_is_known=False)
+    pipeline = Pipeline((flat, steep), (Stream("arrivals", "flat"), Stream("flat", "steep")), "two")
+    times = np.cumsum(np.random.default_rng(2).exponential(1.0 / 60.0, 60 * 150))
+    decisions: list[Decision] = []
+
+    def keep(report: CycleReport) -> None:
+        if report.decision is not None:
+            decisions.append(report.decision)
+
+    choice = PolicyChoice("mead", {"every_seconds": 10.0, "window": 5000, "max_states": 2, "best": 1})
+    simulate(times, pipeline, choice, Objective("p95", 30.0), on_report=keep)
+    of_steep = [decision for decision in decisions if decision.operator == "steep"]
+    assert any(decision.is_change and "s of 30 s on flat > steep" in decision.reason for decision in of_steep)
+    assert not any(
+        "s of 30 s on flat > steep" in decision.reason for decision in decisions if decision.operator == "flat"
+    )
+
+
+def test_a_plan_that_left_an_operator_alone_is_not_handed_to_it_later() -> None:
+    """When its demand shows after a step down, an older plan, made while it did not, does not take it up again."""
+    limits = Limits(1, 2, (0.4, 0.55, 0.7, 0.85, 1.0))
+    late = Operator("late", MicroBatch(0.2, 0.002, driver=0.2, fixed_scv=0.02), limits=limits, demand_is_known=False)
+    steep = Operator("steep", MicroBatch(0.1, 0.004, driver=0.1), limits=limits, demand_is_known=False)
+    pipeline = Pipeline((late, steep), (Stream("arrivals", "late"), Stream("late", "steep")), "two")
+    times = np.cumsum(np.random.default_rng(2).exponential(1.0 / 60.0, 60 * 200))
+    choice = PolicyChoice("mead", {"every_seconds": 30.0, "window": 5000, "max_states": 2, "best": 1})
+    result = simulate(times, pipeline, choice, Objective("p95", 30.0))
+    of_late = [change for change in result.changes if change.operator == "late"]
+    assert any("to learn more" in change.reason for change in of_late)
+    assert all(change.target.capacity < change.current.capacity for change in of_late)

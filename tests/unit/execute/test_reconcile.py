@@ -413,3 +413,13 @@ def test_a_plan_that_was_let_go_is_not_healed() -> None:
     reconciler.sync(a_look(2.0, 1), 2.0)
     assert reconciler.heal(2.0) is None
     assert reconciler.current == Allocation(1, 1.0)
+
+
+def test_what_it_is_to_begin_with_is_asked_for_at_the_first_look() -> None:
+    """As a plan that has drifted; planning starts from it, too."""
+    actuator = RecordingActuator()
+    reconciler = Reconciler("a", actuator, LIMITS, planned=Allocation(1))
+    reconciler.sync(a_look(0.0, 3), 0.0)
+    assert reconciler.current == Allocation(1)
+    assert reconciler.heal(0.0) is not None
+    assert [action.target for action in actuator.asked] == [Allocation(1)]

@@ -11,6 +11,7 @@ from penstock.clock import VirtualClock
 from penstock.errors import AdaptorError
 from penstock.knowledge import EnduringStore, MemoryStore
 from penstock.records import Action, Allocation
+from penstock.steering import AuditAction, AuditEntry, PolicyChoice, SteeringState
 from penstock.testing import check_store
 from penstock.testing.fakes import a_decision, an_observation
 
@@ -101,3 +102,17 @@ def test_one_failure_now_and_then_is_not_the_loss_of_the_store() -> None:
         scene.inner.is_broken = False
         scene.store.add_observation(an_observation())
     assert scene.openings == 0
+
+
+def test_an_order_that_cannot_be_kept_is_refused_and_gives_nothing_up() -> None:
+    """Whoever gives orders gets the failure each time; only passes of the loop count toward losing the store."""
+    scene = Scene()
+    entry = AuditEntry(5.0, "ana", AuditAction.RESET, None, "", {}, {}, SteeringState({}, PolicyChoice("fixed")))
+    scene.inner.is_broken = True
+    for _ in range(10):
+        with pytest.raises(AdaptorError):
+            scene.store.add_audit(entry)
+    assert (scene.openings, scene.said, scene.store.is_lost) == (0, [], False)
+    scene.inner.is_broken = False
+    scene.store.add_audit(entry)
+    assert scene.inner.audit() == [entry]

@@ -50,6 +50,31 @@ def test_a_settled_query_is_observed_whole() -> None:
     assert seen.latency.mean_seconds == pytest.approx(0.55)  # latencies 1.0 .. 0.1
 
 
+def test_a_batch_from_before_the_clock_was_set_back_is_as_old_as_its_report() -> None:
+    """It ended a day from now, says its stamp: neither the warm-up nor the window waits for that day."""
+    monitor = Monitor("a", None, window_seconds=10.0, warm_up_seconds=5.0)
+    ahead = a_batch(0, 0, 10, 86_399.5, 86_400.0)
+    look = monitor.look(Telemetry("a", 1.0, (ahead,), ONE), 1.0, NOWHERE)
+    assert [(b.started_at, b.ended_at) for b in look.telemetry.batches] == [(0.5, 1.0)]
+    looks(monitor, 30)
+    seen = monitor.observe(30.0, NOWHERE)
+    assert seen.quality is Quality.GOOD
+    assert seen.processed_rows_per_second == pytest.approx(10.0)
+
+
+def test_a_running_batch_is_no_growth() -> None:
+    """11 of 10 a second are done: a backlog that shrinks presses at no look, wherever in a batch of 13 s that falls."""
+    monitor = Monitor("a", FakeArrivals(), window_seconds=60.0, warm_up_seconds=5.0, stale_after_seconds=120.0)
+    pressures = list[float | None]()
+    # At the instant 2,000 as many records wait as arrive in 100 s; then batches of 143 follow each other without a gap.
+    full = [a_batch(i, 19_000 + 143 * i, 19_143 + 143 * i, 2000.0 + 13 * i, 2013.0 + 13 * i) for i in range(40)]
+    for now in range(2020, 2400, 20):
+        ended = tuple(batch for batch in full if now - 20 < batch.ended_at <= now)
+        seen = monitor.look(Telemetry("a", float(now), ended, ONE), float(now), NOWHERE).observation
+        pressures.append(seen.back_pressure)
+    assert pressures[6:] == [0.0] * len(pressures[6:])
+
+
 def test_before_the_first_batch_nothing_is_zero() -> None:
     """A query that has done nothing yet is warming up, with None where nothing is known."""
     monitor = Monitor("a", None)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError, NotReadyError
+from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import CPU_PART, BatchDemandLearner, Verdict
 from penstock.records import Allocation
 
@@ -182,3 +183,37 @@ def test_wrong_settings_are_refused() -> None:
         BatchDemandLearner(least_batches=3)
     with pytest.raises(ConfigurationError, match="confidence"):
         BatchDemandLearner().learnt(confidence=95)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_batches_that_are_alike_bound_what_they_cannot_separate(share: float) -> None:
+    """Whatever part of the time is fixed, the bound at the slow side is not below what a batch takes under less CPU."""
+    learner = BatchDemandLearner()
+    assert learner.bounded() is None
+    true = BatchDemand(0.2, 0.002, fixed_cpu_seconds=0.14)
+    had = true.at(Allocation(1, share))
+    for k in range(40):
+        learner.observe(100 + k % 2, had.fixed + had.per_record * 100, Allocation(1, share))
+    with pytest.raises(NotReadyError):
+        learner.learnt()
+    bounded = learner.bounded()
+    assert bounded is not None
+    for less in (Allocation(1, share), Allocation(1, 0.5 * share)):
+        rate = 50.0
+        slow = bounded.demand.moved(1.0, rate, less).at(less)
+        assert slow.fixed + 100 * slow.per_record >= 0.99 * (true.at(less).fixed + 100 * true.at(less).per_record)
+    low, high = bounded.per_record_bounds_seconds
+    assert low == 0.0
+    assert high >= true.per_record_seconds
+
+
+def test_a_slope_below_zero_bounds_nothing() -> None:
+    """Batches that get faster while they get larger, as with a young JVM, do not show that records cost nothing."""
+    learner = BatchDemandLearner()
+    for k in range(60):
+        learner.observe(100 + 2 * k, 1.0 - 0.01 * k, Allocation(1))
+    with pytest.raises(NotReadyError):
+        learner.learnt()
+    bounded = learner.bounded()
+    assert bounded is not None
+    assert bounded.per_record_bounds_seconds[1] > 0.002  # some 0.7 s for some 160 records

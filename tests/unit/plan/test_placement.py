@@ -110,3 +110,14 @@ def test_an_unknown_way_to_choose_is_refused() -> None:
     """The message lists those there are."""
     with pytest.raises(ConfigurationError, match="nearest, random, best"):
         Placement(APART, "luck")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("choice", ["nearest", "best"])
+def test_the_first_executor_comes_to_the_node_nearest_to_the_driver(choice: Choice) -> None:
+    """And so do the others, one after the other; the farthest from it goes first."""
+    trips = {"home:a": 0.2, "home:b": 0.01, "home:c": 0.06, "a:b": 0.2, "a:c": 0.2, "b:c": 0.06}
+    apart = LatencyMap.of([(*pair.split(":"), seconds) for pair, seconds in trips.items()], driver="home")  # type: ignore[misc]
+    placement, limits = Placement(apart, choice), Limits(1, 3, nodes=("a", "b", "c"), executors_per_node=1)
+    assert placement.resized(Allocation(1), 1, limits) == on("b")
+    assert placement.resized(on("b"), 2, limits) == on("b", "c")
+    assert placement.resized(on("a", "b", "c"), 1, limits) == on("b")

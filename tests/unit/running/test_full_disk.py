@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from penstock.adaptors.private_file import write_private
 from penstock.errors import ClusterError
 from penstock.records import Limits, Mode
 from penstock.running.operator_job import JobInput, OperatorJob
 from penstock.running.operator_launcher import OperatorLauncher
-from penstock.running.private_file import write_private
 from penstock.running.run_listener import SafeListener
 from penstock.running.running_operator import RunningOperator, State
 from penstock.settings import OperatorSettings, RestartSettings
@@ -59,7 +59,7 @@ def test_a_private_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, mo
     def fail(_: int) -> None:
         raise full()
 
-    monkeypatch.setattr("penstock.running.private_file.os.fsync", fail)
+    monkeypatch.setattr("penstock.adaptors.private_file.os.fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         write_private(path, "new")
     assert [entry.name for entry in tmp_path.iterdir()] == ["job.json"]

@@ -67,6 +67,28 @@ def test_a_check_finds_the_application_beside_the_file(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize(
+    "top", ['from pyspark.sql.functions import udf\n@udf("string")\ndef shout(x): return x\n',
+            'from pyspark.sql.functions import col\nVALUE = col("value")\n'],
+)  # fmt: skip
+def test_a_module_that_needs_a_session_at_import_passes_the_check(tmp_path: Path, top: str) -> None:
+    """It is imported when Spark runs; nothing is wrong with it."""
+    file = a_pipeline(tmp_path / "pipelines", "one")
+    module = file.with_name("app_beside_it.py")
+    module.write_text(top + module.read_text())
+    result = CliRunner().invoke(main, ["run", "--check", str(file)])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_module_that_fails_at_import_for_another_reason_is_refused(tmp_path: Path) -> None:
+    """An assertion of the user's own is a mistake, and its text is shown."""
+    file = a_pipeline(tmp_path / "pipelines", "one")
+    file.with_name("app_beside_it.py").write_text("assert False, 'no key given'\n")
+    result = CliRunner().invoke(main, ["run", "--check", str(file)])
+    assert result.exit_code == 2, result.output
+    assert "no key given" in result.output
+
+
 def test_a_run_from_python_finds_the_application_beside_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.account import OperatorAccount
+from penstock.adaptors.process.children import Warden
 from penstock.adaptors.produce.sent_records import SentRecord, SentRecords
 from penstock.adaptors.produce.sink import Delivery
 from penstock.arrivals import parse_shape
@@ -22,7 +23,8 @@ from penstock.errors import ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import decode, encode
 from penstock.running.assembly import Assembly
-from penstock.running.producer import ProducerJob, run_producer
+from penstock.running.folder_streams import FolderStreams
+from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer, run_producer
 from penstock.running.recollection import recall, started_at
 from penstock.running.running_operator import State
 from penstock.running.supervision import Supervision
@@ -110,13 +112,16 @@ def test_what_cannot_be_taken_over_is_refused(
         )
 
 
-@pytest.mark.parametrize(("done", "ends"), [(25, True), (24, False)])
-def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_path: Path, done: int, ends: bool) -> None:
-    """An operator that was taken over and has no batch to show is judged by its checkpoint."""
+@pytest.mark.parametrize("is_adopted", [True, False])
+@pytest.mark.parametrize(("done", "ends"), [(25, True), (24, False), (None, False)])
+def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(
+    tmp_path: Path, done: int | None, ends: bool, is_adopted: bool
+) -> None:
+    """An operator that was taken over, or started again, and has no batch to show is judged by its checkpoint."""
     settings = a_run()
     seen = SimpleNamespace(at=50.0, records_done=None, backlog_records=None, records_arrived=25)
     taken_over = SimpleNamespace(
-        name="a", starts=1, remote=None, state=State.RUNNING, is_adopted=True, settings=settings.operators[0],
+        name="a", starts=1, remote=None, state=State.RUNNING, is_adopted=is_adopted, settings=settings.operators[0],
         last=SimpleNamespace(observation=seen), job=SimpleNamespace(checkpoint_folder=str(tmp_path)),
     )  # fmt: skip
     load = SimpleNamespace(total=25, done=lambda checkpoint: done if checkpoint == tmp_path else None)
@@ -126,6 +131,20 @@ def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(tmp_pat
         settings, cast("Any", parts), listener=listener, clock=VirtualClock(), stop=threading.Event()
     )
     assert supervision._is_all_done(50.0) is ends
+
+
+def test_time_zero_of_a_replay_is_known_though_no_batch_is_left(tmp_path: Path) -> None:
+    """A resumed run without a broker learns from the checkpoint when its arrivals end, and so ends itself."""
+    settings = a_run(broker=None)
+    streams = FolderStreams(settings, {"a": tmp_path})
+    streams.input_of(settings.operators[0], str(tmp_path / "checkpoint"))
+    streams.begin()
+    assert streams.load.span() is None, "nothing is known before the first batch"
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "7").write_text('v1\n{}\n{"epoch_us": 1700000000123457, "index": 25}')
+    streams.begin()
+    assert streams.load.span() == (1_700_000_000.123457, 1_700_000_005.123457)
 
 
 def test_the_time_to_finish_begins_anew_when_an_operator_comes_back() -> None:
@@ -150,6 +169,50 @@ def test_the_time_to_finish_begins_anew_when_an_operator_comes_back() -> None:
         supervision._progress(clock.now())
         assert bool(said) is ends
     assert "not all records were done 10 s after the last arrival" in said[0]
+
+
+def test_a_clock_set_forward_for_a_while_takes_no_time_to_finish_away() -> None:
+    """While it shows an instant after the last arrival the time to finish runs; set back, it begins anew at the end."""
+    settings, clock = a_run(drain="10s"), VirtualClock(0.0)
+    seen = SimpleNamespace(at=0.0, records_done=3, backlog_records=22, records_arrived=25)
+    operator = SimpleNamespace(
+        name="a", starts=1, remote=None, state=State.RUNNING, is_adopted=False, settings=settings.operators[0],
+        last=SimpleNamespace(observation=seen),
+    )  # fmt: skip
+    load = SimpleNamespace(total=25, span=lambda: (0.0, 100.0))
+    parts = SimpleNamespace(operators={"a": operator}, cycles={}, streams=SimpleNamespace(load=load))
+    said: list[str] = []
+    listener = cast("Any", SimpleNamespace(phase=lambda *_: None, fault=lambda _, text: said.append(text)))
+    supervision = Supervision(settings, cast("Any", parts), listener=listener, clock=clock, stop=threading.Event())
+    for step in (3600.0, -3600.0, 0.0):
+        clock.set_by(step)
+        supervision._progress(clock.now())
+        clock.advance(5.0)
+    clock.advance(100.0)
+    supervision._progress(clock.now())
+    assert said == []
+    clock.advance(11.0)
+    supervision._progress(clock.now())
+    assert len(said) == 1
+
+
+def test_the_producer_of_an_earlier_controller_is_ended_before_anybody_counts(tmp_path: Path) -> None:
+    """It may still send for a moment after its controller was killed; that of another run is left alone."""
+    marks: list[dict[str, str]] = []
+    recording = SimpleNamespace(start=lambda *_, env, **__: marks.append(env))
+    ProducerProcess(ProducerJob({}, "nowhere:1", {}, "t"), tmp_path, cast("Any", recording)).start()
+    (env,) = marks
+    with Warden() as warden:
+        mine = warden.start("producer", ["sleep", "60"], log=tmp_path / "log", env=env)
+        others = warden.start(
+            "other",
+            ["sleep", "60"],
+            log=tmp_path / "log",
+            env={**env, "PENSTOCK_PRODUCER": str(tmp_path / "elsewhere")},
+        )
+        end_earlier_producer(tmp_path)
+        assert mine.wait(20.0) is not None
+        assert others.poll() is None
 
 
 def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def adopted(running: DetachedProcess, tmp_path: Path) -> RunningOperator:
     """The operator as a controller that resumes the run has it."""
     job = OperatorJob("a", "m:f", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput(replay={}))
     launcher = SimpleNamespace(
-        adopt=lambda _: DetachedProcess.adopt("a", log=tmp_path / "log", identity=tmp_path / "id"),
+        adopt=lambda _: (DetachedProcess.adopt("a", log=tmp_path / "log", identity=tmp_path / "id"), job),
         last_words=lambda: None,
         stop=lambda child: child.stop(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.errors import (
     ConfigurationError,
     MetricSourceError,
 )
-from penstock.records import Action, Telemetry, decode, encode, new_id
+from penstock.records import Action, BatchProgress, Telemetry, decode, encode, new_id
 
 
 class _ConnectionLost(Exception):  # noqa: N818 (never leaves this module)
@@ -51,6 +52,7 @@ class RemoteOperator:
         self._can_set_cpu_share: bool | None = None
         self._operator: str | None = None
         self._ack = 0
+        self._newest: BatchProgress | None = None
 
     @property
     def can_set_cpu_share(self) -> bool:
@@ -89,7 +91,7 @@ class RemoteOperator:
                 raise MetricSourceError(
                     f"the agent at {self._path} sent no usable telemetry: {fault}", target=str(self._path)
                 ) from fault
-        return telemetry
+            return self._without_copies(telemetry)
 
     def request(self, action: Action) -> None:
         """Request the allocation in `action`."""
@@ -119,6 +121,17 @@ class RemoteOperator:
         """Close the connection. The agent opens shares that were set when the lease runs out. May be called twice."""
         with self._lock:
             self._disconnect()
+
+    def _without_copies(self, telemetry: Telemetry) -> Telemetry:
+        """Leave out batches that came before. The agent sends again what another controller took and did not confirm,
+        and this one may have been in charge before that one."""
+        new = []
+        for batch in telemetry.batches:
+            newest = self._newest
+            if newest is None or batch.run_id != newest.run_id or batch.batch_id > newest.batch_id:
+                self._newest = batch
+                new.append(batch)
+        return telemetry if len(new) == len(telemetry.batches) else replace(telemetry, batches=tuple(new))
 
     def _act(self, message: dict[str, Any], request_id: str | None = None) -> None:
         with self._lock:
@@ -154,11 +167,18 @@ class RemoteOperator:
             self._disconnect()
             raise _ConnectionLost(f"the agent at {self._path} cannot be reached: {fault}", is_stale=is_stale) from fault
 
-    def _connect(self) -> None:
+    def _open_channel(self) -> LineChannel:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self._timeout_seconds)
-        self._channel = LineChannel(connection, REPLY_LIMIT_BYTES)
-        connection.connect(str(self._path))
+        try:
+            connection.settimeout(self._timeout_seconds)
+            connection.connect(str(self._path))
+        except OSError:
+            connection.close()
+            raise
+        return LineChannel(connection, REPLY_LIMIT_BYTES)
+
+    def _connect(self) -> None:
+        self._channel = self._open_channel()
         try:
             hello = self._ask({"do": "hello", "controller": self._controller, "protocol": PROTOCOL})
         except AdaptorError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from penstock.adaptors.geo.delays import OneWayDelays
 from penstock.adaptors.geo.network import GeoNetwork
@@ -16,6 +16,7 @@ from penstock.adaptors.geo.node_quotas import NodeQuotas
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.cluster_sites import Site
+from penstock.adaptors.spark.master_page import alive_workers
 from penstock.errors import ConfigurationError
 from penstock.settings.geo import HOME
 
@@ -136,12 +137,8 @@ class GeoCluster(EmbeddedCluster):
 
     def listening(self) -> dict[str, tuple[str, int]]:
         """Return an address and port of every node on which something listens: to measure round trips to."""
-        state: dict[str, Any] = self.state()
         found = {HOME: (self.network.address(HOME), int(self.master_url.rpartition(":")[2]))}
-        for worker in state["workers"]:
-            if worker["state"] == "ALIVE":
-                found[worker["host"]] = (self.network.address(worker["host"]), int(worker["port"]))
-        return found
+        return found | {host: (self.network.address(host), port) for host, port in alive_workers(self.state()).items()}
 
     def stop(self) -> None:
         """End workers, master and network, and lift the caps. The folder stays. May be called twice."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
 import time
@@ -182,6 +183,11 @@ class KafkaBroker:
                 "Kafka broker", self._home.command(), log=self._home.log, cwd=self._home.folder
             )
             wait_until_ready(self.connection, self._process, self._timeout_seconds, self._stop_asked)
+
+
+def one_login() -> dict[str, str]:
+    """Return a user with a random password, for a broker that no other user of the machine may use."""
+    return {"penstock": secrets.token_hex(32)}
 
 
 def reserve_again(host: str, port: int, field: str) -> socket.socket:

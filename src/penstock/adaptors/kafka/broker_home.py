@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.adaptors.loopback import check_loopback
+from penstock.adaptors.private_file import make_private_folder, write_private
 from penstock.adaptors.spark.java import Java
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.units import parse_bytes
@@ -86,10 +87,10 @@ class BrokerHome:
         """
         data = self.folder / "data"
         try:
-            (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.folder)  # the data are the user's
+            (self.folder / "tmp").mkdir(exist_ok=True)
             # The settings may contain passwords.
-            self._properties.touch(mode=0o600)
-            self._properties.write_text(self._render(port, controller_port), encoding="utf-8")
+            write_private(self._properties, self._render(port, controller_port))
         except OSError as fault:
             raise ClusterError(f"Kafka: {self.folder} cannot be used: {fault.strerror}", target="Kafka") from fault
         if (data / "meta.properties").is_file():
@@ -118,13 +119,7 @@ class BrokerHome:
         """Return the login of the first user as client options. Empty if no login is needed."""
         if self.users is None:
             return {}
-        name, password = next(iter(self.users.items()))
-        return {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": name,
-            "sasl.password": password,
-        }
+        return login_options(*next(iter(self.users.items())))
 
     def _java_command(self, main_class: str, heap_mib: int) -> list[str]:
         options = [
@@ -145,7 +140,8 @@ class BrokerHome:
             "advertised.listeners": f"CLIENT://{shown}:{port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "CLIENT",
-            "listener.security.protocol.map": f"CLIENT:{protocol},CONTROLLER:PLAINTEXT",
+            # Topics can be made and removed through the controller's port as well, so it asks for the same login.
+            "listener.security.protocol.map": f"CLIENT:{protocol},CONTROLLER:{protocol}",
             "log.dirs": str(self.folder / "data"),
             # A single node has nobody to replicate to, and nobody to wait for when a group forms.
             "offsets.topic.replication.factor": "1",
@@ -167,16 +163,29 @@ class BrokerHome:
         if self.users is not None:
             name, password = next(iter(self.users.items()))
             known = " ".join(f"user_{user}={_jaas(secret)}" for user, secret in self.users.items())
+            login = (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f"username={_jaas(name)} password={_jaas(password)} {known};"
+            )
             lines |= {
                 "sasl.enabled.mechanisms": "PLAIN",
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
-                "listener.name.client.plain.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                    f"username={_jaas(name)} password={_jaas(password)} {known};"
-                ),
+                "sasl.mechanism.controller.protocol": "PLAIN",
+                "listener.name.client.plain.sasl.jaas.config": login,
+                "listener.name.controller.plain.sasl.jaas.config": login,
             }
         lines |= self._settings
         return "".join(f"{name}={_escaped(value)}\n" for name, value in lines.items())
+
+
+def login_options(name: str, password: str) -> dict[str, str]:
+    """Return the client options of a user of a broker that asks for a login."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": name,
+        "sasl.password": password,
+    }
 
 
 def _jaas(text: str) -> str:

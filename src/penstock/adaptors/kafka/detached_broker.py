@@ -2,7 +2,8 @@
 """A Kafka broker that outlives the command that started it: `penstock kafka start`, `stop` and `status`.
 
 Its folder records the process, port and log. Only the process recorded there, identified by pid and start time, is
-ever ended.
+ever ended. Clients must log in: the password is random, made at the first start, and stands in files of that folder
+which nobody else may read.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adaptors.kafka.broker import reserve_again, wait_until_ready
-from penstock.adaptors.kafka.broker_home import BrokerHome
+from penstock.adaptors.kafka.broker import one_login, reserve_again, wait_until_ready
+from penstock.adaptors.kafka.broker_home import BrokerHome, login_options
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.distribution import fetch_kafka
 from penstock.adaptors.kafka.topics import Topic, Topics
 from penstock.adaptors.loopback import reserve_port
+from penstock.adaptors.private_file import make_private_folder, write_private
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.warden import MARK
 from penstock.adaptors.spark.java import find_java
@@ -68,6 +70,9 @@ class DetachedBroker:
         self.log = self.folder / "kafka.log"
         self._identity = self.folder / "broker.json"
         self._ports_file = self.folder / "ports.json"
+        self._login_file = self.folder / "login.json"
+        self.client_properties = self.folder / "client.properties"
+        """The login as Kafka's own tools read it."""
 
     @property
     def is_running(self) -> bool:
@@ -84,6 +89,12 @@ class DetachedBroker:
         """Where it listens, or None if it is not running."""
         ports = self._ports() if self.is_running else None
         return None if ports is None else f"{_HOST}:{ports[0]}"
+
+    @property
+    def connection(self) -> KafkaConnection | None:
+        """How it is reached, with the login that it asks for; None if it is not running."""
+        servers = self.bootstrap_servers
+        return None if servers is None else KafkaConnection(servers, self._client_options())
 
     def start(
         self, *, port: int | None = None, heap: str = "320m", tell: Callable[[str], None] | None = None
@@ -108,7 +119,9 @@ class DetachedBroker:
                         field="--port",
                     )
                 return self.status()
-            home = BrokerHome(self.folder, fetch_kafka(tell), find_java(), host=_HOST, heap=heap)
+            home = BrokerHome(
+                self.folder, fetch_kafka(tell), find_java(), host=_HOST, heap=heap, users=self._keep_login()
+            )
             self._bring_up(home, port, before)
         return self.status()
 
@@ -123,14 +136,43 @@ class DetachedBroker:
 
     def status(self) -> BrokerStatus:
         """The broker's present state."""
-        process, servers = self._process(), self.bootstrap_servers
-        if process is None or servers is None:
+        process, connection = self._process(), self.connection
+        if process is None or connection is None:
             return BrokerStatus(self.folder, None, None, None)
+        servers = connection.bootstrap_servers
         try:
-            topics = tuple(Topics(KafkaConnection(servers), timeout_seconds=_ASK_SECONDS).all())
+            topics = tuple(Topics(connection, timeout_seconds=_ASK_SECONDS).all())
         except AdaptorError as fault:
             return BrokerStatus(self.folder, process.pid, servers, None, str(fault))
         return BrokerStatus(self.folder, process.pid, servers, topics)
+
+    def _keep_login(self) -> dict[str, str]:
+        """The login of this folder's broker: that of its first start, or a new one."""
+        users = self._login() or one_login()
+        try:
+            write_private(self._login_file, json.dumps(users))
+            java = KafkaConnection(f"{_HOST}:1", _options_of(users)).spark_options()
+            lines = [f"{name.removeprefix('kafka.')}={value}\n" for name, value in java.items()]
+            text = "".join(line for line in lines if not line.startswith("bootstrap.servers="))
+            write_private(self.client_properties, text)
+        except OSError as fault:
+            raise ConfigurationError(
+                f"--folder: the login cannot be kept in {self.folder}: {fault.strerror}; give another folder",
+                field="--folder",
+            ) from fault
+        return users
+
+    def _login(self) -> dict[str, str] | None:
+        try:
+            found = json.loads(self._login_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        is_login = isinstance(found, dict) and found and all(isinstance(word, str) for word in found.values())
+        return found if is_login else None
+
+    def _client_options(self) -> dict[str, str]:
+        """Empty for a broker that an earlier version started, which has no login until it is started again."""
+        return _options_of(self._login())
 
     def _bring_up(self, home: BrokerHome, port: int | None, before: tuple[int, int] | None) -> None:
         wanted = port or (before[0] if before is not None else 0)
@@ -146,7 +188,8 @@ class DetachedBroker:
                 _NAME, home.command(), log=home.log, env=env, cwd=self.folder, identity=self._identity
             )
             try:
-                wait_until_ready(KafkaConnection(f"{_HOST}:{ports[0]}"), process, _START_SECONDS)
+                connection = KafkaConnection(f"{_HOST}:{ports[0]}", home.client_options())
+                wait_until_ready(connection, process, _START_SECONDS)
             except BaseException:  # Ctrl-C too: do not leave a broker behind that did not come up
                 process.stop()
                 self._identity.unlink(missing_ok=True)
@@ -166,7 +209,7 @@ class DetachedBroker:
     def _alone(self) -> Iterator[None]:
         """Let two starts at once give one broker."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.folder)  # before anything is in it: what the broker keeps is the user's
             lock = (self.folder / ".lock").open("w")
         except OSError as fault:
             raise ConfigurationError(
@@ -176,3 +219,7 @@ class DetachedBroker:
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _options_of(users: Mapping[str, str] | None) -> dict[str, str]:
+    return {} if users is None else login_options(*next(iter(users.items())))

@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remembers the folders of brokers that were started, so that one can be found without naming its folder."""
+"""Remembers the folders of brokers that were started, so that one can be found by its address, or without a folder."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
 from penstock.errors import ConfigurationError
 
 _FIELD = "--folder"
+_LOOPBACK = ("127.0.0.1", "localhost")
+
+
+def connection_to(servers: str, options: Mapping[str, str] | None = None) -> KafkaConnection:
+    """How to reach a broker; without a login among the options, one of `penstock kafka start` is reached with its own.
+
+    Raises
+    ------
+    ConfigurationError
+        An address or option is wrong.
+    """
+    given = dict(options or {})
+    if any(name.startswith("sasl.") or name == "security.protocol" for name in given):
+        return KafkaConnection(servers, given)
+    return KafkaConnection(servers, {**KnownBrokers().login_of(servers), **given})
 
 
 class KnownBrokers:
@@ -60,6 +76,17 @@ class KnownBrokers:
                 f"--folder: {len(found)} brokers run; name the folder of one: {listed}", field=_FIELD
             )
         return found[0] if found else None
+
+    def login_of(self, servers: str) -> Mapping[str, str]:
+        """The login of the broker that runs at an address, as client options. Empty: none of this user's runs there."""
+        host, _, port = servers.rpartition(":")
+        if host not in _LOOPBACK:
+            return {}
+        for broker in self.running():
+            connection = broker.connection
+            if connection is not None and connection.bootstrap_servers.rpartition(":")[2] == port:
+                return connection.options
+        return {}
 
     def _read(self) -> list[str]:
         try:

@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
 """A topic and the number of one of its partitions."""
+_MOST_DIGITS = 10
+"""Of a partition's number, which is a 32-bit one."""
 
 
 def parse_offsets(text: str | None) -> dict[Partition, int] | None:
@@ -22,7 +24,7 @@ def parse_offsets(text: str | None) -> dict[Partition, int] | None:
     """
     try:
         topics = json.loads(text) if text else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested without end
         return None
     if not isinstance(topics, dict) or not topics:
         return None
@@ -31,7 +33,8 @@ def parse_offsets(text: str | None) -> dict[Partition, int] | None:
         if not isinstance(partitions, dict):
             return None
         for number, offset in partitions.items():
-            if not (number.isdigit() and isinstance(offset, int) and offset >= 0):
+            is_number = number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+            if not is_number or isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
                 return None
             found[topic, int(number)] = offset
     return found

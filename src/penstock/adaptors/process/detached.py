@@ -6,8 +6,13 @@ A file beside the process's log identifies it, so that the next controller can t
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import os
+import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,17 +20,22 @@ import psutil
 
 from penstock.adaptors.process.children import LoggedProcess
 from penstock.adaptors.process.identity import ProcessIdentity, boot_id
+from penstock.adaptors.process.leftovers import marked_processes
+from penstock.crash_points import crash_point
 from penstock.errors import ClusterError
 
+_POLL_SECONDS = 0.02
 _UNKNOWN_EXIT = 255  # not our child: that it ended can be seen, but not how
 
 
 class DetachedProcess(LoggedProcess):
     """A process in its own session. Create it with `start` or `adopt`."""
 
-    def __init__(self, name: str, process: psutil.Process, log: Path, child: subprocess.Popen[bytes] | None) -> None:
-        super().__init__(name, process.pid, log)
-        self._process = process
+    def __init__(
+        self, name: str, identity: ProcessIdentity, log: Path, child: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        super().__init__(name, identity.pid, log)
+        self._identity = identity
         self._child = child
 
     @classmethod
@@ -48,22 +58,33 @@ class DetachedProcess(LoggedProcess):
                 )  # fmt: skip
         except OSError as fault:
             raise ClusterError(f"{name} could not be started: {fault}", target=name) from fault
-        process = psutil.Process(child.pid)
+        crash_point("process-started")
         found = ProcessIdentity.of(child.pid)
-        identity.write_text(json.dumps({"process": str(found)}), encoding="utf-8")
-        return cls(name, process, log, child)
+        assert found is not None  # until somebody asks how it ended, the kernel keeps it
+        _write(identity, found)
+        crash_point("process-known")
+        return cls(name, found, log, child)
 
     @classmethod
     def adopt(cls, name: str, *, log: Path, identity: Path) -> DetachedProcess | None:
         """Return the process that `identity` names, if it still runs."""
         known = _read(identity)
-        if known is None or not known.is_running:
-            return None
-        try:
-            process = psutil.Process(known.pid)
-            return None if process.status() == psutil.STATUS_ZOMBIE else cls(name, process, log, None)
-        except psutil.NoSuchProcess:
-            return None
+        return None if known is None or known.has_ended else cls(name, known, log)
+
+    @classmethod
+    def adopt_marked(
+        cls, name: str, word: str, *, log: Path, identity: Path, variable: str, mark: str
+    ) -> DetachedProcess | None:
+        """Return a process that runs with `word` on its command line and `mark` in its environment.
+
+        For one whose file was lost, or could not be written: it runs all the same. The file is written anew.
+        """
+        for pid in marked_processes(variable, mark):
+            known = ProcessIdentity.of(pid)
+            if known is not None and not known.has_ended and word in _command_line(pid):
+                _write(identity, known)
+                return cls(name, known, log)
+        return None
 
     @staticmethod
     def is_elsewhere(identity: Path) -> bool:
@@ -76,25 +97,40 @@ class DetachedProcess(LoggedProcess):
         if self.returncode is None:
             if self._child is not None:
                 self.returncode = self._child.poll()
-            elif not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE:
+            elif self._identity.has_ended:
                 self.returncode = _UNKNOWN_EXIT
         return self.returncode
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
         """Wait for the end and return the exit code, or None if the time is up first."""
-        try:
-            self._process.wait(timeout_seconds)
-        except psutil.TimeoutExpired:
-            return None
-        return self.poll()
+        deadline = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self.poll() is None:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        return self.returncode
 
     def stop(self, *, grace_seconds: float = 5.0) -> None:
         """End the process: SIGTERM first, SIGKILL after the grace time."""
-        if self.poll() is None:
-            self._process.terminate()
-            if self.wait(grace_seconds) is None:
-                self._process.kill()
-                self.wait(grace_seconds)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.poll() is not None:
+                return
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.kill(self.pid, number)
+            self.wait(grace_seconds)
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")
+    except OSError:  # it ended meanwhile
+        return []
+
+
+def _write(path: Path, identity: ProcessIdentity) -> None:
+    draft = path.with_name(path.name + ".draft")  # whole or not at all
+    draft.write_text(json.dumps({"process": str(identity)}), encoding="utf-8")
+    draft.replace(path)
 
 
 def _read(identity: Path) -> ProcessIdentity | None:

@@ -35,6 +35,15 @@ def boot_id(proc: str = "/proc") -> str:
         return ""
 
 
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and only waits for its parent to ask how."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:  # gone altogether
+        return False
+    return stat.rpartition(")")[2].split()[0] in "ZX"  # the name in brackets may contain anything
+
+
 def place() -> str:
     """Return where pids of this process mean something, as the end of an identity's text."""
     return f"{pid_namespace()}:{boot_id()}"
@@ -82,6 +91,11 @@ class ProcessIdentity:
     def is_running(self) -> bool:
         """Whether it certainly runs. A later process with the same pid does not count."""
         return self.is_of_here and start_tick(self.pid) == self.started
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does not run here: it is not there, or only waits for its parent to ask how it ended."""
+        return not self.is_running or is_zombie(self.pid)
 
     @property
     def is_dead(self) -> bool:

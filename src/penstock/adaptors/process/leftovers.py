@@ -21,6 +21,8 @@ OWNER_FILE = ".penstock-warden"
 File and variable have other names than in versions that knew pids alone: these would take such a mark for a dead one's.
 """
 FOLDER_PREFIX = "penstock-"
+_BEGIN_SECONDS = 2.0
+"""How long a process may take to show its environment after its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,10 @@ def remove_leftovers(temporary: Path | None = None) -> Leftovers:
     return found
 
 
-def marked_processes(variable: str = MARK) -> dict[int, str]:
+def marked_processes(variable: str = MARK, mark: str | None = None) -> dict[int, str]:
     """Return the living processes with a variable in their environment, and its value. Default: their warden's mark.
+
+    With `mark` only those where it has that value.
 
     Only those of this PID namespace: those of a container inside may carry the same value and belong to another run.
     """
@@ -73,12 +77,30 @@ def marked_processes(variable: str = MARK) -> dict[int, str]:
         try:
             if here and (entry / "ns" / "pid").stat().st_ino != here:
                 continue
-            variables = (entry / "environ").read_bytes().split(b"\0")
+            variables = _environment(entry).split(b"\0")
         except OSError:  # ended meanwhile, or another user's
             continue
         for text in variables:
             if text.startswith(wanted):
-                found[int(entry.name)] = text[len(wanted) :].decode()
+                found[int(entry.name)] = text[len(wanted) :].decode(errors="surrogateescape")
+    return found if mark is None else {pid: value for pid, value in found.items() if value == mark}
+
+
+def _environment(entry: Path) -> bytes:
+    """The environment of a process. One that was started this moment may not show it yet: it is waited for.
+
+    Between the point at which a starter knows that its program could be started and the one at which the kernel shows
+    arguments and environment, the new process may be kept from the CPU.
+    """
+    deadline = time.monotonic() + _BEGIN_SECONDS
+    while not (found := (entry / "environ").read_bytes()) and not (entry / "cmdline").read_bytes():
+        try:
+            (entry / "exe").readlink()
+        except OSError:  # a thread of the kernel, or a process that has ended
+            return b""
+        if time.monotonic() > deadline:
+            return b""
+        time.sleep(0.01)
     return found
 
 
@@ -94,7 +116,7 @@ def is_dead(mark: str) -> bool:
 def end_marked(mark: str, *, variable: str = MARK, timeout_seconds: float = 10.0) -> list[int]:
     """Kill every process with `mark`. Return the pids still there when the time is up."""
     deadline = time.monotonic() + timeout_seconds
-    while left := [pid for pid, carried in marked_processes(variable).items() if carried == mark]:
+    while left := list(marked_processes(variable, mark)):
         for pid in left:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself
                 os.kill(pid, signal.SIGKILL)

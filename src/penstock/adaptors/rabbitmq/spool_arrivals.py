@@ -117,7 +117,7 @@ class SpoolArrivals:
 def _row_number(offset: str | None) -> int | None:
     try:
         fields = json.loads(offset) if offset else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested without end
         return None
     number = fields.get("number") if isinstance(fields, dict) and "spool" in fields else None
-    return number if isinstance(number, int) and number >= 0 else None
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None

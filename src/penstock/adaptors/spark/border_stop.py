@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.05
 _IDLE_LOOKS = 4
-"""After so many looks in a row without an active trigger, the query is asleep until its next one."""
+"""After so many looks in a row at a thread that waits without an active trigger, it sleeps until its next one."""
 
 
 class BorderStop(Enum):
@@ -50,10 +50,10 @@ def stop_at_border(
     hurry
         Set it to stop the query at once.
     """
-    deadline, idle_looks = monotonic() + within_seconds, 0
-    is_told = _tell_to_end(query)
-    while is_told and not _has_ended(query):
-        idle_looks = 0 if query.status["isTriggerActive"] else idle_looks + 1
+    deadline, idle_looks, has_ended_itself = monotonic() + within_seconds, 0, False
+    is_asked = _ask_to_end(query)
+    while is_asked and not (has_ended_itself := _has_ended(query)):
+        idle_looks = idle_looks + 1 if _is_asleep(query) else 0
         if idle_looks >= _IDLE_LOOKS:
             break  # asleep between two triggers: no batch is interrupted
         if monotonic() >= deadline or (hurry is not None and hurry.is_set()):
@@ -62,10 +62,10 @@ def stop_at_border(
             return _how_it_ended(query)
         time.sleep(_LOOK_EVERY_SECONDS)
     query.stop()
-    return BorderStop.AT_BORDER if is_told else _how_it_ended(query)
+    return BorderStop.AT_BORDER if has_ended_itself else _how_it_ended(query)
 
 
-def _tell_to_end(query: StreamingQuery) -> bool:
+def _ask_to_end(query: StreamingQuery) -> bool:
     """Set the state that the query's thread checks before each batch. False if this Spark keeps it elsewhere."""
     from py4j.protocol import Py4JError
 
@@ -84,6 +84,13 @@ def _tell_to_end(query: StreamingQuery) -> bool:
 
 def _has_ended(query: StreamingQuery) -> bool:
     return not query._jsq.streamingQuery().queryExecutionThread().isAlive()
+
+
+def _is_asleep(query: StreamingQuery) -> bool:
+    """Whether it waits for its next trigger. A thread that only got no CPU may be about to begin a batch."""
+    if query.status["isTriggerActive"]:
+        return False
+    return str(query._jsq.streamingQuery().queryExecutionThread().getState().name()) == "TIMED_WAITING"
 
 
 def _how_it_ended(query: StreamingQuery) -> BorderStop:

@@ -8,14 +8,14 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.adaptors.loopback import check_loopback, reserve_port
 from penstock.adaptors.process.children import Child, Warden
-from penstock.adaptors.spark.cluster_files import java_options, write_cluster_folders
+from penstock.adaptors.spark.cluster_files import authentication, java_options, write_cluster_folders
 from penstock.adaptors.spark.cluster_sites import ClusterSites, LoopbackSites, Site
 from penstock.adaptors.spark.installation import (
     MASTER_CLASS,
@@ -42,7 +42,9 @@ _SMALLEST_WORKER_BYTES = 512 << 20
 class EmbeddedCluster:
     """A standalone master and its workers on the loopback. `start` returns when the workers are registered.
 
-    Use as a context manager, or call `start` and `stop`. Every process is a child of the warden.
+    Use as a context manager, or call `start` and `stop`. Every process is a child of the warden. Each cluster has a
+    secret of its own, in a file that only this user can read. Who does not know it can neither submit anything nor
+    talk to a driver or an executor.
 
     Parameters
     ----------
@@ -109,6 +111,7 @@ class EmbeddedCluster:
         self._master: Child | None = None
         self._workers: list[Child] = []
         self._site_of: dict[str, Site] = {}
+        self._authentication = authentication()
         self._port: int | None = None
         self._ui_port: int | None = None
         for field, number in (("cluster.port", port), ("cluster.ui_port", ui_port)):
@@ -139,7 +142,10 @@ class EmbeddedCluster:
         return [worker.pid for worker in self._workers]
 
     def spark_environment(self) -> dict[str, str]:
-        """Return variables to add to the environment of an operator's driver process."""
+        """Return variables to add to the environment of an operator's driver process.
+
+        They name the folder where Spark finds the cluster's secret; the secret itself is in none of them.
+        """
         properties = {"java.io.tmpdir": str(self.folder / "tmp"), **self._sites.java_properties}
         return {
             **self._installation.environment(),
@@ -148,6 +154,14 @@ class EmbeddedCluster:
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_SUBMIT_OPTS": java_options(properties),
         }
+
+    @property
+    def authentication(self) -> Mapping[str, str]:
+        """The configuration of drivers that do not read the folder in `spark_environment`; it holds the secret.
+
+        Never put it on a command line.
+        """
+        return dict(self._authentication)
 
     @property
     def driver_host(self) -> str:
@@ -184,7 +198,12 @@ class EmbeddedCluster:
 
     def start(self) -> Self:
         """Start master and workers, and wait until all workers are registered."""
-        write_cluster_folders(self.folder, self._sites.home.address, self._sites.java_properties)
+        write_cluster_folders(
+            self.folder,
+            self._sites.home.address,
+            self._sites.java_properties,
+            configuration=self._authentication,
+        )
         deadline = time.monotonic() + self._timeout_seconds
         for attempt in range(1, _ATTEMPTS + 1):
             try:

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
+
+from penstock.adaptors.private_file import make_private_folder, write_private
+
+DEFAULTS_FILE = "spark-defaults.conf"
+"""In the folder conf: what master, workers and drivers of the cluster read. It holds the cluster's secret."""
 
 _LOGGING = """\
 status = error
@@ -28,21 +34,50 @@ def java_options(properties: Mapping[str, str]) -> str:
     return " ".join(("-XX:-UsePerfData", *(f'"-D{name}={value}"' for name, value in properties.items())))
 
 
-def write_cluster_folders(folder: Path, host: str, java_properties: Mapping[str, str] | None = None) -> None:
+def authentication() -> dict[str, str]:
+    """Return the configuration of a cluster that lets in only who knows its secret, with a new secret.
+
+    Spark hands the secret on to executors in their environment, never on a command line.
+    """
+    return {
+        "spark.authenticate": "true",  # master, workers, drivers, executors, and the blocks that they exchange
+        "spark.authenticate.secret": secrets.token_hex(32),
+        # The web pages have no login: whoever sees them must not be able to end something.
+        "spark.ui.killEnabled": "false",
+    }
+
+
+def write_cluster_folders(
+    folder: Path,
+    host: str,
+    java_properties: Mapping[str, str] | None = None,
+    *,
+    configuration: Mapping[str, str] | None = None,
+) -> None:
     """Create conf, logs, work, local and tmp in `folder`, with the two files that Spark reads from conf.
 
-    `host` is where drivers listen, `java_properties` what each executor's JVM gets besides.
+    `host` is where drivers listen, `java_properties` what each executor's JVM gets besides, and `configuration` what
+    holds for all. Only this user may enter the folder.
     """
+    make_private_folder(folder)
     for name in ("conf", "logs", "work", "local", "tmp"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder / name)
     (folder / "conf" / "log4j2.properties").write_text(_LOGGING)
     options = java_options({"java.io.tmpdir": str(folder / "tmp"), **(java_properties or {})})
     # An application's own settings override these. By default nothing is written outside the folder: neither the
     # warehouse in the working directory nor native libraries in /tmp.
-    (folder / "conf" / "spark-defaults.conf").write_text(
-        f"spark.driver.host {host}\n"
-        f"spark.driver.bindAddress {host}\n"
-        "spark.ui.showConsoleProgress false\n"
-        f"spark.sql.warehouse.dir {folder / 'warehouse'}\n"
-        f"spark.executor.extraJavaOptions {options}\n"
-    )
+    defaults = {
+        "spark.driver.host": host,
+        "spark.driver.bindAddress": host,
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.executor.extraJavaOptions": options,
+        # Over weeks executors write much, and operators are started again and again.
+        "spark.executor.logs.rolling.strategy": "size",
+        "spark.executor.logs.rolling.maxSize": str(20 << 20),
+        "spark.executor.logs.rolling.maxRetainedFiles": "3",
+        "spark.worker.cleanup.enabled": "true",
+        "spark.worker.cleanup.appDataTtl": str(7 * 86_400),  # of applications that ended
+        **(configuration or {}),
+    }
+    write_private(folder / "conf" / DEFAULTS_FILE, "".join(f"{name} {value}\n" for name, value in defaults.items()))

@@ -10,7 +10,8 @@ QUERY_FAILED = "the query failed: "
 """What a telemetry's fault begins with that says why the query ended."""
 _LONGEST = 400
 _TRACEBACK = re.compile(
-    r"Traceback \(most recent call last\):\n(.*?)(?=\n\s+at [\w$]+\.|\nJVM stacktrace|\Z)", re.DOTALL
+    r"Traceback \(most recent call last\):\n(.*?)(?=\n\s+at [\w$]+\.|\nJVM stacktrace|\n=== Streaming Query ===|\Z)",
+    re.DOTALL,
 )
 _PYTHON_ERROR = re.compile(r"^((?:\w+\.)*[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+([A-Z][\w$]*)(?:: (.*))?$", re.MULTILINE)

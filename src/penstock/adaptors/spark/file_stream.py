@@ -16,14 +16,15 @@ before the first look have no known commit time, and the answer for them is None
 from __future__ import annotations
 
 import json
+import os
 import re
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -36,6 +37,7 @@ _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
 _DESCRIPTION = re.compile(r"^FileStreamSource\[(.*)\]$", re.DOTALL)
 _REMEMBERED_FILES = 50_000
 _REMEMBERED_BATCHES = 100_000
+_BLOCK_BYTES = 1 << 16
 
 
 class FileStreamArrivals:
@@ -55,8 +57,11 @@ class FileStreamArrivals:
     def __init__(
         self, checkpoint_folder: str | Path, source_index: int = 0, *, folder: str | Path | None = None
     ) -> None:
-        self._log = _local(checkpoint_folder, "checkpoint") / "sources" / str(source_index)
-        self._sink = None if folder is None else _SinkLog(_local(folder, "folder"))
+        self._log = local_path(checkpoint_folder, "checkpoint") / "sources" / str(source_index)
+        self._sink = None if folder is None else _SinkLog(local_path(folder, "folder"))
+        self._done_offset = -1
+        self._done_rows: int | None = 0
+        """Of all files up to `_done_offset`; None: one of them is gone, which no later look changes."""
 
     def of(self, source: SourceProgress) -> FloatArray | None:
         """Return the arrival times of a batch's records, in order, or None for other sources and forgotten files."""
@@ -73,9 +78,19 @@ class FileStreamArrivals:
         """Return the records in files that the upstream query committed up to `at`, or None if not known."""
         return None if self._sink is None else self._sink.rows_by(at)
 
-    def done_index(self, source: SourceProgress) -> int | None:  # noqa: ARG002 - the port's signature
-        """Return None: file offsets number log entries, not records. The rows of the batches are counted instead."""
-        return None
+    def done_index(self, source: SourceProgress) -> int | None:
+        """Return the records in all files up to the batch's end, also those of earlier runs; None if not known."""
+        end = _log_offset(source.end_offset)
+        if end is None or not self._is_own(source):
+            return None
+        if end < self._done_offset:  # the reader began anew with an older offset
+            self._done_offset, self._done_rows = -1, 0
+        paths = self._paths(self._done_offset, end)
+        if paths is None or self._sink is None:
+            return None
+        rows = None if self._done_rows is None else self._sink.rows_of(paths)
+        self._done_offset, self._done_rows = end, _sum((self._done_rows, rows))
+        return self._done_rows
 
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
         """Return the ids, rising, of the upstream batches whose records a batch carried, or None if one is not known.
@@ -89,38 +104,44 @@ class FileStreamArrivals:
         return None if None in batches else sorted(batch for batch in batches if batch is not None)
 
     def _files(self, source: SourceProgress) -> list[_CommittedFile] | None:
-        described = _DESCRIPTION.match(source.description)
         end = _log_offset(source.end_offset)
-        if described is None or end is None:
-            return None
-        folder = _local(described.group(1), "source", is_encoded=False)
-        if self._sink is None:
-            self._sink = _SinkLog(folder)
-        elif self._sink.folder != folder:
+        if end is None or not self._is_own(source):
             return None
         start = _log_offset(source.start_offset)
         paths = self._paths(-1 if start is None else start, end)
-        if paths is None:
-            return None
-        return self._sink.files(paths)
+        return None if paths is None or self._sink is None else self._sink.files(paths)
+
+    def _is_own(self, source: SourceProgress) -> bool:
+        """Return whether the source reads the folder; the first one seen does where none was given."""
+        described = _DESCRIPTION.match(source.description)
+        if described is None:
+            return False
+        folder = local_path(described.group(1), "source", is_encoded=False)
+        if self._sink is None:
+            self._sink = _SinkLog(folder)
+        return self._sink.folder == folder
 
     def _paths(self, start: int, end: int) -> list[Path] | None:
         """Return the paths of the files of log offsets above `start`, up to `end`."""
         numbers = _listing(self._log)
-        read: dict[str, list[Mapping[str, Any]]] = {}
+        rising = sorted(numbers)
+        read: dict[str, dict[int, list[Path]]] = {}
         paths = []
         for offset in range(start + 1, end + 1):
             # The entry itself, or the first compact one that repeats it.
-            held_by = next((n for n in sorted(numbers) if n == offset or (n > offset and numbers[n])), None)
+            held_by = next((n for n in rising if n == offset or (n > offset and numbers[n])), None)
             if held_by is None:
                 return None
             name = f"{held_by}.compact" if numbers[held_by] else str(held_by)
             if name not in read:
-                entries = _entries(self._log / name)
+                # The newest stand last, and a compact entry has all there ever were: no more is read than is needed.
+                entries = entries_from_end(self._log / name, lambda entry: entry["batchId"] <= start)
                 if entries is None:
                     return None
-                read[name] = entries
-            paths += [_local(entry["path"], "path") for entry in read[name] if entry["batchId"] == offset]
+                read[name] = {}  # by offset: after a resume there may be very many of both
+                for entry in entries:
+                    read[name].setdefault(entry["batchId"], []).append(local_path(entry["path"], "path"))
+            paths += read[name].get(offset, [])
         return paths
 
 
@@ -152,6 +173,10 @@ class _SinkLog:
         found = [self._files.get(path) for path in paths]
         return None if None in found else [file for file in found if file is not None]
 
+    def rows_of(self, paths: list[Path]) -> int | None:
+        """Return the rows of the files under these paths, or None if one is gone."""
+        return _sum(self._rows(path) for path in paths)
+
     def rows_by(self, at: float) -> int | None:
         """Return the rows committed up to `at`."""
         self._read_on()
@@ -168,14 +193,25 @@ class _SinkLog:
                 committed_at = file.stat().st_mtime
             except FileNotFoundError:
                 continue  # removed after the listing: the next compact entry repeats it
-            entries = _entries(file)
+            # Where the total is known it goes on with what is new. Otherwise it is counted from the start.
+            is_end_enough = self._follows(number) and self._total() is not None
+            entries = entries_from_end(file, self._is_known) if is_end_enough else entries_from_end(file)
             if entries is not None:
-                paths = [_local(entry["path"], "path") for entry in entries]
+                paths = [local_path(entry["path"], "path") for entry in entries]
                 self._add(number, committed_at, paths, is_compact=numbers[number])
+
+    def _follows(self, number: int) -> bool:
+        return number == 0 if self._last is None else number == self._last + 1
+
+    def _total(self) -> int | None:
+        return self._totals[-1] if self._totals else 0
+
+    def _is_known(self, entry: Mapping[str, Any]) -> bool:
+        return local_path(entry["path"], "path") in self._files
 
     def _add(self, number: int, committed_at: float, paths: list[Path], *, is_compact: bool) -> None:
         """Add the entry of batch `number`."""
-        follows = number == 0 if self._last is None else number == self._last + 1
+        follows = self._follows(number)
         # A compact entry has its own batch's files last. After a gap, the files of several batches are mixed.
         is_exact = follows or not is_compact
         fresh = list(takewhile(lambda path: path not in self._files, reversed(paths)))[::-1]
@@ -183,7 +219,7 @@ class _SinkLog:
         for path in fresh:
             rows = _row_count(path)
             self._files[path] = _CommittedFile(number, at, rows) if is_exact else _CommittedFile(None, None, rows)
-        before = (self._totals[-1] if self._totals else 0) if follows else None
+        before = self._total() if follows else None
         if before is None and is_compact:  # it repeats everything: count from the start
             total = _sum(self._rows(path) for path in paths)
         else:
@@ -222,17 +258,43 @@ def _listing(folder: Path) -> dict[int, bool]:
     return {int(match.group(1)): match.group(2) is not None for match in matches if match is not None}
 
 
-def _entries(file: Path) -> list[Mapping[str, Any]] | None:
-    """Return the lines of one log entry, or None if it was removed."""
+def entries_from_end(
+    file: Path, is_before: Callable[[Mapping[str, Any]], bool] = lambda _: False
+) -> list[Mapping[str, Any]] | None:
+    """Return the lines of one log entry in order, or None if it was removed.
+
+    It is read from its end, up to the last line for which `is_before` holds, which is left out. Over weeks a compact
+    entry grows to some hundred thousand lines, of which few are new.
+    """
     try:
-        version, *lines = file.read_text(encoding="utf-8").splitlines()
-        if version != "v1":
-            raise ValueError(f"its version is {version!r}, not 'v1'")
-        return [json.loads(line) for line in lines if line]
+        with file.open("rb") as opened:
+            if (version := opened.readline().strip()) != b"v1":
+                raise ValueError(f"its version is {version.decode(errors='replace')!r}, not 'v1'")
+            found: list[Mapping[str, Any]] = []
+            for line in _lines_from_end(opened, opened.tell()):
+                if line.strip():
+                    entry = json.loads(line)
+                    if is_before(entry):
+                        break
+                    found.append(entry)
+            return found[::-1]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, KeyError, TypeError) as fault:
         raise MetricSourceError(f"cannot read {file}: {fault}", target=str(file), retryable=True) from fault
+
+
+def _lines_from_end(opened: BinaryIO, begin: int) -> Iterator[bytes]:
+    """The lines after the byte `begin`, the last one first."""
+    place, rest = opened.seek(0, os.SEEK_END), b""
+    while place > begin:
+        size = min(_BLOCK_BYTES, place - begin)
+        place -= size
+        opened.seek(place)
+        first, *lines = (opened.read(size) + rest).split(b"\n")
+        yield from reversed(lines)
+        rest = first
+    yield rest
 
 
 def _row_count(file: Path) -> int | None:
@@ -252,12 +314,12 @@ def _log_offset(offset: str | None) -> int | None:
         return None
     try:
         value = json.loads(offset)["logOffset"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _local(location: str | Path, field: str, *, is_encoded: bool = True) -> Path:
+def local_path(location: str | Path, field: str, *, is_encoded: bool = True) -> Path:
     """Return the path of a local file or ``file:`` URI. `is_encoded`: the URI has %20 for a space."""
     if isinstance(location, Path) or ("://" not in location and not location.startswith("file:")):
         return Path(location)

@@ -55,7 +55,7 @@ def to_batch_progress(operator: str, progress: Mapping[str, Any]) -> BatchProgre
             sources=sources,
             state_rows=sum(int(state["numRowsTotal"]) for state in states) if states else None,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
         raise MetricSourceError(
             f"a progress report of {operator} could not be read: {type(fault).__name__}: {fault}", target=operator
         ) from fault

@@ -38,8 +38,9 @@ def match_lines(stream: DataFrame, options: Options) -> DataFrame:
     options
         ``format``: the name of a line format (default ``penstock``). ``patterns``: a file of patterns (default: a
         built-in set). ``pattern_count``: how many of them to look for (default: all of them once).
-        ``longest_message``: how many characters of a message are searched (default 2000). ``output`` is
-        accepted and ignored: whoever runs the query writes the rows.
+        ``longest_message``: how many characters of a message are searched (default 2000). ``pattern_seconds``: how
+        long a pattern of yours may take on a text made to keep it busy (default 1s; 0: it is not tried). ``output``
+        is accepted and ignored: whoever runs the query writes the rows.
 
     Raises
     ------

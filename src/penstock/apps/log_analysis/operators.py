@@ -72,7 +72,8 @@ def matcher(stream: DataFrame, options: Options) -> DataStreamWriter:
         ``output``: the folder for the result. ``patterns``: a file of patterns (default: a built-in set).
         ``pattern_count``: how many patterns to look for, which sets the work per line (default: all of them once).
         ``longest_message``: how many characters of a message are searched (default 2000). Longer messages are counted
-        as ``cut``.
+        as ``cut``. ``pattern_seconds``: how long a pattern of yours may take on a text made to keep it busy (default
+        1s; 0: it is not tried).
     """
     from penstock.apps.log_analysis.tables import pattern_counts
 

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from penstock.apps.counts import COUNTS_SCHEMA
 from penstock.apps.log_analysis.lines import LineFormat, line_format
-from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS, Pattern, load_patterns, take
+from penstock.apps.log_analysis.patterns import DEFAULT_PATTERNS, Pattern, in_python, load_patterns, take
+from penstock.apps.pattern_trial import DEFAULT_LIMIT, check_in_time, read_limit
 from penstock.errors import ConfigurationError
 
 Options: TypeAlias = Mapping[str, str]
@@ -26,9 +27,9 @@ _SCHEMAS = {
 _OPTIONS = {
     "parser": ("format", "output"),
     "counter": ("output",),
-    "matcher": ("patterns", "pattern_count", "longest_message", "output"),
-    "log_analysis": ("format", "patterns", "pattern_count", "longest_message", "output"),
-    "match_lines": ("format", "patterns", "pattern_count", "longest_message", "output"),
+    "matcher": ("patterns", "pattern_count", "longest_message", "pattern_seconds", "output"),
+    "log_analysis": ("format", "patterns", "pattern_count", "longest_message", "pattern_seconds", "output"),
+    "match_lines": ("format", "patterns", "pattern_count", "longest_message", "pattern_seconds", "output"),
 }
 _WRITTEN_BY_THE_RUN = ("parser", "match_lines")
 """Whoever runs these operators writes their output, so they need no folder."""
@@ -59,7 +60,8 @@ def check_options(operator: str, options: Options) -> None:
     Raises
     ------
     ConfigurationError
-        Lists every mistake: unknown option, unknown format, a pattern that does not compile, no output folder.
+        Lists every mistake: unknown option, unknown format, a pattern that does not compile or takes too long, no
+        output folder.
     """
     stream_schema(operator)
     known = _OPTIONS[operator]
@@ -71,6 +73,7 @@ def check_options(operator: str, options: Options) -> None:
         ("patterns", _pattern_set),
         ("pattern_count", chosen_patterns),
         ("longest_message", longest_message),
+        ("pattern_seconds", pattern_seconds),
     )
     for name, check in checks:
         if name in known and name in options:
@@ -79,6 +82,9 @@ def check_options(operator: str, options: Options) -> None:
             except ConfigurationError as fault:
                 if str(fault) not in faults:
                     faults.append(str(fault))
+    if not faults and "patterns" in known and "patterns" in options:
+        tried = {pattern.name: in_python(pattern) for pattern in _pattern_set(options)}
+        check_in_time(tried, longest_message(options), pattern_seconds(options), "patterns")
     if faults:
         raise ConfigurationError.of_all(f"options of {operator}", faults)
 
@@ -119,3 +125,8 @@ def longest_message(options: Options) -> int:
             f"longest_message: {text!r} is not a whole number from {low} to {high}", field="longest_message"
         )
     return int(text)
+
+
+def pattern_seconds(options: Options) -> float:
+    """Return how long a user's pattern may take, on the CPU, on a text made to keep it busy; 0: it is not tried."""
+    return read_limit("pattern_seconds", options.get("pattern_seconds", DEFAULT_LIMIT))

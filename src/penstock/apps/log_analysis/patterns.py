@@ -101,6 +101,11 @@ def fault_of(pattern: Pattern) -> str | None:
     return None
 
 
+def in_python(pattern: Pattern) -> str:
+    """Return the expression as Python's compiler reads it: what only Java has stands for something like it."""
+    return _masked(pattern.regex)
+
+
 def _fault(pattern: Pattern, what: str, position: int | None, fix: str | None) -> str:
     where = "" if position is None or position < 0 else f" at position {position}"
     mend = fix or "fix the expression, or put a backslash before a character that is meant literally"

@@ -160,8 +160,11 @@ def free_parameters(table: SampleTable, count: int, order: Sequence[tuple[int, b
 
 
 def delay_in_seconds(delay_of: Callable[[Allocation], float] | None, allocation: Allocation) -> float:
-    """What a model's `delay_of` says of an allocation; 0 for one executor, and where there is no `delay_of`."""
-    if delay_of is None or allocation.executors == 1:
+    """What a model's `delay_of` says of an allocation; 0 where there is none.
+
+    A single executor may have one: it is as far away as it is from the driver.
+    """
+    if delay_of is None:
         return 0.0
     delay = delay_of(allocation)
     if not (math.isfinite(delay) and delay >= 0.0):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing among models: where to measure next so that they can be told apart, and which one to take.
+"""Choosing among models: where to measure next so that they come apart, and which one to take.
 
 Imai et al. (Section 4.5) train two models, measure at the sizes where these begin to differ, and take the one whose
 validation error is less. Algorithm 1 finds those sizes for two models, Eq. 13 says how to compare any number.

@@ -215,9 +215,9 @@ class Capacity:
             mean * (1.0 - _PER_DOUBLING) ** doublings, spread * math.sqrt(1.0 / _AHEAD + 1.0 / len(rates))
         )
 
-    def _kept_concave(self, told: ThroughputPrediction, allocation: Allocation) -> ThroughputPrediction:
+    def _kept_concave(self, predicted: ThroughputPrediction, allocation: Allocation) -> ThroughputPrediction:
         """A model's prediction within what holds whatever it says."""
-        value, low, high = told.records_per_second, told.low, told.high
+        value, low, high = predicted.records_per_second, predicted.low, predicted.high
         for other in {sample.allocation for sample in self._samples}:
             measured = self._measured(other)
             if measured is None:
@@ -230,7 +230,7 @@ class Capacity:
                 value, low = max(value, measured.records_per_second), max(low, measured.low)
                 high = min(high, measured.high * part)
         high = max(high, low)
-        return ThroughputPrediction(min(max(value, low), high), low, high, told.coverage)
+        return ThroughputPrediction(min(max(value, low), high), low, high, predicted.coverage)
 
     def _by_cpu(self, allocation: Allocation) -> Sustained:
         known = self.free.seconds_per_record

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator has to do: arrivals now, before long and at their busiest of late, and what waits."""
+"""What an operator has to do: arrivals now, before long and at their busiest of late, and what waits.
+
+A load that goes up and down every few minutes rises steeply again and again. Followed ahead, each such rise would be a
+change, and the next fall another. So only a rise to a new height is followed, beyond all that came in the last half
+hour. Where the rate has been higher before (yesterday, say), it is followed up to that; where it has not, half as far
+as it points, and no further than by a quarter: rises end, and nobody knows where. Likewise only a fall far below all
+that came of late is taken for more than a dip.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +19,49 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.records import PlanRequest
 
-_TREND_SECONDS = 180.0
+TREND_SECONDS = 120.0
 """What a rise or fall of the arrival rate is taken over."""
-_MOST_GROWTH = 3.0
-"""By how much a trend may multiply the rate."""
+_MEAN_SECONDS = 180.0
+"""What the rate is averaged over that overload is judged by: longer than a window, shorter than a rush hour begins."""
+LATE_SECONDS = 1800.0
+"""What is of late: longer than waves of a load are, shorter than a day's rise or fall."""
+_NEW_HEIGHT = 1.1
+"""A rate so many times above all of late, before the trend, is a new height."""
+_UNKNOWN = 0.5
+"""How far a rise is followed that goes beyond all that was ever seen: this part of what it points to."""
+_MOST_UNKNOWN = 0.25
+"""And by no more than this part of the rate."""
+_MOST_AT_THE_TOP = 0.1
+"""The same where the rate is hardly above the highest before: that is rather the same top again than a new one."""
 _STRONG_FALL = 0.6
 """A falling rate that is below this part of the busiest of late is no dip: what was before it says nothing more."""
-_STRONG_RISE = 0.15
-"""A rise over the trend's span that is a smaller part of the rate may be an oscillation, and is not followed ahead."""
 _LEAST_POINTS = 6
+_LEAST_BEFORE = 3
 _CLEAR = 2.0
 """A slope counts where it is so many times its own standard error."""
+_REMEMBERED_SECONDS = 86_400.0
+_SPELL_SECONDS = 600.0
+
+
+class BusiestRate:
+    """The highest arrival rate of the last day, spell by spell of ten minutes."""
+
+    def __init__(self) -> None:
+        self._spells: dict[int, float] = {}
+
+    def watch(self, at: float, rate: float | None) -> None:
+        """Take in one look."""
+        if rate is None or not math.isfinite(rate):
+            return
+        spell = math.floor(at / _SPELL_SECONDS)
+        if spell not in self._spells:
+            oldest = spell - _REMEMBERED_SECONDS / _SPELL_SECONDS
+            self._spells = {then: value for then, value in self._spells.items() if then >= oldest}
+        self._spells[spell] = max(rate, self._spells.get(spell, 0.0))
+
+    def before(self, at: float) -> float:
+        """The highest of all spells that were over by then; 0 where there was none."""
+        return max((rate for spell, rate in self._spells.items() if (spell + 1) * _SPELL_SECONDS <= at), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +72,65 @@ class ExpectedLoad:
     ----------
     rate
         That arrive now, over the monitor's window.
+    mean
+        The same over some minutes.
     slope
-        By how much that rises every second; 0 where no trend is clear.
-    busiest
-        The highest rate of late; that of now while the rate falls strongly.
+        By how much the rate rises every second; 0 where no trend is clear.
+    is_rising
+        Whether it rises to a new height.
+    is_falling
+        Whether it has fallen far below the busiest of late, and falls on.
+    highest
+        The highest rate before of late, for what a rise may come to; 0 where none is known.
     backlog
         That wait or are in work.
+    lag_seconds
+        How old the rate is: half of the window that it is taken over.
+    past
+        Seconds before now and the rate then, oldest first, now included.
     """
 
     rate: float
+    mean: float
     slope: float
-    busiest: float
+    is_rising: bool
+    is_falling: bool
+    highest: float
     backlog: float
+    lag_seconds: float
+    past: tuple[tuple[float, float], ...]
 
     def rate_in(self, seconds: float) -> float:
-        """The rate so many seconds from now, if it rises strongly and goes on so; anything else is waited for."""
-        if self.slope * _TREND_SECONDS < _STRONG_RISE * self.rate:
+        """The rate so many seconds from now, if it rises to a new height and goes on so; others are waited for."""
+        if not self.is_rising:
             return self.rate
-        return min(self.rate * _MOST_GROWTH, self.rate + self.slope * seconds)
+        points_to = self.slope * (self.lag_seconds + seconds)
+        if self.highest > self.rate:
+            return min(self.highest, self.rate + points_to)
+        is_at_the_top = self.rate <= (1.0 + _MOST_UNKNOWN) * self.highest
+        most = _MOST_AT_THE_TOP if is_at_the_top else _MOST_UNKNOWN
+        return self.rate + min(_UNKNOWN * points_to, most * self.rate)
+
+    def busiest(self, seconds: float) -> float:
+        """The highest rate of the last so many seconds."""
+        return max([self.rate, *(rate for before, rate in self.past if before <= seconds)])
 
 
-def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
-    """What the operator of a request has to do; NotReadyError where arrivals or backlog are not known."""
+def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
+    """What the operator of a request has to do.
+
+    Parameters
+    ----------
+    request
+        What is known of it.
+    highest
+        The highest rate that was seen before of late; 0: none is known.
+
+    Raises
+    ------
+    NotReadyError
+        Arrivals or backlog are not known, or cannot be true.
+    """
     seen = request.observation
     rate, backlog = seen.arrival_rate_rows_per_second, seen.backlog_records
     if rate is None or backlog is None:
@@ -61,23 +138,37 @@ def expected_load(request: PlanRequest, calm_seconds: float) -> ExpectedLoad:
         raise NotReadyError(f"arrival rate and backlog are not both known{missing}")
     if not (0.0 <= rate < 1e15 and 0 <= backlog < 1e18):
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
-    known = [
-        (one.at - request.at, one.arrival_rate_rows_per_second)
+    past = tuple(
+        (request.at - one.at, one.arrival_rate_rows_per_second)
         for one in (*request.history, seen)
-        if one.arrival_rate_rows_per_second is not None and math.isfinite(one.arrival_rate_rows_per_second)
-    ]
-    busiest = max([rate, *(value for at, value in known if -calm_seconds <= at <= 0.0)])
-    slope = _slope([point for point in known if -_TREND_SECONDS <= point[0] <= 0.0])
-    is_strong_fall = slope < 0.0 and rate < _STRONG_FALL * busiest
-    return ExpectedLoad(rate, slope, rate if is_strong_fall else busiest, float(backlog))
+        if one.arrival_rate_rows_per_second is not None
+        and math.isfinite(one.arrival_rate_rows_per_second)
+        and one.at <= request.at
+    )
+    slope = _slope([point for point in past if point[0] <= TREND_SECONDS])
+    # Windows that reach into the trend are of the rise itself.
+    before = [value for ago, value in past if TREND_SECONDS + seen.window_seconds <= ago <= LATE_SECONDS]
+    of_late = max([rate, *(value for ago, value in past if ago <= LATE_SECONDS)])
+    return ExpectedLoad(
+        rate,
+        float(np.mean([rate, *(value for ago, value in past if 0.0 < ago <= _MEAN_SECONDS)])),
+        slope,
+        slope > 0.0 and len(before) >= _LEAST_BEFORE and rate > _NEW_HEIGHT * max(before),
+        slope < 0.0 and rate < _STRONG_FALL * of_late,
+        highest,
+        float(backlog),
+        0.5 * seen.window_seconds,
+        past,
+    )
 
 
-def _slope(points: list[tuple[float, float]]) -> float:
-    """The trend by least squares; 0 where it may be chance."""
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """The trend by least squares, of rates so many seconds ago; 0 where it may be chance."""
     if len(points) < _LEAST_POINTS:
         return 0.0
-    at, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    if at[-1] - at[0] < 0.5 * _TREND_SECONDS:
+    ago, rates = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    at = -ago
+    if at[-1] - at[0] < 0.5 * TREND_SECONDS:
         return 0.0
     at, rates = at - at.mean(), rates - rates.mean()
     slope = float(at @ rates / (at @ at))

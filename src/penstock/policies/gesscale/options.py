@@ -8,13 +8,13 @@ from typing import cast
 
 from penstock.errors import ConfigurationError, Mistakes
 from penstock.plan.placement import CHOICES, Choice
-from penstock.policies.gesscale.known_operator import MODELS
+from penstock.policies.gesscale.operator_throughput import MODELS
 from penstock.units import number, positive_seconds, whole_number
 
 MEANINGS = {
     "every_seconds": "time from one plan to the next; the paper's is a minute",
     "high_pressure": "back pressure above which a stream is under pressure, from 0 to 1",
-    "slack": "percent by which throughput must be below what the executors sustain before fewer are considered "
+    "slack": "percent by which throughput must be below what the executors sustain before some are given up "
     "(Trshld_DT)",
     "model": "law of throughput that samples calibrate: `power-law` (the paper's), `batch-time` (of micro-batches), "
     "`proportional` (knows no delays, Eq. 2)",
@@ -23,7 +23,7 @@ MEANINGS = {
     "seed": "of `nodes: random`",
     "confidence": "coverage of a prediction's interval, whose lower end is counted on",
     "catch_up": "within what time a backlog has to be gone; null: ten times what a change takes, at least a minute",
-    "calm": "how long arrivals must have been low before executors are given up",
+    "calm": "how long arrivals must have been low before executors are given up, at least",
     "ahead": "how far ahead of a change's end a rise of arrivals is followed",
 }
 """What each option means."""
@@ -35,7 +35,7 @@ class GesscaleOptions:
 
     every_seconds: float = 60.0
     high_pressure: float = 0.5
-    slack: float = 30.0
+    slack: float = 50.0
     model: str = "power-law"
     nodes: Choice = "nearest"
     seed: int = 0
@@ -60,7 +60,7 @@ def gesscale_options(
     *,
     every_seconds: str | float = 60.0,
     high_pressure: float = 0.5,
-    slack: float = 30.0,
+    slack: float = 50.0,
     model: str = "power-law",
     nodes: str = "nearest",
     seed: int = 0,

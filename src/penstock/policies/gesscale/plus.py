@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gesscale with its limits removed: sizes are planned in one step, from arrivals, backlog and the model's interval.
 
-The published policy does not know how much more is needed, so it adds one executor after the other. Here the arrival
-rate is known from offsets. Where what there is does not keep up, or soon will not, the smallest set of nodes is taken
-whose throughput covers what arrives after the change and works the backlog off, the standstill of the change
-included. Executors are given up only where fewer cover the busiest rate of late by the lower end of the interval, so
-a change is not undone.
+The published policy does not know how much more is needed, so it adds one executor after the other, each with its
+standstill. Here the arrival rate is known from offsets. Three rules, all in terms of what a change takes (c seconds,
+measured), so that they hold for an engine that stands still for two minutes and for one that goes on:
+
+- **More** where records would, after the time to catch up, wait for longer than a change takes and the objective
+  allows: a shorter wait is less than what the change itself costs. A rise to a new height counts with the rate that
+  it will have come to when a change is in force. The smallest set of nodes is taken that covers the rise for some
+  changes to come and works the backlog off, the standstill included.
+- **Fewer** where the lower end of the interval covers the busiest rate of so long a time that what is given up
+  outweighs the change. n executors stand still for c, the same again is caught up with, and half of that once more for
+  the change that takes some back one day: k fewer of n must last for 3 n c / k.
+- **Fewer at once** in a strong fall, where enough are given up to outweigh the change before the next one.
 """
 
 from __future__ import annotations
 
+from math import inf
+
 from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
 from penstock.policies.gesscale.change_time import ChangeTime
-from penstock.policies.gesscale.expected_load import ExpectedLoad, expected_load
-from penstock.policies.gesscale.known_operator import KnownOperator, model_for
+from penstock.policies.gesscale.expected_load import LATE_SECONDS, BusiestRate, ExpectedLoad, expected_load
+from penstock.policies.gesscale.operator_throughput import OperatorThroughput, model_for
 from penstock.policies.gesscale.options import PlusOptions
 from penstock.policies.gesscale.policy import decided, why_not_usable
 from penstock.ports import Look, PolicyContext
@@ -22,19 +31,21 @@ from penstock.records import Allocation, Decision, PlanRequest, Rejected, Throug
 
 _CHANGES_TO_CATCH_UP = 10.0
 _LEAST_CATCH_UP_SECONDS = 60.0
-_LONGEST_TREND_SECONDS = 600.0
-_DWELL_SECONDS = 900.0
-"""How long a size is taken to last, or as long as the last one did: what is given up must save more in that time than
-the change loses."""
+_LONGEST_HOLD_SECONDS = 3600.0
 _GAIN = 1.02
 """An executor more must bring so many times the throughput."""
-_LOSS = 2.0
-"""A standstill costs the time of all executors, and once more to catch up."""
+_LOSS = 3.0
+"""A standstill costs the time of all executors, once more to catch up, and some more when the change is taken back."""
+_LOSS_IN_A_FALL = 2.0
+"""Nobody expects that change to be taken back soon."""
 _CHANGES_AHEAD = 4.0
 """A rise is followed for at least so many changes: each of them costs its standstill."""
-_PATIENCE = 2.0
-"""So many times the catch-up time a backlog may take before more is asked for: sizes are planned for one of them, and a
-little less than was planned is no reason for the next change."""
+_CHANGES_A_FALL_LASTS = 8.0
+"""In a strong fall a size is to last for so many changes: at least a quarter of the executors must go, and not earlier
+than so long after the last change."""
+
+_NEAR_THE_TOP = 0.8
+"""A load whose busiest of late is above this part of the busiest of the day may be as busy again any moment."""
 
 
 class GesscalePlusPolicy:
@@ -53,23 +64,26 @@ class GesscalePlusPolicy:
     def __init__(self, context: PolicyContext, options: PlusOptions | None = None) -> None:
         self.options = options or PlusOptions()
         self.every_seconds = self.options.every_seconds
-        self.history_seconds = max(self.options.calm_seconds, _LONGEST_TREND_SECONDS)
+        self.history_seconds = max(self.options.calm_seconds, _LONGEST_HOLD_SECONDS)
         self.changes_seconds = 0.0
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
-            name: KnownOperator(
+            name: OperatorThroughput(
                 model_for(self.options.model, context, site), site, placement, self.options.high_pressure
             )
             for name, site in context.operators.items()
         }
         self._changes = {name: ChangeTime() for name in context.operators}
+        self._busiest = {name: BusiestRate() for name in context.operators}
 
     def watch(self, look: Look) -> tuple[str, ...]:
         """Learn from one look."""
         known = self._known.get(look.operator)
         if known is None:
             return ()
-        self._changes[look.operator].watch(look.observation.at, look.observation.cluster)
+        seen = look.observation
+        self._changes[look.operator].watch(seen.at, seen.cluster)
+        self._busiest[look.operator].watch(seen.at, seen.arrival_rate_rows_per_second)
         return known.watch(look)
 
     def close(self) -> None:
@@ -77,11 +91,13 @@ class GesscalePlusPolicy:
 
     def plan(self, request: PlanRequest) -> Decision:
         """The smallest set that keeps up, or a hold with its cause."""
-        known, why_not = self._known.get(request.operator), why_not_usable(request)
+        known = self._known.get(request.operator)
+        why_not = why_not_usable(request, known)
         if known is None or why_not is not None:
             return decided(self.name, request, request.current, f"holding: {why_not or 'it was not introduced'}")
         try:
-            return _Plan(request, known, self._changes[request.operator], self.options).decision()
+            load = expected_load(request, self._busiest[request.operator].before(request.at - LATE_SECONDS))
+            return _Plan(request, known, load, self._changes[request.operator].seconds, self.options).decision()
         except NotReadyError as fault:
             return decided(self.name, request, request.current, f"holding: {fault}", known)
 
@@ -89,13 +105,19 @@ class GesscalePlusPolicy:
 class _Plan:
     """One plan for one operator."""
 
-    def __init__(self, request: PlanRequest, known: KnownOperator, change: ChangeTime, options: PlusOptions) -> None:
+    def __init__(
+        self,
+        request: PlanRequest,
+        known: OperatorThroughput,
+        load: ExpectedLoad,
+        change_seconds: float,
+        options: PlusOptions,
+    ) -> None:
         self._request, self._known, self._options = request, known, options
-        self._load: ExpectedLoad = expected_load(request, options.calm_seconds)
-        self._change_seconds = change.seconds
+        self._load, self._change_seconds = load, change_seconds
         within = options.catch_up_seconds
         self._catch_up = (
-            max(_LEAST_CATCH_UP_SECONDS, _CHANGES_TO_CATCH_UP * change.seconds) if within is None else within
+            max(_LEAST_CATCH_UP_SECONDS, _CHANGES_TO_CATCH_UP * change_seconds) if within is None else within
         )
         self._here = known.predicted(request.current, options.confidence)
 
@@ -107,26 +129,25 @@ class _Plan:
     def _why_more(self) -> str | None:
         """Why what is there will not do; None: it does."""
         sustained, load = self._here.records_per_second, self._load
-        soon = load.rate_in(self._change_seconds + self._options.every_seconds)
-        if soon > sustained:
-            return f"{soon:,.0f} records/s will arrive before long, and it sustains {sustained:,.0f}"
-        pressure = self._request.observation.back_pressure
-        spare = sustained - load.rate
-        allowed = _PATIENCE * self._catch_up
-        if pressure is not None and pressure > self._options.high_pressure and load.backlog > spare * allowed:
-            return (
-                f"back pressure is {pressure:.2f}, and {load.backlog:,.0f} records will not be gone within "
-                f"{allowed:.0f} s"
-            )
-        return None
+        soon = load.rate_in(self._change_seconds + self._options.every_seconds) if load.is_rising else 0.0
+        expected = max(load.mean, soon)
+        objective = self._request.objective
+        bearable = max(self._change_seconds, objective.seconds or objective.catch_up_seconds)
+        if load.backlog + (expected - sustained) * self._catch_up <= bearable * sustained:
+            return None
+        what = "will arrive before long" if soon > load.mean else "arrive"
+        return (
+            f"{expected:,.0f} records/s {what}, {load.backlog:,.0f} records wait, and it sustains {sustained:,.0f}: in "
+            f"{self._catch_up:.0f} s they would wait for longer than {bearable:.0f} s"
+        )
 
     def _more(self, why: str) -> Decision:
         load, request = self._load, self._request
-        needed = max(self._rate_ahead(), self._with_catch_up(load.rate))
+        needed = self._with_catch_up(max(load.mean, self._rate_ahead()) if load.is_rising else load.mean)
         rejected: tuple[Rejected, ...] = ()
         target = request.current
-        # No further than twice what was there: beyond, the model has been seen nowhere near.
-        most = min(request.limits.max_executors, 2 * request.current.executors)
+        # No further than twice what was seen at its maximum, or is there: beyond, the model is a guess.
+        most = min(request.limits.max_executors, 2 * max(request.current.executors, self._known.samples.most_executors))
         for executors in range(request.current.executors + 1, most + 1):
             candidate = self._known.placed(request, executors)
             if candidate.executors <= target.executors:
@@ -144,27 +165,53 @@ class _Plan:
         return self._decided(target, f"{why}: {self._sustains(target)} for {needed:,.0f}", needed, rejected)
 
     def _fewer(self) -> Decision:
-        load, request = self._load, self._request
-        needed = max(self._with_catch_up(load.busiest), self._rate_ahead())
-        found, rejected = request.current, tuple[Rejected, ...]()
-        for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
+        """The fewest that cover what came for as long as giving up the others has to last."""
+        request, has = self._request, self._request.current.executors
+        found, needed, rejected = request.current, self._load.rate, tuple[Rejected, ...]()
+        for executors in range(has - 1, request.limits.min_executors - 1, -1):
             fewer = self._known.placed(request, executors)
-            if self._predicted(fewer).low < needed:
+            low = self._predicted(fewer).low
+            if fewer.executors >= has or low < self._least_covered():
                 rejected = (self._rejected(fewer),)
-                break
-            found = fewer
-        last = max((change.at for change in request.recent if change.is_change), default=request.at)
-        dwell = max(_DWELL_SECONDS, request.at - last)
-        saved = (request.current.executors - found.executors) * dwell
-        lost = _LOSS * request.current.executors * self._change_seconds
-        if found.executors < request.current.executors and saved < lost:
-            reason = f"{self._sustains(found)}, but the change would lose more than they save"
-            return self._decided(request.current, reason, needed, rejected)
-        if found.executors >= request.current.executors:
-            reason = f"it sustains {self._here.records_per_second:,.0f} records/s, and fewer might not do {needed:,.0f}"
-            return self._decided(request.current, reason, needed, rejected)
-        reason = f"{self._sustains(found)}, and at most {needed:,.0f} arrived of late"
-        return self._decided(found, reason, needed, rejected)
+                break  # fewer still do no more
+            pays_after = _LOSS * has * self._change_seconds / (has - fewer.executors)
+            covered = self._covered(pays_after)
+            if covered is None:
+                rejected = (Rejected(fewer, f"the change pays after {pays_after:.0f} s only"),)
+            elif low < covered:
+                rejected = (self._rejected(fewer),)
+            else:
+                found, needed, rejected = fewer, covered, ()
+        if found.executors < has:
+            reason = f"{self._sustains(found)}, and at most {needed:,.0f} has to be done"
+            return self._decided(found, reason, needed, rejected)
+        reason = f"it sustains {self._here.records_per_second:,.0f} records/s, and fewer might not do, or not for long"
+        return self._decided(request.current, reason, needed, rejected)
+
+    def _least_covered(self) -> float:
+        """What any fewer executors must cover, however soon giving others up pays."""
+        load = self._load
+        return self._with_catch_up(load.rate) if load.is_falling else load.busiest(self._options.calm_seconds)
+
+    def _covered(self, pays_after: float) -> float | None:
+        """The rate that fewer executors must cover where giving others up pays after so long; None: not yet."""
+        load, lasts = self._load, _CHANGES_A_FALL_LASTS * self._change_seconds
+        if load.is_falling:
+            pays_in_a_fall = pays_after * _LOSS_IN_A_FALL / _LOSS
+            return self._with_catch_up(load.rate) if pays_in_a_fall <= lasts <= self._since_change() else None
+        if load.slope > 0.0 or load.rate > load.mean:
+            return None  # what was too much a moment ago may not be in the next
+        seen_for = max((ago for ago, _ in load.past), default=0.0)
+        calm = self._options.calm_seconds
+        if seen_for < calm or min(seen_for, self._since_change()) < min(pays_after, _LONGEST_HOLD_SECONDS):
+            return None
+        busiest = load.busiest(max(calm, pays_after))
+        top = load.highest if busiest > _NEAR_THE_TOP * load.highest else 0.0
+        return max(busiest, top, self._with_catch_up(load.mean))
+
+    def _since_change(self) -> float:
+        """How long things have been as they are; endless where nothing was ever changed."""
+        return min((self._request.at - change.at for change in self._request.recent if change.is_change), default=inf)
 
     def _rate_ahead(self) -> float:
         """The rate when a change will have been in force for a while."""

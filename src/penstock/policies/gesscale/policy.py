@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
-from penstock.policies.gesscale.known_operator import KnownOperator, model_for
+from penstock.policies.gesscale.operator_throughput import OperatorThroughput, model_for
 from penstock.policies.gesscale.options import GesscaleOptions
 from penstock.ports import Look, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejected
@@ -45,7 +45,7 @@ class GesscalePolicy:
         self._topology = context.topology
         placement = Placement(context.round_trips, self.options.nodes, self.options.seed)
         self._known = {
-            name: KnownOperator(
+            name: OperatorThroughput(
                 model_for(self.options.model, context, site), site, placement, self.options.high_pressure
             )
             for name, site in context.operators.items()
@@ -62,7 +62,7 @@ class GesscalePolicy:
     def plan(self, request: PlanRequest) -> Decision:
         """One executor more, some fewer, or a hold with its cause."""
         known = self._known.get(request.operator)
-        why_not = why_not_usable(request)
+        why_not = why_not_usable(request, known)
         if known is None or why_not is not None:
             return decided(self.name, request, request.current, f"holding: {why_not or 'it was not introduced'}")
         overload = self.overload(request)
@@ -92,7 +92,7 @@ class GesscalePolicy:
         # Not known is not high: nothing is blocked by an operator whose input nobody sees to grow.
         return 0.0 if seen is None or seen.back_pressure is None else seen.back_pressure
 
-    def _scale_up(self, request: PlanRequest, known: KnownOperator, overload: Overload) -> Decision:
+    def _scale_up(self, request: PlanRequest, known: OperatorThroughput, overload: Overload) -> Decision:
         """Algorithm 3: one more, where the limits allow it."""
         target = known.placed(request, request.current.executors + 1)
         if request.current.executors >= request.limits.max_executors or target.executors <= request.current.executors:
@@ -100,8 +100,8 @@ class GesscalePolicy:
             return decided(self.name, request, request.current, reason, known)
         return decided(self.name, request, target, f"{overload.reason}: one executor more", known)
 
-    def _scale_down(self, request: PlanRequest, known: KnownOperator, overload: Overload) -> Decision:
-        """Algorithms 2 and 4: as many fewer as leave a throughput above the current one and the input rate."""
+    def _scale_down(self, request: PlanRequest, known: OperatorThroughput, overload: Overload) -> Decision:
+        """Algorithms 2 and 4: where enough is free, as many fewer as still sustain throughput and input rate."""
         seen, current = request.observation, request.current
         throughput, arrivals = seen.processed_rows_per_second, seen.arrival_rate_rows_per_second
         if throughput is None:
@@ -122,14 +122,14 @@ class GesscalePolicy:
         return decided(self.name, request, target, reason, known, rejected=rejected)
 
     def _fewest(
-        self, request: PlanRequest, known: KnownOperator, needed: float
+        self, request: PlanRequest, known: OperatorThroughput, needed: float
     ) -> tuple[Allocation, tuple[Rejected, ...]]:
-        """Algorithm 4, as its text says: remove while the rest sustains what is needed, with the slack."""
+        """Algorithm 4, as its text says: as many as possible without reducing the MST below what is needed."""
         found = request.current
         for executors in range(request.current.executors - 1, request.limits.min_executors - 1, -1):
             fewer = known.placed(request, executors)
             sustained = known.predicted(fewer).records_per_second
-            if sustained <= needed or self._slack(sustained, needed) < self.options.slack:
+            if sustained < needed:
                 return found, (Rejected(fewer, f"it sustains {sustained:,.0f} records/s"),)
             found = fewer
         return found, ()
@@ -140,7 +140,7 @@ class GesscalePolicy:
         return 0.0 if sustained <= 0.0 else 100.0 * (sustained - throughput) / sustained
 
 
-def why_not_usable(request: PlanRequest) -> str | None:
+def why_not_usable(request: PlanRequest, known: OperatorThroughput | None) -> str | None:
     """Why nothing can be decided now; None: it can."""
     seen, cluster = request.observation, request.observation.cluster
     missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
@@ -149,7 +149,8 @@ def why_not_usable(request: PlanRequest) -> str | None:
     if seen.back_pressure is None:
         return f"the pressure at its input is not known{missing}"
     asked, there = cluster.requested, cluster.observed
-    if asked is not None and there is not None and not there.satisfies(asked):
+    is_given_up = known is not None and known.lost.gave_up(request.at)
+    if asked is not None and there is not None and not there.satisfies(asked) and not is_given_up:
         return "the last change is not over"
     since = request.at - seen.window_seconds
     if any(o.at > since and o.cluster.observed is not None and o.cluster.observed != there for o in request.history):
@@ -162,7 +163,7 @@ def decided(
     request: PlanRequest,
     target: Allocation,
     reason: str,
-    known: KnownOperator | None = None,
+    known: OperatorThroughput | None = None,
     *,
     rejected: tuple[Rejected, ...] = (),
 ) -> Decision:

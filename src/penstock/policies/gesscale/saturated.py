@@ -49,6 +49,11 @@ class SaturatedSamples:
         kept = [sample for samples in self._kept.values() for sample in samples]
         return tuple(sorted(kept, key=lambda sample: sample.at or 0.0))
 
+    @property
+    def most_executors(self) -> int:
+        """The most executors that were seen at their maximum; 0: none were."""
+        return max((allocation.executors for allocation in self._kept), default=0)
+
     def watch(self, look: Look) -> None:
         """Take in one look."""
         before = self._steady.allocation

@@ -81,6 +81,11 @@ class OperatorKnowledge(ABC):
         """What its records ask of it; None: not known yet."""
 
     @property
+    def allowed_demand(self) -> Demand | None:
+        """The most that its records may ask of it, where the demand itself does not show; None: not known either."""
+        return None
+
+    @property
     @abstractmethod
     def per_record_seconds(self) -> float | None:
         """A record's time on one executor at full share."""
@@ -131,6 +136,12 @@ class BatchKnowledge(OperatorKnowledge):
     def demand(self) -> Demand | None:
         """That of its batches."""
         return None if self._learnt is None else self._learnt.demand
+
+    @property
+    def allowed_demand(self) -> Demand | None:
+        """What its batches allow, whatever part of their time is fixed."""
+        bounded = self._learner.bounded()
+        return None if bounded is None else bounded.demand
 
     @property
     def per_record_seconds(self) -> float | None:

@@ -32,7 +32,7 @@ from penstock.policies.mead.operator_knowledge import OperatorKnowledge, RecordK
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.probing import safe_step_down
 from penstock.ports import FloatArray, Look, PolicyContext
-from penstock.records import Allocation, Decision, PlanRequest, Quality
+from penstock.records import Allocation, Decision, Limits, PlanRequest, Quality
 
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
@@ -94,6 +94,8 @@ class MeadPolicy:
         self._rising: str | None = None
         """How arrivals rise; None: they do not."""
         self._answered: dict[str, tuple[PlanRequest, Decision]] = {}
+        self._left_alone: dict[float, frozenset[str]] = {}
+        """The operators that an analysis was to leave as they were, by its start: their demand did not show then."""
 
     @property
     def name(self) -> str:
@@ -141,7 +143,7 @@ class MeadPolicy:
         known.meant = request.current
         if known.planned is not None and request.current.capacity <= known.planned.capacity:
             known.is_raised = False
-        if latest is None:
+        if latest is None or known.demand is None or request.operator in self._left_alone.get(latest.at, ()):
             return self._without_plan(request, known)
         decision: Decision | None = None
         if latest.at > known.handed_at:
@@ -222,6 +224,10 @@ class MeadPolicy:
                 available=int(snapshot.iats.size),
             )
         latest = self._background.latest
+        unknown = frozenset(name for name, known in self._known.items() if known.demand is None)
+        # Of those before, only the latest may still be handed on.
+        self._left_alone = {begun: names for begun, names in self._left_alone.items() if latest and begun == latest.at}
+        self._left_alone[at] = unknown
         return AnalysisTask(
             at=at,
             iats=snapshot.iats,
@@ -231,27 +237,38 @@ class MeadPolicy:
             operators=tuple(self._operator(known) for known in self._known.values()),
             objectives=self._objectives,
             current={name: self._base(known) for name, known in self._known.items()},
-            limits={name: known.limits for name, known in self._known.items()},
+            limits={name: self._limits(known) for name, known in self._known.items()},
             options=self.options,
             warm=None if latest is None else latest.answer.fitted,
         )
 
+    def _limits(self, known: OperatorKnowledge) -> Limits:
+        """What is planned within: where its demand does not show yet, what the operator has."""
+        if known.demand is not None:
+            return known.limits
+        base = self._base(known)
+        return Limits(base.executors, base.executors, (base.cpu_share,))
+
     def _operator(self, known: OperatorKnowledge) -> OperatorModel:
-        if known.demand is None:
+        demand = known.demand
+        if demand is None and self.options.probe and any(other.demand is not None for other in self._known.values()):
+            demand = known.allowed_demand  # the others do not wait for it; what it has is not touched by the plan
+        if demand is None:
             raise NotReadyError(f"the demand of {known.name} is not known yet: {known.why_not}")
         selectivity = known.selectivity
         if selectivity is None:
             readers = [self._known[stream.target].rows for stream in self._topology.outputs(known.name)]
             passed_on = max(readers, default=known.rows)
             selectivity = passed_on / known.rows if passed_on > 0 and known.rows > 0 else 1.0
-        return OperatorModel(known.name, known.demand, self._topology.inputs(known.name), selectivity)
+        return OperatorModel(known.name, demand, self._topology.inputs(known.name), selectivity)
 
     def _base(self, known: OperatorKnowledge) -> Allocation:
         """What a plan starts from: what the operator is meant to have or, while a backlog has raised it, the last plan.
 
         It is not always the last plan: with one that a guard held back, two levels would be lost at once.
         """
-        base = known.planned if known.is_raised else known.meant or known.seen
+        # Before any plan was handed on, as where the first came too late, there is only what it has been raised to.
+        base = (known.planned if known.is_raised else None) or known.meant or known.seen
         if base is None:
             raise NotReadyError(f"what {known.name} has is not known yet")
         return base
@@ -320,11 +337,15 @@ class MeadPolicy:
         Batches of one size do not show what a record costs; on another level they do.
         """
         seen, measured = request.observation, request.objective.measured(request.observation.latency)
+        no_plan = self._why_no_plan
+        if self._background.latest is not None:  # there is one, for the others
+            is_known = known.demand is not None
+            no_plan = "what its records cost is known since the last one" if is_known else known.why_not
         if self.options.rescue is not None and measured is not None:
             part = self.options.rescue.bound_part
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
-                why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {self._why_no_plan}"
+                why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {no_plan}"
                 return self._lifting(request, known, known.limits.top, why)
         if (
             self.options.probe
@@ -337,7 +358,7 @@ class MeadPolicy:
             if below is not None:
                 why = f"one level down, which cannot break the bound, to learn more: {known.why_not}"
                 return self._decision(request, known, below, why)
-        return self._decision(request, known, request.current, f"holding: {self._why_no_plan}")
+        return self._decision(request, known, request.current, f"holding: {no_plan}")
 
     def _tightest(self, operator: str) -> float:
         """The least bound of the paths through an operator."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RuleBook:
-    """Who is told what: rules by operator, and for each request those that hold.
+    """Rules by operator, and for each request those that hold.
 
     A rule for all operators holds for each of them by itself.
 

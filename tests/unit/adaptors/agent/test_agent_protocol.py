@@ -389,6 +389,18 @@ def test_a_batch_whose_reply_was_lost_comes_again_once(served: Served, raw: RawC
     assert collect(2)[:2] == (3, [2])
 
 
+def test_controllers_that_take_over_from_each_other_see_no_batch_twice(served: Served) -> None:
+    """The agent repeats what the one before did not confirm; one that had it already leaves it out."""
+    first, second = served.remote(), served.remote()
+    served.source.push(telemetry(1, 2), telemetry(3), telemetry(4))
+    assert [b.batch_id for b in first.collect().batches] == [1, 2]
+    served.time.now += 60  # the first one hangs
+    assert [b.batch_id for b in second.collect().batches] == [1, 2, 3]
+    served.time.now += 60  # and is back, while the second hangs
+    assert [b.batch_id for b in first.collect().batches] == [3]
+    assert [b.batch_id for b in first.collect().batches] == [4]
+
+
 def test_a_look_that_failed_loses_nothing(served: Served, raw: RawController) -> None:
     """When the operator cannot be reached, unconfirmed batches stay for later."""
     served.source.push(telemetry(0), MetricSourceError("the driver does not answer", retryable=True), telemetry(1))

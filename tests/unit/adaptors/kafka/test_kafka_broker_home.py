@@ -49,8 +49,10 @@ def test_users_must_log_in_and_their_passwords_are_kept_from_others(tmp_path: Pa
     )
     home.prepare(9111, 9222)
     found = properties(tmp_path / "broker")
-    assert found["listener.security.protocol.map"] == "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
-    assert 'user_bob="c"' in found["listener.name.client.plain.sasl.jaas.config"]
+    assert found["listener.security.protocol.map"] == "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+    for listener in ("client", "controller"):
+        assert 'user_bob="c"' in found[f"listener.name.{listener}.plain.sasl.jaas.config"]
+    assert (tmp_path / "broker").stat().st_mode & 0o077 == 0
     assert (tmp_path / "broker" / "server.properties").stat().st_mode & 0o077 == 0
     assert home.client_options()["sasl.username"] == "ada"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
-from penstock.adaptors.spark.cluster_files import write_cluster_folders
+from penstock.adaptors.spark.cluster_files import authentication, write_cluster_folders
 from penstock.adaptors.spark.installation import MASTER_CLASS, SparkInstallation, without_spark_variables
 from penstock.adaptors.spark.java import Java
 from penstock.errors import ClusterError, ConfigurationError
@@ -128,6 +129,56 @@ def test_the_folder_gets_quiet_logging_and_loopback_defaults(tmp_path: Path) -> 
     defaults = (tmp_path / "c" / "conf" / "spark-defaults.conf").read_text()
     assert "spark.driver.bindAddress 127.0.0.1" in defaults
     assert all((tmp_path / "c" / name).is_dir() for name in ("logs", "work", "local", "tmp"))
+
+
+def test_each_cluster_has_a_secret_that_only_this_user_can_read(tmp_path: Path) -> None:
+    """The secret is long, differs between clusters, and stands in a private file of a private folder."""
+    first, second = authentication(), authentication()
+    assert first["spark.authenticate"] == "true"
+    assert len(first["spark.authenticate.secret"]) == 64
+    assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
+    previous = os.umask(0)
+    try:
+        write_cluster_folders(tmp_path / "c", "127.0.0.1", configuration=first)
+    finally:
+        os.umask(previous)
+    file = tmp_path / "c" / "conf" / "spark-defaults.conf"
+    assert f"spark.authenticate.secret {first['spark.authenticate.secret']}\n" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    folders = [tmp_path / "c", *(path for path in (tmp_path / "c").iterdir())]
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+
+
+def test_what_executors_write_is_bounded_and_no_page_ends_anything(tmp_path: Path) -> None:
+    """Logs roll, folders of ended applications go, and pages, which have no login, have no buttons."""
+    write_cluster_folders(tmp_path / "c", "127.0.0.1", configuration=authentication())
+    lines = (tmp_path / "c" / "conf" / "spark-defaults.conf").read_text().splitlines()
+    defaults = dict(line.split(" ", 1) for line in lines)
+    assert defaults["spark.executor.logs.rolling.strategy"] == "size"
+    assert int(defaults["spark.executor.logs.rolling.maxSize"]) <= 20 << 20
+    assert int(defaults["spark.executor.logs.rolling.maxRetainedFiles"]) <= 3
+    assert defaults["spark.worker.cleanup.enabled"] == "true"
+    assert defaults["spark.ui.killEnabled"] == "false"
+
+
+def test_no_environment_and_no_command_line_holds_the_secret(tmp_path: Path) -> None:
+    """Drivers and daemons are given the folder of the file, not the secret."""
+    asked: list[str] = []
+
+    class RecordingWarden(FakeWarden):
+        """Notes what it is asked to start."""
+
+        def start(self, name: str, argv: Any, **rest: Any) -> Any:
+            """Note the command and its environment."""
+            asked.extend([*argv, *rest["env"].values()])
+            raise ClusterError("enough was seen", target=name)
+
+    cluster = EmbeddedCluster(RecordingWarden(), tmp_path / "c")
+    with pytest.raises(ClusterError, match="enough"):
+        cluster.start()
+    secret = cluster.authentication["spark.authenticate.secret"]
+    assert asked
+    assert not any(secret in text for text in [*asked, *cluster.spark_environment().values()])
 
 
 def test_a_request_to_stop_ends_the_wait_for_the_cluster(tmp_path: Path) -> None:

@@ -35,6 +35,19 @@ my.errors.NoRoomError: full
  SQLSTATE: 39000
 === Streaming Query ===
 """
+FROM_THE_QUERY = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: \
+Traceback (most recent call last):
+  File "/app/my_app.py", line 20, in look
+    raise ValueError(f"record {number} has no price")
+ValueError: record 450 has no price
+ SQLSTATE: 38000
+=== Streaming Query ===
+Identifier: shop [id = c6eefd8e, runId = 698ce4a2]
+Current Committed Offsets: {x: {"index": 400}}
+
+Logical Plan:
+Project
+"""
 LOST = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most \
 recent failure: Lost task 0.3 in stage 1.0 (TID 9) (10.0.0.1 executor 2): \
 ExecutorLostFailure (executor 2 exited) Reason: x
@@ -64,6 +77,7 @@ Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting fo
         ),
         (PYTHON, "ValueError: invalid literal for int() with base 10: 'x'", Prospect.UNKNOWN),
         (FOREACH, "NoRoomError: full", Prospect.UNKNOWN),
+        (FROM_THE_QUERY, "ValueError: record 450 has no price", Prospect.UNKNOWN),
         (KAFKA, "TimeoutException: Timed out waiting for a node assignment. Call: x", Prospect.PASSING),
         ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemoryError: Java heap space", Prospect.PASSING),
         (

@@ -169,6 +169,15 @@ def test_calibration_is_progressive() -> None:
     )
 
 
+def test_samples_that_fall_with_executors_put_beta_at_its_bound() -> None:
+    """100, 60 and 30 would be a beta below 0; it stays at 0, and no prediction falls, is negative or is no number."""
+    found = PowerLawModel().fit([a_sample(100.0, 1), a_sample(60.0, 2), a_sample(30.0, 4)])
+    assert found.parameters["beta"] == pytest.approx(0.0, abs=1e-6)
+    rates = [found.predict(Allocation(executors)).records_per_second for executors in (1, 2, 4, 8)]
+    assert all(0.0 < rate < math.inf for rate in rates)
+    assert rates == pytest.approx(sorted(rates))
+
+
 def test_an_outlier_moves_the_power_law_little() -> None:
     """One measurement at a third of the truth moves the prediction by less than a tenth."""
     good = [a_sample(100.0 * m**0.8, m) for m in (1, 2, 4, 8) for _ in range(2)]

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
 from penstock.errors import ConfigurationError
+from penstock.latency_map import LatencyMap
 from penstock.policies import make_policy
 from penstock.policies.gesscale.options import gesscale_options, plus_options
 from penstock.policies.gesscale.policy import GesscalePolicy
@@ -48,6 +49,30 @@ def test_as_many_executors_go_as_the_model_allows() -> None:
     decision = calibrated().plan(a_request(on("a", "b", "c")))
     assert decision.target.executors == 1
     assert decision.evidence["calibration"]
+
+
+def test_once_enough_is_free_as_many_go_as_the_rest_sustains() -> None:
+    """The threshold is of the size that is left (Algorithm 2): 27 of 56 are done, and two that do 39 need no slack."""
+    decision = calibrated(slack=50.0).plan(
+        a_request(on("a", "b", "c"), arrival_rate_rows_per_second=27.0, processed_rows_per_second=27.0)
+    )
+    assert decision.target == on("a", "b")
+
+
+def test_while_too_little_is_free_none_goes() -> None:
+    """30 of 56 leave less than half; two would sustain them, but the next wave would bring the third back."""
+    decision = calibrated().plan(
+        a_request(on("a", "b", "c"), arrival_rate_rows_per_second=30.0, processed_rows_per_second=30.0)
+    )
+    assert not decision.is_change
+    assert "% of what it sustains" in decision.reason
+
+
+def test_a_hole_in_the_map_never_makes_a_node_look_near() -> None:
+    """Of a node that nobody measured and one that somebody did, the latter is added, however they are called."""
+    holes = LatencyMap.of([("b", "c", 0.02), ("b", "d", 0.3)], ("a", "b", "c", "d"))
+    decision = GesscalePolicy(a_context(round_trips=holes)).plan(a_request(on("b"), back_pressure=0.9))
+    assert decision.target == on("b", "c")
 
 
 def test_none_goes_where_the_rest_would_not_sustain_what_arrives() -> None:
@@ -112,8 +137,23 @@ def test_a_node_that_does_not_give_its_executor_is_left_out() -> None:
         for at in (0.0, 200.0, 400.0, 500.0)
     ]
     assert [len(note) for note in notes] == [0, 0, 1, 0]
-    decision = policy.plan(a_request(has, back_pressure=0.9))
+    decision = policy.plan(a_request(has, back_pressure=0.9, cluster=waiting))
     assert decision.target == on("a", "c")
+
+
+def test_a_change_that_never_comes_about_is_given_up() -> None:
+    """After five minutes plans go on from what is there, also where the cluster chooses the nodes."""
+    limits = Limits(1, 4)
+    policy = GesscalePolicy(a_context(limits=limits, round_trips=None))
+    waiting = ClusterState(Allocation(2), Allocation(2), Allocation(1))
+    for at in (0.0, 299.0):
+        policy.watch(Look(Telemetry("operator", at), seen(Allocation(1), at, cluster=waiting)))
+    early, late = (
+        policy.plan(a_request(Allocation(1), limits, at=at, back_pressure=0.9, cluster=waiting))
+        for at in (299.0, 300.0)
+    )
+    assert early.reason == "holding: the last change is not over"
+    assert late.target == Allocation(2)
 
 
 def test_it_waits_for_the_last_change() -> None:

@@ -283,3 +283,21 @@ def test_late_records_at_the_top_are_held_with_that_reason() -> None:
     assert not late.is_change
     assert "and no plan yet: the demand of log is not known yet: " in late.reason
     assert late.reason.endswith("; it is at the top of its limits already")
+
+
+def test_an_operator_that_was_raised_before_any_plan_reached_it_is_still_planned_for() -> None:
+    """The first plan comes too late and is dropped, then records wait: plans go on from what the operator has."""
+    rates = 150.0 + 60.0 * np.sin(np.arange(200) / 7.0)
+    rates[22:25] = 1500.0
+    query = Query(rates, arriving=900.0, has=Allocation(1, 1.0))
+    policy = mead(worker="here")
+    decisions = []
+    while query.at < 75.0:
+        if query.at > 40.0:
+            query.arriving = None
+        decisions.append(step(policy, query))
+    policy.close()
+    raised = next(d for d in decisions if "records wait" in d.reason)
+    planned = [d for d in decisions if d.prediction is not None and d.target != d.current]
+    assert not any(d.at < raised.at for d in planned)
+    assert any(d.at > raised.at and d.prediction is not None for d in decisions)

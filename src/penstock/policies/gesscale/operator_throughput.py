@@ -36,7 +36,7 @@ def model_for(name: str, context: PolicyContext, site: OperatorSite) -> LearntMo
     return PowerLawModel(delay_of)
 
 
-class KnownOperator:
+class OperatorThroughput:
     """Takes every look at one operator.
 
     Parameters

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the service of a run, whose address and token its folder holds."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from penstock.cli.failures import Failure, WrongInput
+from penstock.service.address_file import ADDRESS_FILE, ServiceAddress, read_address
+
+_PATIENCE_SECONDS = 20.0
+# A proxy of the user's is for other machines: the token goes to this one alone.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """The service of one run."""
+
+    known: ServiceAddress
+
+    def get(self, path: str) -> dict[str, Any]:
+        """What stands at a path below the API."""
+        return self._ask("GET", path, None)
+
+    def send(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Steer."""
+        return self._ask(method, path, body)
+
+    def pipeline(self) -> str:
+        """The name of the pipeline that it runs."""
+        names = [one["name"] for one in self.get("pipelines")["pipelines"]]
+        if not names:
+            raise Failure("the operators of the run are not there yet; try again in a while")
+        return str(names[0])
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        known = self.known
+        request = urllib.request.Request(
+            f"{known.address}/api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {known.operate_token or known.read_token}",
+                "Content-Type": "application/json",
+            },
+        )
+        try:
+            with _DIRECT.open(request, timeout=_PATIENCE_SECONDS) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as fault:
+            raise _failure(fault) from fault
+        except OSError as fault:
+            why = getattr(fault, "reason", fault)
+            raise Failure(
+                f"{known.address}: the service of the run does not answer ({why}); has the run ended?"
+            ) from fault
+
+
+def service_of_run(run: Path | None) -> RunService:
+    """The service of a run; by default of the newest under runs/.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no run, or it has no service.
+    """
+    from penstock.cli.runs import find_run
+
+    return RunService(read_address(find_run(run).folder / ADDRESS_FILE))
+
+
+def pipeline_path(name: str, *parts: str) -> str:
+    """The path of a pipeline below the API."""
+    return "/".join(["pipelines", quote(name, safe=""), *parts])
+
+
+def _failure(fault: urllib.error.HTTPError) -> Failure:
+    try:
+        problem = json.load(fault)
+        detail, fix = str(problem["detail"]), str(problem.get("fix") or "")
+    except (ValueError, KeyError, TypeError):
+        detail, fix = f"the service answered with {fault.code} {fault.reason}", ""
+    text = detail if not fix or fix in detail else f"{detail}; {fix}"
+    return WrongInput(text) if fault.code in (404, 422) else Failure(text)

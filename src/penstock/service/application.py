@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web application: routes over the desks of some pipelines, behind a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from fastapi import APIRouter, FastAPI
+
+from penstock.service import machine_routes, read_routes, steer_routes
+from penstock.service.asking import Service
+from penstock.service.gate import Gate, Rate
+from penstock.service.problems import answer_with_problems
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def make_application(
+    service: Service,
+    *,
+    hosts: Collection[str] = LOOPBACK_NAMES,
+    rate: Rate | None = None,
+    routers: Sequence[APIRouter] = (),
+) -> FastAPI:
+    """The application.
+
+    Parameters
+    ----------
+    service
+        The pipelines, who may do what, and where events come from.
+    hosts
+        The names that the service has.
+    rate
+        How many requests it answers.
+    routers
+        What else it serves, such as a page.
+    """
+    app = FastAPI(title="Penstock", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    app.state.service = service
+    answer_with_problems(app)
+    for router in (machine_routes.router, read_routes.router, steer_routes.router, *routers):
+        app.include_router(router)
+    app.add_middleware(Gate, hosts=hosts, rate=rate)
+    return app

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every request asks first: who is it, which pipeline is meant, and which operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import Request
+
+from penstock.errors import ConfigurationError, did_you_mean
+from penstock.service.access import Access, Role
+from penstock.service.desk import PipelineDesk
+from penstock.service.events import EventFeed
+from penstock.service.gate import Rate
+from penstock.service.problems import ProblemError
+
+
+class Service:
+    """The parts of a service that its routes share.
+
+    Parameters
+    ----------
+    desks
+        The pipelines; more may be added.
+    access
+        Who may do what.
+    feed
+        Where events come from.
+    wrong_tokens
+        How many wrong tokens are answered before who guesses has to wait.
+    """
+
+    def __init__(
+        self,
+        desks: Sequence[PipelineDesk],
+        access: Access,
+        feed: EventFeed,
+        *,
+        wrong_tokens: Rate | None = None,
+    ) -> None:
+        self.desks: dict[str, PipelineDesk] = {}
+        """The pipelines, by their names."""
+        self.access, self.feed = access, feed
+        self._wrong_tokens = wrong_tokens or Rate(per_second=1.0, at_once=20.0)
+        for desk in desks:
+            self.add(desk)
+
+    def add(self, desk: PipelineDesk) -> None:
+        """Show one more pipeline.
+
+        Raises
+        ------
+        ConfigurationError
+            There is one of this name.
+        """
+        if desk.facts.name in self.desks:
+            raise ConfigurationError(
+                f"pipelines: two are called {desk.facts.name}; give each a name of its own", field="pipelines"
+            )
+        self.desks = {**self.desks, desk.facts.name: desk}  # a new one: requests may be reading the old
+
+    def role(self, request: Request) -> Role:
+        """The role of a request; raises ProblemError where it has none."""
+        header = request.headers.get("authorization")
+        role = self.access.role_of(header)
+        if role is not None:
+            return role
+        if header is not None and not self._wrong_tokens.take():
+            raise ProblemError(429, "too many wrong tokens", "wait a while", headers={"Retry-After": "5"})
+        fix = "send Authorization: Bearer TOKEN, with the token of the address that was printed at the start"
+        what = "a token is needed" if header is None else "the token is wrong"
+        raise ProblemError(401, what, fix, headers={"WWW-Authenticate": "Bearer"})
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request is for."""
+    found: Service = request.app.state.service
+    return found
+
+
+def may_read(request: Request) -> Role:
+    """Let those pass who may look."""
+    return service_of(request).role(request)
+
+
+def may_operate(request: Request) -> Role:
+    """Let those pass who may steer."""
+    role = service_of(request).role(request)
+    if role is not Role.OPERATE:
+        raise ProblemError(403, "this token may only look", "use the token of the role operate")
+    return role
+
+
+def desk_of(request: Request, name: str) -> PipelineDesk:
+    """The pipeline that is meant."""
+    desks = service_of(request).desks
+    if name not in desks:
+        raise ProblemError(404, f"there is no pipeline {name[:100]!r}", did_you_mean(name, desks))
+    return desks[name]
+
+
+def check_operator(desk: PipelineDesk, operator: str | None) -> None:
+    """Refuse an operator that the pipeline does not have."""
+    names = desk.facts.names
+    if operator is not None and operator not in names:
+        raise ProblemError(404, f"{desk.facts.name} has no operator {operator[:100]!r}", did_you_mean(operator, names))

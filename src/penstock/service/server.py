@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the web application in a thread of its own, and leaves a private file that says where it is."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adaptors.loopback import reserve_port
+from penstock.errors import ConfigurationError
+from penstock.service.events import EventFeed
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_LOG = logging.getLogger(__name__)
+_START_SECONDS = 30.0
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a service listens.
+
+    Attributes
+    ----------
+    host, port
+        The address; port 0 takes a free one.
+    certificate, key
+        Files for TLS; None: it is not encrypted.
+    may_be_plain
+        Whether it may be reached from other machines without TLS.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+    may_be_plain: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("tls: a certificate and its key go together; give both", field="tls")
+        for file in (self.certificate, self.key):
+            if file is not None and not file.is_file():
+                raise ConfigurationError(f"tls: {file} is not a file; give a PEM file", field="tls")
+        if not (self.is_loopback or self.is_encrypted or self.may_be_plain):
+            raise ConfigurationError(
+                f"host: {self.host} can be reached from other machines, and the token would be readable on its way; "
+                "give a certificate and a key, or allow it to be plain",
+                field="host",
+            )
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.certificate is not None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+
+class Server:
+    """A web application that listens in a thread of its own; leaving the context ends it.
+
+    Parameters
+    ----------
+    app
+        The application.
+    site
+        Where it listens.
+    feed
+        Whose streams end with it.
+    """
+
+    def __init__(self, app: FastAPI, site: Site, feed: EventFeed) -> None:
+        import uvicorn
+
+        self._site, self._feed = site, feed
+        self._socket = reserve_port(site.host.strip("[]"), site.port, "port")
+        self.port = int(self._socket.getsockname()[1])
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=64,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=2,
+            ssl_certfile=site.certificate,
+            ssl_keyfile=site.key,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="penstock-service", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        scheme = "https" if self._site.is_encrypted else "http"
+        host = self._site.host
+        return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self.port}"
+
+    def __enter__(self) -> Server:
+        self._socket.listen(64)
+        self._thread.start()
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                self._socket.close()
+                raise ConfigurationError(
+                    f"port: the service did not start on {self.address}; see the log", field="port"
+                )
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._feed.close()
+        self._server.should_exit = True
+        self._thread.join(_END_SECONDS)
+        if self._thread.is_alive():
+            self._server.force_exit = True
+            self._thread.join(_END_SECONDS)
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except (Exception, SystemExit):  # the run goes on without its service
+            _LOG.exception("the service has ended")

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in which a controller dies at a chosen point: small pipelines with numbered records, and what must come of them.
+
+Each is the smallest one that comes to its points. All run on a cluster of the test's own, whose operators outlive their
+controller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.e2e.live_run import LiveRun
+from tests.e2e.test_kafka_pipeline import numbers_kept, operator
+
+from penstock.adaptors.kafka.broker import KafkaBroker
+from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.crash_points import POINTS
+
+KEYS = 10
+"""Of the counters in state of `slow_counter`."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A pipeline, how many records go through it, and where its controllers die, one after the other."""
+
+    name: str
+    records: int
+    settings: Callable[[EmbeddedCluster, KafkaBroker | None], dict[str, Any]]
+    crashes: Mapping[str, tuple[str, ...]]
+    """By point: what the controllers are to die of, as `PENSTOCK_CRASH_AT` says it."""
+    check: Callable[[LiveRun, int], None]
+    needs_broker: bool = False
+    most_restarts: int = 0
+    """Of one operator in the resumed run. One that was asked to end at a border may be taken over before it does."""
+
+
+def _common(cluster: EmbeddedCluster) -> dict[str, Any]:
+    return {
+        "cluster": {"master": cluster.master_url},
+        "guards": {"cooldown_up": "1s", "cooldown_down": "1s", "opposite": "1s", "settle": "5s"},
+        "warm_up": "1s",
+        "window": "8s",
+        "drain": "300s",
+    }
+
+
+def _slow(cluster: EmbeddedCluster, milliseconds: float, **others: Any) -> dict[str, Any]:
+    options = {"milliseconds": str(milliseconds)}
+    return operator(
+        "slow", "tests.e2e.slow_counter:slow_count", options=options, spark=dict(cluster.authentication), **others
+    )
+
+
+def scaled(cluster: EmbeddedCluster, _broker: KafkaBroker | None) -> dict[str, Any]:
+    """One operator whose executors and CPU shares change every few seconds. Batches pace it, not the arrivals."""
+    return {
+        **_common(cluster),
+        "name": "crashed",
+        "arrivals": {
+            "shape": f"constant:rate={SCALED_RECORDS // 10},duration=10s",
+            "options": {"maxRowsPerBatch": "500"},
+        },
+        "operators": [_slow(cluster, 0.1, executors=[1, 2], cpu_shares=[0.5, 1.0], trigger="1s")],
+        "policy": {"name": "schedule", "options": {"steps": "6s@1x0.5,6s@2", "every_seconds": "1s"}},
+    }
+
+
+def resized(cluster: EmbeddedCluster, _broker: KafkaBroker | None) -> dict[str, Any]:
+    """One operator that cannot keep up with one core, and gets executors of two."""
+    return {
+        **_common(cluster),
+        "name": "resized",
+        "arrivals": {
+            "shape": f"constant:rate=600,duration={RESIZED_RECORDS // 600}s",
+            "options": {"partitions": "2", "maxRowsPerBatch": "2000"},
+        },
+        "operators": [_slow(cluster, 2.0, sizes=[{"cores": 2}])],
+        "policy": {"name": "fixed"},
+        "resize": {"after": "10s"},
+        "warm_up": "4s",
+    }
+
+
+def joined(cluster: EmbeddedCluster, broker: KafkaBroker | None) -> dict[str, Any]:
+    """Two operators joined by topics, with a producer of the run's own."""
+    assert broker is not None
+    lets_in = dict(cluster.authentication)
+    return {
+        **_common(cluster),
+        "name": "joined",
+        "broker": {"servers": broker.bootstrap_servers, "partitions": 2},
+        "arrivals": {
+            "shape": f"constant:rate=200,duration={JOINED_RECORDS // 200}s",
+            "options": {"payload": "none"},
+        },
+        "operators": [
+            operator("enrich", "tests.e2e.number_keeper:number_by_key", trigger="1s", spark=lets_in),
+            operator("keeper", "tests.e2e.number_keeper:keep_numbers", input="enrich", trigger="1s", spark=lets_in),
+        ],
+        "policy": "fixed",
+    }
+
+
+def check_counts(run: LiveRun, records: int) -> None:
+    """Every record is in the state once, and no batch was run twice or left out."""
+    output = run.folder / "operators" / "slow" / "output"
+    assert list(output.glob("*.again")) == [], "a batch was run twice"
+    numbers = sorted(int(path.stem) for path in output.glob("*.json"))
+    assert numbers == list(range(len(numbers))), "batches are missing"
+    counts = {int(key): count for key, count in json.loads((output / f"{numbers[-1]}.json").read_text()).items()}
+    assert counts == Counter(number % KEYS for number in range(records))
+
+
+def check_numbers(run: LiveRun, records: int) -> None:
+    """Every number came out once."""
+    assert np.array_equal(np.sort(numbers_kept(run)), np.arange(records))
+
+
+SCALED_RECORDS, RESIZED_RECORDS, JOINED_RECORDS = 24_000, 45_000, 6_000
+_EACH_PASS = (
+    "pass-begun", "collected", "synced", "looked", "planned", "observation-kept", "decision-kept", "pass-ended",
+)  # fmt: skip
+_EACH_CHANGE = ("superseded", "request-made", "requested", "acted", "action-kept", "outcome-kept")
+_EACH_RECORD = ("record-begun", "record-written", "record-committed")
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(
+        "scaled",
+        SCALED_RECORDS,
+        scaled,
+        {
+            **{point: (point,) for point in ("settings-kept", "operators-ready", "cycles-made")},
+            **{point: (point,) for point in ("job-written", "process-started", "process-known")},
+            # Late enough that executors and shares have changed, early enough that records are left.
+            **{point: (f"{point}:12",) for point in _EACH_PASS},
+            **{point: (f"{point}:2",) for point in _EACH_CHANGE},
+            **{point: (f"{point}:40",) for point in _EACH_RECORD},
+            # A controller that takes over dies too; the third one must cope.
+            **{point: ("pass-ended:12", point) for point in ("process-adopted", "account-recalled")},
+            **{point: (point,) for point in ("loop-ended", "operators-ended")},
+        },
+        check_counts,
+    ),
+    Scenario(
+        "resized",
+        RESIZED_RECORDS,
+        resized,
+        {
+            point: (point,)
+            for point in ("resize-begun", "border-stop-asked", "resize-stopped", "resize-started", "size-kept",
+                          "resize-passed-on")
+        },
+        check_counts,
+        most_restarts=1,
+    ),
+    Scenario(
+        "joined",
+        JOINED_RECORDS,
+        joined,
+        {point: (point,) for point in ("streams-started", "operator-begun", "producer-started", "streams-begun")},
+        check_numbers,
+        needs_broker=True,
+    ),
+)  # fmt: skip
+
+ALL = {point: scenario for scenario in SCENARIOS for point in scenario.crashes}
+assert ALL.keys() == POINTS.keys(), f"points without a scenario: {POINTS.keys() ^ ALL.keys()}"
+
+
+def drivers_of(run_folder: Path) -> Counter[str]:
+    """How many drivers each operator of a run has now, by the operator's folder."""
+    from penstock.adaptors.process.leftovers import marked_processes
+
+    marked = marked_processes("PENSTOCK_OPERATOR")
+    found: Counter[str] = Counter()
+    for pid, own in marked.items():
+        if own.startswith(f"{run_folder}/") and "penstock.running.operator_process" in _command_line(pid):
+            found[Path(own).name] += 1
+    return found
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []

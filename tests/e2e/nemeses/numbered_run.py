@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of numbered records whose controller, cluster and broker may be harmed one after the other, and repaired."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.live_run import LiveRun
+from tests.e2e.nemeses import controller_with_set_clock
+from tests.e2e.nemeses.checker import rows_written
+from tests.e2e.nemeses.cut_network import CutNetwork
+from tests.e2e.nemeses.targets import drivers_of
+
+from penstock.adaptors.kafka.broker import KafkaBroker
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.spark.cluster import EmbeddedCluster
+
+KEYS = 97
+PATIENCE_SECONDS = 420.0
+"""How long records may stay away after a fault: a driver takes half a minute to start on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the run finds: a cluster, a broker, and a network before the broker. None of them ends with a controller."""
+
+    cluster: EmbeddedCluster
+    broker: KafkaBroker
+    network: CutNetwork
+
+
+@contextlib.contextmanager
+def surroundings(folder: Path) -> Iterator[Surroundings]:
+    """Start cluster and broker in a folder; clients of the broker find it behind the network alone."""
+    brokers: list[KafkaBroker] = []
+    with (
+        Warden() as warden,
+        CutNetwork(lambda: int(brokers[0].bootstrap_servers.rpartition(":")[2])) as network,
+        EmbeddedCluster(warden, folder / "cluster", cores_per_worker=6, memory_per_worker="6g") as cluster,
+    ):
+        advertised = {"advertised.listeners": f"CLIENT://127.0.0.1:{network.port}"}
+        brokers.append(KafkaBroker(warden, folder / "kafka", settings=advertised))
+        with brokers[0] as broker:
+            yield Surroundings(cluster, broker, network)
+
+
+def settings(around: Surroundings, records: int, rate: float) -> dict[str, Any]:
+    """Number, keep and count the records, under MEAD."""
+
+    def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
+        return {
+            "name": name,
+            "app": f"tests.e2e.nemeses.numbered_apps:{app}",
+            "trigger": "2s",
+            "executor_memory": "700m",
+            "driver_memory": "700m",
+            "cpu_shares": [0.5, 0.7, 1.0],
+            "spark": dict(around.cluster.authentication),
+            **others,
+        }
+
+    return {
+        "name": "nemeses",
+        "cluster": {"master": around.cluster.master_url},
+        "broker": {"servers": f"127.0.0.1:{around.network.port}", "partitions": 2},
+        "arrivals": {
+            "shape": f"constant:rate={rate:g},duration={records / rate:g}s",
+            "options": {"payload": "none"},
+        },
+        "operators": [
+            operator("number", "number", executors=[1, 2]),
+            operator("keeper", "keep_places", input="number", unique=["index"]),
+            operator("counter", "count_keys", input="number", unique=["index"], options={"keys": str(KEYS)}),
+        ],
+        "objective": {"p95": "60s"},
+        "policy": {"name": "mead", "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s"}},
+        "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s"},
+        "window": "10s",
+        "warm_up": "5s",
+        "drain": "1500s",
+    }
+
+
+class NumberedRun:
+    """The run and its present controller. Use as a context manager: whatever happens, nothing of it is left."""
+
+    def __init__(self, folder: Path, around: Surroundings, records: int, rate: float) -> None:
+        self.folder, self.around = folder, around
+        self._clock = folder.with_suffix(".clock")
+        self._spec = settings(around, records, rate)
+        self._environment = {controller_with_set_clock.VARIABLE: str(self._clock)}
+        self.live = self._start()
+        self.controllers = 1
+
+    def __enter__(self) -> NumberedRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.live.process.pid, signal.SIGCONT)
+        self.live.__exit__()
+        for process in drivers_of(self.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+    @property
+    def kept(self) -> Path:
+        """Where the numbers come out."""
+        return self.folder / "operators" / "keeper" / "output"
+
+    @property
+    def counted(self) -> Path:
+        """Where the counts come out."""
+        return self.folder / "operators" / "counter" / "output"
+
+    def rows(self) -> int:
+        """How many records have come out, copies too."""
+        return rows_written(self.kept)
+
+    def epoch(self) -> float:
+        """When number 0 was due."""
+        found = json.loads((self.folder / "producer-result.json").read_text(encoding="utf-8"))
+        return float(found["epoch"])
+
+    def kill_controller(self) -> None:
+        """End it with signal 9."""
+        self.live.process.kill()
+        self.live.process.wait()
+
+    def resume(self) -> None:
+        """Let another controller take the run over."""
+        self.live.__exit__()
+        self.live = self._start("--resume")
+        self.controllers += 1
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the controller's wall clock by so much from that of the machine."""
+        self._clock.write_text(repr(seconds), encoding="ascii")
+
+    def wait_for(self, what: str, is_true: Callable[[], bool]) -> float:
+        """Wait while the controller runs; gives the seconds."""
+        began = time.monotonic()
+        self.live.wait_for(what, is_true, patience_seconds=PATIENCE_SECONDS)
+        return time.monotonic() - began
+
+    def wait_for_rows(self, records: int) -> None:
+        """Wait until so many records have come out; they must go on coming."""
+        while (rows := self.rows()) < records:
+            self.wait_for(f"more than {rows:,} records", lambda rows=rows: self.rows() > rows)  # type: ignore[misc]
+
+    def _start(self, *options: str) -> LiveRun:
+        module = controller_with_set_clock.__name__
+        return LiveRun(self.folder, self._spec, *options, environment=self._environment, module=module)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbered records go through a pipeline on real Spark and Kafka under MEAD while everything is harmed, over and over.
+
+Executors, drivers, workers, the broker, the controller and its warden are killed with signal 9, and stopped for some
+seconds. The disk of the run folder is full, the controller's clock is set, the network to the broker is cut. A seed
+gives the order. Every fault is written to `history.jsonl` beside the run, and `checker` judges what came out.
+
+Not imitated: power cuts (what the kernel has not written is not lost), broken packets, two machines that see each other
+while neither sees a third, and a wall clock that is set for drivers and executors too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.e2e.nemeses.checker import check, read_counts, read_rows
+from tests.e2e.nemeses.fault_plan import KINDS, plan_faults
+from tests.e2e.nemeses.history import History, HistoryFile, Load
+from tests.e2e.nemeses.nemesis import Nemesis
+from tests.e2e.nemeses.numbered_run import KEYS, NumberedRun, surroundings
+from tests.e2e.nemeses.small_disk import small_disk
+from tests.e2e.nemeses.targets import drivers_of
+
+pytestmark = [
+    pytest.mark.e2e, pytest.mark.spark, pytest.mark.kafka, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.long,
+]  # fmt: skip
+
+SEED = int(os.environ.get("PENSTOCK_NEMESIS_SEED", "20261117"))
+FAULT_SECONDS = float(os.environ.get("PENSTOCK_NEMESIS_SECONDS", "30"))
+"""How much of the load's time each fault gets: records must still come while the last one is done."""
+
+
+@pytest.mark.timeout(1800)
+def test_each_kind_of_fault_once_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """60,000 numbers, every kind of fault once: each number comes out once, in its place, and all counts are exact."""
+    check_under_faults(tmp_path, KINDS, times=1, records=60_000)
+
+
+@pytest.mark.timeout(14_400)
+def test_each_kind_of_fault_ten_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """A million numbers, every kind of fault ten times: the same."""
+    records = int(os.environ.get("PENSTOCK_NEMESIS_RECORDS", "1000000"))
+    check_under_faults(tmp_path, KINDS, times=10, records=records)
+
+
+def check_under_faults(folder: Path, kinds: Sequence[str], *, times: int, records: int) -> None:
+    """Run the records through the faults and judge what came out."""
+    plan = plan_faults(kinds, times, records, SEED)
+    rate = max(1, round(records / (FAULT_SECONDS * (len(plan) + 2))))
+    records -= records % rate  # a whole number of seconds
+    run_folder, path = folder / "run", folder / "history.jsonl"
+    with surroundings(folder) as around, small_disk(run_folder) as has_small_disk:
+        with NumberedRun(run_folder, around, records, rate) as run:
+            run.wait_for_rows(1)
+            history = HistoryFile(path, Load(records, KEYS, rate, run.epoch(), SEED))
+            nemesis = Nemesis(run, history, has_small_disk=has_small_disk)
+            done = [nemesis.do(planned) for planned in plan]
+            result = run.live.result(3600.0)
+            output = run.live.output()
+        rows, counts = read_rows(run.kept), read_counts(run.counted)
+        left = drivers_of(run_folder)
+    verdict = check(History.read(path), rows, counts)
+    print(json.dumps({"records": records, "rate": rate, "seed": SEED, "controllers": run.controllers,
+                      "faults": History.read(path).times(),
+                      "restarts": {name: one["restarts"] for name, one in result["operators"].items()}}))  # fmt: skip
+    assert verdict.is_good, f"{verdict.explain()}\n{output}"
+    assert result["records_due"] == result["records_done"] == records, output
+    assert not left, f"drivers are left: {left}"
+    missing = [fault for fault in done if not fault.is_done and fault.kind != "disk full"]
+    assert not missing, f"faults that found nobody: {missing}"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller dies with signal 9 between two of its steps, whichever, and the next one finishes the run.
+
+`make test-long` goes over all points of `penstock.crash_points`, first over the three that say most.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.crash_scenarios import ALL, Scenario, drivers_of
+from tests.e2e.live_run import PATIENCE_SECONDS, LiveRun, capped_groups
+from tests.e2e.test_outliving import ended_with_the_test, operators_of
+
+from penstock.adaptors.kafka.broker import KafkaBroker
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.crash_points import VARIABLE
+from penstock.knowledge.sqlite import SqliteStore
+from penstock.records import Action
+
+pytestmark = [
+    pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.timeout(1200),
+]  # fmt: skip
+
+# Between a process and the file that names it, between asking the cluster and knowing that it was asked, and with a
+# record half written.
+CHOSEN = ("process-started", "requested", "record-written")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker that outlives the runs."""
+    with Warden() as warden, KafkaBroker(warden, tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", CHOSEN)
+def test_the_next_controller_finishes_what_one_that_died_began(
+    point: str, standalone_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """Killed at a point that says most, the run is taken over: nothing is lost, done twice, or left with a cap."""
+    crash_and_resume(point, ALL[point], standalone_cluster, None, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", [point for point in ALL if point not in CHOSEN and not ALL[point].needs_broker])
+def test_the_next_controller_finishes_whatever_one_that_died_began(
+    point: str, standalone_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """The same at every other point of a start, a pass, a change of size, a write and an end."""
+    crash_and_resume(point, ALL[point], standalone_cluster, None, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.parametrize("point", [point for point in ALL if ALL[point].needs_broker])
+def test_the_next_controller_sends_what_one_that_died_did_not(
+    point: str, standalone_cluster: EmbeddedCluster, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """The same where operators are joined by topics and the run has a producer: every number is sent once."""
+    crash_and_resume(point, ALL[point], standalone_cluster, broker, tmp_path)
+
+
+def crash_and_resume(
+    point: str, scenario: Scenario, cluster: EmbeddedCluster, broker: KafkaBroker | None, folder: Path
+) -> None:
+    """Let controllers die one after the other as the point wants it, let the next one finish, and look at all."""
+    run_folder, spec = folder / "run", scenario.settings(cluster, broker)
+    with ended_with_the_test(run_folder):
+        for number, crash in enumerate(scenario.crashes[point]):
+            options = ("--resume",) if number else ()
+            with LiveRun(run_folder, spec, *options, environment={VARIABLE: crash}) as run:
+                code = run.process.wait(2 * PATIENCE_SECONDS)
+                assert code == -signal.SIGKILL, f"it was to die at {crash}, and ended with {code}\n{run.output()}"
+                run.wait_for("no cap is left without a controller", lambda: not capped_groups(), while_running=False)
+            assert all(count == 1 for count in drivers_of(run_folder).values()), "two drivers on one checkpoint"
+        with LiveRun(run_folder, spec, "--resume") as last:
+            seen_most: Counter[str] = Counter()
+
+            def has_ended() -> bool:
+                nonlocal seen_most
+                seen_most |= drivers_of(run_folder)
+                return last.process.poll() is not None
+
+            last.wait_for("the resumed run ends", has_ended, while_running=False, patience_seconds=600.0)
+            result = last.result()
+            last.wait_for("the operators are gone", lambda: not operators_of(run_folder), while_running=False)
+            output = last.output()
+        assert max(seen_most.values(), default=1) == 1, "two drivers on one checkpoint"
+        assert result["records_due"] == result["records_done"] == scenario.records, output
+        assert all(one["restarts"] <= scenario.most_restarts for one in result["operators"].values()), output
+        scenario.check(last, scenario.records)
+        check_actions(run_folder)
+        assert not capped_groups()
+
+
+def check_actions(run_folder: Path) -> None:
+    """No decision was carried out twice, every action has its decision, and what was observed follows the last one."""
+    store = SqliteStore.open_readonly(run_folder / "knowledge.sqlite")
+    try:
+        actions, decisions = store.actions(limit=100_000), store.decisions(limit=100_000, changes_only=True)
+        seen = store.observations(limit=100_000)
+    finally:
+        store.close()
+    carried_out = Counter(action.decision_id for action in actions if action.decision_id is not None)
+    assert max(carried_out.values(), default=1) == 1, "a decision was carried out twice"
+    assert carried_out.keys() <= {decision.decision_id for decision in decisions}, "an action without its decision"
+    assert len({action.request_id for action in actions}) == len(actions)
+    reached = [action for action in actions if any(_is_observed(action, o.at, o.cluster.observed) for o in seen)]
+    assert not actions or reached, "nothing that was asked for was ever observed"
+
+
+def _is_observed(action: Action, at: float, observed: object) -> bool:
+    from penstock.records import Allocation
+
+    return at >= action.at and isinstance(observed, Allocation) and observed.satisfies(action.target)

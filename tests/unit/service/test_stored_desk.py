@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stored run of some minutes, looked at over HTTP."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from penstock.clock import SystemClock
+from penstock.errors import ConfigurationError
+from penstock.knowledge import MemoryStore, SqliteStore
+from penstock.records import Prediction, WorkloadEstimate
+from penstock.service.access import Access
+from penstock.service.application import make_application
+from penstock.service.asking import Service
+from penstock.service.events import EventFeed
+from penstock.service.stored_desk import StoredDesk
+from penstock.testing import a_decision
+from penstock.testing.synthetic_run import START, fill_store
+
+NAME = "log-analysis"
+
+
+def client_of(store: MemoryStore | SqliteStore) -> TestClient:
+    """One who may look at the run in a store."""
+    service = Service([StoredDesk(store, SystemClock())], Access("look", None), EventFeed())
+    headers = {"Authorization": "Bearer look"}
+    return TestClient(make_application(service), base_url="http://localhost", headers=headers)
+
+
+def test_a_run_on_disk_is_shown(tmp_path: Path) -> None:
+    """Series, decisions and the picture come from the file; peaks are those of the records."""
+    path = tmp_path / "knowledge.sqlite"
+    store = SqliteStore(path)
+    fill_store(store, NAME)
+    store.close()
+    kept = SqliteStore.open_readonly(path)
+    client = client_of(kept)
+    shown = client.get("/api/v1/pipelines/synthetic").json()
+    operator = shown["operators"][0]
+    assert operator["age_seconds"] == 0.0
+    assert operator["limits"]["max_executors"] == 2
+    assert operator["original"]["cpu_share"] == 0.4
+    query: dict[str, Any] = {"operator": NAME, "metrics": "latency_p95,arrival_rate", "points": 10}
+    series = client.get("/api/v1/pipelines/synthetic/series", params={**query, "from": START, "to": START + 240}).json()
+    seen = [o.latency.p95_seconds for o in kept.observations(NAME) if o.latency is not None]
+    assert max(v for v in series["series"][0]["max"] if v is not None) == max(seen)
+    assert min(v for v in series["series"][0]["min"] if v is not None) == min(seen)
+    decisions = client.get("/api/v1/pipelines/synthetic/decisions", params={"changes_only": True}).json()["decisions"]
+    assert {d["outcome"]["status"] for d in decisions if d["outcome"] is not None} >= {"done"}
+    assert client.get("/readyz").status_code == 200
+    assert client.post("/api/v1/pipelines/synthetic/pause", json={}).status_code == 403
+    kept.close()
+
+
+def test_predictions_stand_beside_measurements() -> None:
+    """Arrivals and the path's latency as decisions expected them; an infinite one is not known."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=20)
+    for at, seconds in ((START + 1.0, 2.5), (START + 2.0, float("inf"))):
+        store.add_decision(
+            a_decision(
+                operator=NAME,
+                at=at,
+                workload=WorkloadEstimate(at, 900.0),
+                prediction=Prediction((NAME,), seconds, 3.0, {}, {}, "x"),
+            )
+        )
+    answer = client_of(store).get(
+        "/api/v1/pipelines/synthetic/series",
+        params={
+            "operator": NAME,
+            "metrics": "latency_p95,arrival_rate,busy",
+            "from": START,
+            "to": START + 4,
+            "points": 4,
+        },
+    )
+    latency, rate, busy = answer.json()["series"]
+    assert latency["predicted"]["max"] == [None, 2.5, None, None]
+    assert rate["predicted"]["mean"] == [None, 900.0, 900.0, None]
+    assert busy["predicted"] is None
+
+
+def test_settings_of_an_attached_query_can_be_shown() -> None:
+    """They are a part of a run's settings, with the start of the run among them."""
+    store = MemoryStore()
+    fill_store(store, "counts", seconds=10)
+    kept = {
+        "name": "counts",
+        "mode": "recommend",
+        "objective": {"p95": 2.0},
+        "operators": [
+            {
+                "name": "counts",
+                "executors": [1, 3],
+                "cpu_shares": [1.0],
+                "input_options": {"maxOffsetsPerTrigger": "5"},
+            }
+        ],
+        "policy": {"name": "mine", "options": {"x": 1}},
+        "guards": None,
+        "query_run": "r",
+        "started_at": START + 5.0,
+    }
+    store.set_fact("settings", json.dumps(kept))
+    desk = StoredDesk(store, SystemClock())
+    assert desk.facts.operators[0].limits.max_executors == 3
+    assert desk.facts.started_at == START + 5.0
+    assert desk.state().policy.name == "mine"
+
+
+@pytest.mark.parametrize("settings", [None, "[]", "{", json.dumps({"name": "x"}), json.dumps({"operators": [1]})])
+def test_a_store_without_a_run_is_refused(settings: str | None) -> None:
+    """The message says that it is no run."""
+    store = MemoryStore()
+    if settings is not None:
+        store.set_fact("settings", settings)
+    with pytest.raises(ConfigurationError, match="settings of"):
+        StoredDesk(store, SystemClock())
