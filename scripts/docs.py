@@ -54,6 +54,7 @@ def settings_page() -> str:
         ("cluster", settings.ClusterSettings),
         ("geo of the cluster", settings.GeoSettings),
         ("nodes", settings.NodesSettings),
+        ("prices", settings.PriceSettings),
     ]
     for title, model in sections:
         parts.append(f"\n## {title}\n\n{inspect.getdoc(model)}\n\n{_settings_table(model)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +27,7 @@ from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, Orders
 from penstock.loop.kept_orders import first_state, kept_state
+from penstock.money import CostBasis, Prices
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
@@ -60,6 +61,7 @@ def attach(
     window_seconds: float = 15.0,
     warm_up_seconds: float = 15.0,
     store: str | Path | None = None,
+    prices: dict[str, Any] | None = None,
 ) -> Scaler:
     """Watch a running query, and (mode ``"act"``) keep it inside its objective with the least resources.
 
@@ -93,6 +95,9 @@ def attach(
     store
         File to keep observations and decisions in (SQLite), one for each query; default: memory. In a file that was
         used before, a new run begins: what it remembers of earlier ones is not shown.
+    prices
+        What an hour costs, such as ``{"executor_hour": 0.1, "core_hour": 0.04, "currency": "EUR"}``; one price is
+        enough. `Scaler.cost` and the report then have cost and savings. Default: no cost is shown.
 
     Raises
     ------
@@ -116,6 +121,7 @@ def attach(
             "warm_up_seconds": (warm_up_seconds, 0.0),
         },
         store=store,
+        prices=prices,
     )
     limits = given.limits
     facts = _facts(query)
@@ -158,7 +164,7 @@ def attach(
         settings = replace(
             settings,
             limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
-            cores_per_executor=hold.cores_per_executor,
+            cores_per_executor=hold.cores_per_executor or 1,
         )
         made = make_policy(
             chosen,
@@ -167,7 +173,15 @@ def attach(
         )
         found = _arrivals(arrivals, facts)
         undo.callback(found.close)
-        known = _run_settings(query, operator, settings, policy_fact(made, policy_options), facts)
+        known = _run_settings(
+            query,
+            operator,
+            settings,
+            policy_fact(made, policy_options),
+            facts,
+            cores=hold.cores_per_executor,
+            prices=given.prices,
+        )
         since = begin_run(kept, known, SystemClock().now())
         kept.set_fact(SUMMARY, "null")  # where the run goes on, what it came to so far no longer holds
         choice = PolicyChoice(**policy_fact(made, policy_options), is_object=not isinstance(chosen, str))
@@ -193,6 +207,11 @@ def attach(
     ):
         if line is not None:
             notes.append(line)
+    if given.prices is not None and given.prices.core_hour is not None and hold.cores_per_executor is None:
+        notes.append(
+            "no cost is shown: a core has a price, and how many cores an executor has is not known; set "
+            "spark.executor.cores"
+        )
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
     if found.note is not None:
@@ -209,11 +228,23 @@ def attach(
         settings=settings,
         file=given.store,
         orders=orders,
+        basis=_cost_basis(given.prices, hold.cores_per_executor, settings.limits),
     )
 
 
+def _cost_basis(prices: Prices | None, cores: int | None, limits: Limits) -> CostBasis | None:
+    return None if prices is None else CostBasis(prices, cores, limits.top.executors, limits.top.capacity)
+
+
 def _run_settings(
-    query: StreamingQuery, operator: str, settings: LoopSettings, policy: dict[str, Any], facts: QueryFacts
+    query: StreamingQuery,
+    operator: str,
+    settings: LoopSettings,
+    policy: dict[str, Any],
+    facts: QueryFacts,
+    *,
+    cores: int | None,
+    prices: Prices | None,
 ) -> dict[str, Any]:
     """The run as its store keeps it: the part of a run's settings that an attached query has."""
     limits, objective, guards = settings.limits, settings.objective, settings.guards
@@ -226,12 +257,14 @@ def _run_settings(
                 "name": operator,
                 "executors": [limits.min_executors, limits.max_executors],
                 "cpu_shares": list(limits.cpu_shares),
+                **({} if cores is None else {"executor_cores": cores}),
                 **_batch_settings(facts),
             }
         ],
         "policy": policy,
         "guards": None if guards is None else guards.model_dump(mode="json"),
         "query_run": str(query.runId),
+        **({} if prices is None else {"prices": asdict(prices)}),
     }
 
 

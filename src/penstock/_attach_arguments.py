@@ -12,10 +12,11 @@ from typing import Any
 
 from penstock.errors import ConfigurationError, Mistakes
 from penstock.knowledge.sqlite import SqliteStore
+from penstock.money import Prices
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, OperatorSite, PolicyContext
 from penstock.records import Limits, Mode, Objective
-from penstock.settings import GuardSettings, mode_of, read_guards
+from penstock.settings import GuardSettings, mode_of, read_guards, read_prices
 from penstock.topology import Topology
 
 INTERPOLATED = "interpolated"
@@ -31,6 +32,7 @@ class AttachArguments:
     mode: Mode
     guards: GuardSettings | None
     store: Path | None
+    prices: Prices | None
 
 
 def read_arguments(
@@ -47,6 +49,7 @@ def read_arguments(
     arrivals: Any,
     seconds: Mapping[str, tuple[Any, float]],
     store: Any,
+    prices: Any,
 ) -> AttachArguments:
     """Read the arguments of `attach`; `seconds` has times by name, each with the least that it may be.
 
@@ -67,12 +70,13 @@ def read_arguments(
     found.of(lambda: _check_name(name))
     found.of(lambda: _check_arrivals(arrivals))
     file = found.of(lambda: _store(store))
+    wanted_prices = found.of(lambda: read_prices(prices))
     limits = Limits(*bounds, shares)
     if found.of(lambda: check_options(policy_options)) and found.found:
         # Where all else is well, the policy is built for the query itself, and that says more.
         found.of(lambda: _check_policy(policy, policy_options, limits, wanted))
     found.raise_all("attach")
-    return AttachArguments(limits, wanted, wanted_mode, wanted_guards, file)
+    return AttachArguments(limits, wanted, wanted_mode, wanted_guards, file, wanted_prices)
 
 
 def check_options(options: Any) -> bool:

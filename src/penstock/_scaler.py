@@ -19,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.knowledge.run_facts import SUMMARY, change_settings
 from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
+from penstock.money import Cost, CostBasis
 from penstock.policies import make_policy
 from penstock.ports import KnowledgeStore, OperatorSite, Policy, PolicyContext
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation, RunLatency
@@ -52,6 +53,7 @@ class Scaler:
         settings: LoopSettings,
         file: Path | None,
         orders: Orders,
+        basis: CostBasis | None = None,
     ) -> None:
         self._notes = notes
         self._kept_notes = RunNotes(store, SystemClock().now, since=since)
@@ -60,6 +62,7 @@ class Scaler:
         self._settings = settings
         self._file = file
         self._account = OperatorAccount()
+        self._basis = basis
         self._policy_notes: tuple[str, ...] = ()
         self._broken: str | None = None
         """Why the newest plan does not keep the objective; None: it does, or there is none."""
@@ -101,6 +104,11 @@ class Scaler:
     def run_latency(self) -> RunLatency:
         """Record latency since attaching, with the records of the start-up apart."""
         return self._cycle.monitor.run_latency()
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the query has cost since attaching, and what the top allocation would have; None: no price is known."""
+        return self._account.cost(self._basis)
 
     @property
     def faults(self) -> int:
@@ -266,6 +274,7 @@ class Scaler:
             decisions=tuple(account.decisions),
             faults=self.faults,
             missed_turns=self.missed_turns,
+            cost=self.cost,
         )
 
     def _take(self, report: CycleReport) -> None:

@@ -164,7 +164,8 @@ class QueryHold:
 
     probe: QueryProbe
     actuator: SparkActuator
-    cores_per_executor: int
+    cores_per_executor: int | None
+    """None: that is not known."""
     notes: tuple[str, ...]
     _release_shares: Callable[[], None]
 
@@ -216,7 +217,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         draining=lambda: scaler.draining,
         other_faults=faults,
     )
-    return QueryHold(probe, actuator, cores or 1, tuple(notes), shares.release if shares is not None else lambda: None)
+    return QueryHold(probe, actuator, cores, tuple(notes), shares.release if shares is not None else lambda: None)
 
 
 def unseen_executors(context: SparkContext) -> list[str]:

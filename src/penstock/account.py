@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.loop.cycle import CycleReport
+from penstock.money import Cost, CostBasis
 from penstock.records import Decision, ExecutorSize, LatencySummary, Objective, RunLatency
 from penstock.topology import Path, path_text
 
@@ -50,6 +51,12 @@ class OperatorAccount:
     def cpu_share_mean(self) -> float | None:
         """Mean CPU share of an executor while it was there."""
         return self.share_seconds / self.executor_seconds if self.executor_seconds > 0 else None
+
+    def cost(self, basis: CostBasis | None) -> Cost | None:
+        """What this came to; None: it has no price, or nothing was observed."""
+        if basis is None:
+            return None
+        return basis.cost(self.executor_seconds, self.share_seconds, self.observed_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,8 @@ class RunSummary:
     """What each operator's executors are made of before any restart."""
     missed_turns: int = 0
     """Passes that fell out because the one before took longer than the interval."""
+    cost: Cost | None = None
+    """In money; None: no prices were given."""
 
     @property
     def worst(self) -> PathOutcome:
@@ -178,6 +187,7 @@ class RunSummary:
             "executor_seconds": self.executor_seconds,
             "capacity_seconds": self.capacity_seconds,
             "static_capacity_seconds": self.static_capacity_seconds,
+            "cost": None if self.cost is None else self.cost.to_json(),
             "decisions": [
                 {"operator": d.operator, "at": d.at, "verb": d.verb, "policy": d.policy, "reason": d.reason,
                  "from": {"executors": d.current.executors, "cpu_share": d.current.cpu_share},

@@ -137,6 +137,23 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.usefixtures("toy")
+def test_prices_give_a_cost_that_is_kept(tmp_path: Path) -> None:
+    """With prices the scaler and its store know the cost; without, neither has one."""
+    file, free = tmp_path / "priced.sqlite", tmp_path / "free.sqlite"
+    prices = {"core_hour": 3600.0, "currency": "EUR"}
+    for store, given in ((file, prices), (free, None)):
+        with ps.attach(java_query(RATE), executors=(1, 3), store=store, interval_seconds=0.1, prices=given) as scaler:
+            until(lambda scaler=scaler: scaler._account.observed_seconds > 0)  # type: ignore[misc]
+        assert (scaler.cost is None) is (given is None)
+    kept = history_of(file).summary["cost"]
+    assert kept["currency"] == "EUR"
+    assert 2 * kept["static"] == pytest.approx(3 * kept["amount"])  # two of three executors were there
+    assert history_of(free).summary["cost"] is None
+    with pytest.raises(ps.ConfigurationError, match="executor_hour, core_hour or both"):
+        ps.attach(java_query(RATE), prices={})
+
+
+@pytest.mark.usefixtures("toy")
 def test_a_store_knows_what_was_wanted(tmp_path: Path) -> None:
     """Objective, limits, mode and policy with its options can be read back while the query runs, and afterwards."""
     file = tmp_path / "scaler.sqlite"
@@ -156,7 +173,9 @@ def test_a_store_knows_what_was_wanted(tmp_path: Path) -> None:
     assert history.settings is not None
     assert history.settings["policy"] == {"name": "threshold", "options": options}
     assert history.settings["mode"] == "recommend"
-    assert history.settings["operators"] == [{"name": "counts", "executors": [1, 3], "cpu_shares": [1.0]}]
+    assert history.settings["operators"] == [
+        {"name": "counts", "executors": [1, 3], "cpu_shares": [1.0], "executor_cores": 1}
+    ]
     assert history.started_at is not None
     assert history.settings["started_at"] <= history.started_at
     shown = CliRunner().invoke(main, ["report", str(file), "--json"])

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from rich.table import Table
 from rich.text import Text
 
+from penstock.account import OperatorAccount
 from penstock.cli.sparkline import BLOCKS, sparkline
 from penstock.loop.cycle import CycleReport
+from penstock.money import Cost, CostBasis
 from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Quality, RunLatency
 from penstock.units import clock, format_count, format_seconds
 
@@ -29,6 +31,8 @@ class OperatorView:
 
     name: str
     objective: Objective
+    basis: CostBasis | None = None
+    """What its time is priced by; None: no cost is shown."""
     seen: Observation | None = None
     decision: Decision | None = None
     """The last decision of any kind."""
@@ -39,6 +43,7 @@ class OperatorView:
     """Latency since the start."""
     inexact: str = ""
     """Why the latency is not exact now; empty: it is."""
+    _account: OperatorAccount = field(default_factory=OperatorAccount)
     _drain_since: float | None = None
     _change_request: str | None = None
     rates: deque[float | None] = field(default_factory=_history)
@@ -54,6 +59,7 @@ class OperatorView:
 
     def take(self, report: CycleReport) -> None:
         """Add one cycle."""
+        self._account.add(report)
         seen = self.seen = report.observation
         observed = seen.cluster.observed
         self.rates.append(seen.arrival_rate_rows_per_second)
@@ -74,6 +80,11 @@ class OperatorView:
         self.run = report.run_latency or self.run
         if report.exactness is not None:
             self.inexact = report.exactness.why
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the operator has cost since the view began; None: it has no price, or was not observed."""
+        return self._account.cost(self.basis)
 
     def render(self, width: int, now: float, *, blocks: str = BLOCKS, is_short: bool = False) -> Table:
         """Return the view as a table `width` columns wide. Short: without what needs no attention."""
@@ -105,6 +116,8 @@ class OperatorView:
             wide.add_row("data", _data(seen))
         if self.inexact:
             wide.add_row("", Text(f"latency is not exact: {self.inexact}", style="yellow"))
+        if self.cost is not None:
+            wide.add_row("cost", Text(str(self.cost)))
         for label, text in self._decision_rows(now):
             wide.add_row(label, text)
         both = Table.grid()
@@ -176,6 +189,7 @@ class OperatorView:
             *([] if (run := self._run_text()) is None else [f"overall {run.plain}"]),
             "CPU not measured" if used is None else f"CPU {used:.0%}",
             _size(seen).plain.replace("\n", " "),
+            *([] if self.cost is None else [f"cost {self.cost}"]),
         ]
         if seen.quality is not Quality.GOOD:
             parts.append(f"data {seen.quality}")

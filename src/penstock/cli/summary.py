@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.evaluation.report import MISSED_TURNS, saved_fraction, whole
+from penstock.evaluation.report import MISSED_TURNS, cost_of, saved_fraction, whole
 from penstock.records import STATISTICS
 from penstock.units import format_seconds
 
@@ -50,6 +50,8 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
     if saved is not None:
         paid, top = s["capacity_seconds"], s["static_capacity_seconds"]
         rows.append(("saved", Text(f"{saved:.0%} of the top allocation ({paid:,.0f} of {top:,.0f} capacity-seconds)")))
+    if (price := cost_of(s)) is not None:
+        rows.append(("cost", Text(str(price))))
     decisions = s.get("decisions") or []
     ups = sum(1 for d in decisions if d.get("verb") in ("scale out", "scale up"))
     downs = sum(1 for d in decisions if d.get("verb") in ("scale in", "scale down"))

@@ -21,6 +21,7 @@ from rich.text import Text
 from penstock.cli.panels import OperatorView
 from penstock.cli.sparkline import ASCII, BLOCKS
 from penstock.loop.cycle import CycleReport
+from penstock.money import total_cost
 from penstock.settings import RunSettings, objectives_text
 from penstock.units import clock, moment
 
@@ -63,6 +64,11 @@ def make_view(
     return PlainView(settings, console)
 
 
+def _operator_views(settings: RunSettings) -> dict[str, OperatorView]:
+    bases = settings.cost_bases()
+    return {o.name: OperatorView(o.name, settings.objective_of(o.name), bases.get(o.name)) for o in settings.operators}
+
+
 class LiveView:
     """A picture that updates in place, twice a second.
 
@@ -88,7 +94,7 @@ class LiveView:
         self._title = f"penstock: {settings.name}"
         self._subtitle = f"mode {settings.mode}, policy {settings.policy.name}"
         self._objective = objectives_text(settings.path_objectives())
-        self._operators = {o.name: OperatorView(o.name, settings.objective_of(o.name)) for o in settings.operators}
+        self._operators = _operator_views(settings)
         self._console = console
         self._load_seconds = load_seconds
         self._now, self._monotonic = clock_now, monotonic
@@ -152,6 +158,9 @@ class LiveView:
                     parts.append(Text(""))
                 if view.seen is not None or several:
                     parts.append(view.render(width - 4, self._now(), blocks=blocks, is_short=several))
+            total = total_cost(view.cost for view in self._operators.values())
+            if several and total is not None:
+                parts.append(Text(f"cost      {total}"))
             if self._faults:
                 before = f" (and {self._faults - 1} before)" if self._faults > 1 else ""
                 parts.append(Text(f"note      {self._last_fault}{before}", style="yellow"))
@@ -202,7 +211,7 @@ class PlainView:
         every_seconds: float = 10.0,
         clock_now: Callable[[], float] = time.time,
     ) -> None:
-        self._operators = {o.name: OperatorView(o.name, settings.objective_of(o.name)) for o in settings.operators}
+        self._operators = _operator_views(settings)
         self._console = console
         self._every = every_seconds
         self._now = clock_now

@@ -15,6 +15,7 @@ from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.evaluation.run_events import Restart, exactness_changes, restarts
 from penstock.knowledge.run_notes import RunNote
 from penstock.loop.cycle import CycleReport
+from penstock.money import total_cost
 from penstock.monitor.exactness import ExactnessChange
 from penstock.records import (
     Action,
@@ -27,7 +28,7 @@ from penstock.records import (
     RunLatency,
     StageTime,
 )
-from penstock.settings import PathBound, objectives_of, objectives_text, tightest
+from penstock.settings import PathBound, kept_cost_bases, objectives_of, objectives_text, tightest
 from penstock.settings.plain import plain_inputs
 from penstock.topology import ARRIVALS, Topology
 from penstock.topology import Path as OperatorPath
@@ -271,6 +272,7 @@ class RunHistory:
 
     def _summary_so_far(self) -> RunSummary:
         executor = share = top = 0.0
+        bases, costs = kept_cost_bases(self.settings or {}), []
         for operator, observations in self.observations.items():
             account = OperatorAccount()
             for seen in observations:
@@ -278,6 +280,7 @@ class RunHistory:
             executor += account.executor_seconds
             share += account.share_seconds
             top += account.observed_seconds * self._top_capacity(operator)
+            costs.append(account.cost(bases.get(operator)))
         first = self.observations.get(self.operators[0], ()) if self.operators else ()
         newest = first[-1] if first else None
         return RunSummary(
@@ -287,7 +290,7 @@ class RunHistory:
             records_due=None if newest is None else newest.records_arrived, records_read=None,
             records_done=None if newest is None else newest.records_done,
             executor_seconds=executor, capacity_seconds=share, static_capacity_seconds=top,
-            decisions=tuple(self.changes),
+            decisions=tuple(self.changes), cost=total_cost(costs),
         )  # fmt: skip
 
     def _latency_of(self, path: OperatorPath) -> RunLatency | None:

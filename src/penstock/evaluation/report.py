@@ -18,6 +18,7 @@ from penstock.evaluation.elasticity import run_elasticity
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.node_use import node_seconds, round_trips_text
 from penstock.evaluation.run_reading import read_history
+from penstock.money import Cost, money_text
 from penstock.ports import KnowledgeStore
 from penstock.records import STATISTICS, Decision, Mode, OutcomeStatus
 from penstock.units import clock, format_seconds
@@ -131,6 +132,8 @@ def cards(history: RunHistory) -> list[Card]:
     saved = saved_fraction(s)
     if saved is not None:
         result.append(Card("Capacity saved", f"{saved:.0%}", "against the top allocation all the time"))
+    if (cost := cost_of(s)) is not None:
+        result.append(Card("Cost", money_text(cost.amount, cost.currency), str(cost).partition("; ")[2]))
     share = s.get("cpu_share_mean")
     if share is not None:
         result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
@@ -207,6 +210,12 @@ def saved_fraction(summary: Mapping[str, Any]) -> float | None:
     """How much less capacity was paid for than the top allocation would have cost; None where it is not known."""
     top, paid = summary.get("static_capacity_seconds"), summary.get("capacity_seconds")
     return None if not top or paid is None else 1.0 - paid / top
+
+
+def cost_of(summary: Mapping[str, Any]) -> Cost | None:
+    """What the run came to in money; None where no prices were given."""
+    kept = summary.get("cost")
+    return None if not kept else Cost(kept["amount"], kept["static"], str(kept.get("currency") or ""))
 
 
 def outcome_text(history: RunHistory, decision: Decision) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from penstock.account import PathOutcome, RunSummary
+from penstock.money import CostBasis, total_cost
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.running.arrival_load import ArrivalLoad
@@ -29,7 +31,8 @@ def summarise(
     """Add a run up; an operator without a monitor was never looked at."""
     accounts = {name: operator.account for name, operator in operators.items()}
     first = next(iter(operators.values()))
-    static = sum(a.observed_seconds * _largest(operators[n]) for n, a in accounts.items())
+    static = sum(a.observed_seconds * operators[n].settings.top_in_own_executors[1] for n, a in accounts.items())
+    bases = settings.cost_bases()
     return RunSummary(
         name=settings.name,
         folder=str(folder),
@@ -46,7 +49,11 @@ def summarise(
         decisions=tuple(sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)),
         faults=faults,
         missed_turns=missed_turns,
-        operators={name: _of_operator(operator, _path_of(name, monitors)) for name, operator in operators.items()},
+        operators={
+            name: _of_operator(operator, _path_of(name, monitors), bases.get(name))
+            for name, operator in operators.items()
+        },
+        cost=total_cost(account.cost(bases.get(name)) for name, account in accounts.items()),
         own_sizes={name: operator.settings.executor_sizes[0] for name, operator in operators.items()},
     )
 
@@ -84,19 +91,13 @@ def _path_of(name: str, monitors: Mapping[str, Monitor]) -> PathMonitor | None:
     return monitors[name].path if name in monitors else None
 
 
-def _largest(operator: RunningOperator) -> float:
-    """The most it may have, in executors of its own size."""
-    return operator.settings.limits().top.capacity * operator.settings.executor_sizes[-1].worth
-
-
-def _of_operator(
-    operator: RunningOperator, followed: PathMonitor | None
-) -> dict[str, float | int | list[float] | None]:
+def _of_operator(operator: RunningOperator, followed: PathMonitor | None, basis: CostBasis | None) -> dict[str, Any]:
     latency = None if followed is None else followed.latency_of_run()
     seen = None if operator.last is None else operator.last.observation
     return {
         "executor_seconds": operator.account.executor_seconds,
         "cpu_share_mean": operator.account.cpu_share_mean,
+        "cost": None if (cost := operator.account.cost(basis)) is None else cost.to_json(),
         "path_latency_p95": None if latency is None else latency.p95_seconds,
         "records_done": None if seen is None else seen.records_done,
         "restarts": operator.restarts,

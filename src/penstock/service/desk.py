@@ -10,6 +10,7 @@ from penstock.knowledge.run_notes import RunNote
 from penstock.loop import Helm
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
+from penstock.service.bill import Bill
 from penstock.service.facts import PipelineFacts
 from penstock.steering import SteeringState
 
@@ -91,6 +92,10 @@ class PipelineDesk(Protocol):
 
     def progress(self) -> Progress:
         """How far it is."""
+        ...
+
+    def bill(self) -> Bill:
+        """What it has cost so far, as far as records are remembered."""
         ...
 
     def notes(self) -> list[RunNote]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import ConfigurationError
 from penstock.knowledge.run_facts import run_start
+from penstock.money import CostBasis
 from penstock.records import Limits, Objective
-from penstock.settings import RunSettings, parse_settings
+from penstock.settings import RunSettings, kept_cost_bases, parse_settings
 from penstock.steering import PolicyChoice
 from penstock.topology import Path, Stream
 
@@ -36,6 +37,8 @@ class PipelineFacts:
     ----------
     policy
         The one that the settings name.
+    bases
+        What each operator's time is priced by; empty where there are no prices.
     started_at
         When the run began; None: that is not known.
     """
@@ -49,6 +52,7 @@ class PipelineFacts:
     paths: Mapping[Path, Objective]
     policy: PolicyChoice
     started_at: float | None = None
+    bases: Mapping[str, CostBasis] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,6 +94,7 @@ def facts_of(
         paths=settings.path_objectives(),
         policy=PolicyChoice(settings.policy.name or "", settings.policy.options, settings.policy.rules),
         started_at=started_at,
+        bases=settings.cost_bases(),
     )
 
 
@@ -113,4 +118,4 @@ def facts_of_stored(kept: Mapping[str, Any], *, name: str | None = None) -> Pipe
         settings = parse_settings(plain, "the settings of the run")
     except ConfigurationError as fault:
         raise ConfigurationError(f"{fault}; the store is damaged, or of another version", field="settings") from fault
-    return facts_of(settings, started_at=run_start(kept) or None, name=name)
+    return replace(facts_of(settings, started_at=run_start(kept) or None, name=name), bases=kept_cost_bases(kept))

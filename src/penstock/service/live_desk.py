@@ -11,6 +11,7 @@ from penstock.knowledge.run_notes import RunNote, kept_notes
 from penstock.loop import CycleReport, Helm
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
+from penstock.service.bill import Bill
 from penstock.service.desk import Progress
 from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts
@@ -45,6 +46,8 @@ class LiveDesk:
         self._decision_of: dict[str, str | None] = {}
         self._original: dict[str, Allocation] = {}
         self._progress = Progress(started_at=facts.started_at)
+        self._bill = Bill(facts.bases)
+        self._bill.read(history, facts.started_at or 0.0)  # a run that was taken over has a past
         helm.on_audit = self._take_audit
 
     @property
@@ -109,6 +112,10 @@ class LiveDesk:
         """How far it is."""
         return self._progress
 
+    def bill(self) -> Bill:
+        """What it has cost so far."""
+        return self._bill
+
     def notes(self) -> list[RunNote]:
         """What was said of it besides decisions."""
         return kept_notes(self._history)
@@ -128,6 +135,7 @@ class LiveDesk:
         """Take one pass."""
         seen, decision = report.observation, report.decision
         self._seen[seen.operator] = seen
+        self._bill.take(seen)
         self._publish("observation", lambda: observation_view(self, seen))
         if decision is not None:
             self._decided[seen.operator] = decision

@@ -6,11 +6,13 @@ from __future__ import annotations
 from penstock.knowledge.run_notes import RunNote
 from penstock.metrics import METRICS
 from penstock.records import Objective, Observation
+from penstock.service.bill import Bill
 from penstock.service.desk import PipelineDesk
 from penstock.service.facts import OperatorFacts
 from penstock.service.views import (
     Plain,
     cluster_view,
+    cost_view,
     decision_view,
     limits_view,
     metric_values,
@@ -45,8 +47,8 @@ def line_view(desk: PipelineDesk) -> Plain:
 def pipeline_view(desk: PipelineDesk) -> Plain:
     """A pipeline with all of its operators."""
     facts, state, progress, now = desk.facts, desk.state(), desk.progress(), desk.now()
-    notes = desk.notes()
-    operators = [_operator_view(desk, operator, now, notes) for operator in facts.operators]
+    notes, bill = desk.notes(), desk.bill()
+    operators = [_operator_view(desk, operator, now, notes, bill) for operator in facts.operators]
     return {
         "at": now,
         "name": facts.name,
@@ -62,6 +64,7 @@ def pipeline_view(desk: PipelineDesk) -> Plain:
         "why": why_of_all({operator["name"]: operator["why"] for operator in operators}),
         "policy": policy_view(state.policy),
         "previous_policy": policy_view(state.previous),
+        "cost": cost_view(bill.whole()),
         "paths": [_path_view(path, objective, desk.seen(path[-1])) for path, objective in facts.paths.items()],
         "streams": [
             {"source": stream.source, "target": stream.target, "selectivity": stream.selectivity}
@@ -98,7 +101,7 @@ def observation_view(desk: PipelineDesk, seen: Observation) -> Plain:
     }
 
 
-def _operator_view(desk: PipelineDesk, operator: OperatorFacts, now: float, notes: list[RunNote]) -> Plain:
+def _operator_view(desk: PipelineDesk, operator: OperatorFacts, now: float, notes: list[RunNote], bill: Bill) -> Plain:
     name, seen, decision = operator.name, desk.seen(operator.name), desk.decided(operator.name)
     age = None if seen is None else max(0.0, now - seen.at)
     values = metric_values(seen)
@@ -118,6 +121,7 @@ def _operator_view(desk: PipelineDesk, operator: OperatorFacts, now: float, note
             {"name": metric.name, "unit": metric.unit, "value": values[metric.name], "age_seconds": age}
             for metric in METRICS.values()
         ],
+        "cost": cost_view(bill.of(name)),
         "steering": steering_view(desk.state().of(name)),
         "why": why_of(desk, name),
         "latest_decision": None if decision is None else decision_view(decision),

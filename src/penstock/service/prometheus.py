@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -70,6 +70,22 @@ class PipelineCollector(Collector):
             steered.add_metric((desk.facts.name, name), float(desk.state().of(name).is_steered))
         yield age
         yield steered
+        yield from self._costs()
+
+    def _costs(self) -> Iterator[Metric]:
+        labels = (*_LABELS, "currency")
+        paid = CounterMetricFamily("penstock_cost", "What the operator has cost since the run began.", labels=labels)
+        static = CounterMetricFamily(
+            "penstock_static_cost", "What the operator would have cost with its top allocation.", labels=labels
+        )
+        for desk in self._desks:
+            bill = desk.bill()
+            for name in desk.facts.names:
+                if (cost := bill.of(name)) is not None:  # without prices there is no sample
+                    paid.add_metric((desk.facts.name, name, cost.currency), cost.amount)
+                    static.add_metric((desk.facts.name, name, cost.currency), cost.static)
+        yield paid
+        yield static
 
 
 def exposition(desks: Iterable[PipelineDesk]) -> tuple[bytes, str]:

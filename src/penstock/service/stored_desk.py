@@ -16,6 +16,7 @@ from penstock.loop import Helm
 from penstock.loop.kept_orders import first_state, kept_state
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
+from penstock.service.bill import Bill
 from penstock.service.desk import Progress
 from penstock.service.facts import PipelineFacts, facts_of_stored
 from penstock.service.past import original_size
@@ -52,6 +53,7 @@ class StoredDesk:
         self._store, self._clock, self._facts = store, clock, facts
         self._since = facts.started_at or 0.0
         self._original: dict[str, Allocation] = {}
+        self._bill = Bill(facts.bases)
 
     @property
     def facts(self) -> PipelineFacts:
@@ -119,6 +121,11 @@ class StoredDesk:
         if not isinstance(ended, (int, float)) or ended < self._since:
             return Progress(None, None, self._facts.started_at, None)
         return Progress("ended", 1.0, self._facts.started_at, float(ended))
+
+    def bill(self) -> Bill:
+        """What it has cost, as far as records are remembered."""
+        self._bill.read(self._store, self._since)
+        return self._bill
 
     def notes(self) -> list[RunNote]:
         """What was said of it besides decisions."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.metrics import METRICS
+from penstock.money import Cost
 from penstock.records import (
     Allocation,
     ClusterState,
@@ -78,6 +79,11 @@ def objective_view(objective: Objective) -> Plain:
         "catch_up_seconds": objective.catch_up_seconds if keeps_up else None,
         "text": str(objective),
     }
+
+
+def cost_view(cost: Cost | None) -> Plain | None:
+    """What something cost, and what the top allocation would have; None: no price is known."""
+    return None if cost is None else {**cost.to_json(), "text": str(cost)}
 
 
 def order_view(order: Order | None) -> Plain | None:

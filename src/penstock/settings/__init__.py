@@ -32,6 +32,7 @@ from penstock.settings.parts import (
     RestartSettings,
 )
 from penstock.settings.pipeline import RunSettings, load_settings, mode_of, parse_settings, read_guards, run_faults
+from penstock.settings.prices import PriceSettings, kept_cost_bases, read_prices
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [
@@ -49,12 +50,14 @@ __all__ = [
     "Part",
     "PathBound",
     "PolicySettings",
+    "PriceSettings",
     "ResizeSettings",
     "RestartSettings",
     "RunSettings",
     "Seconds",
     "ServiceSettings",
     "SizeSettings",
+    "kept_cost_bases",
     "load_settings",
     "make_objective",
     "mode_of",
@@ -63,6 +66,7 @@ __all__ = [
     "objectives_text",
     "parse_settings",
     "read_guards",
+    "read_prices",
     "read_settings",
     "run_faults",
     "tightest",

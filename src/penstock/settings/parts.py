@@ -310,6 +310,12 @@ class OperatorSettings(Part):
         return sizes_from(self.executor_cores, self.executor_memory, self.sizes)
 
     @property
+    def top_in_own_executors(self) -> tuple[float, float]:
+        """The most it may have, in executors of its own size: executors, and executors times CPU share."""
+        top, worth = self.limits().top, self.executor_sizes[-1].worth
+        return top.executors * worth, top.capacity * worth
+
+    @property
     def is_real_time(self) -> bool:
         """Whether its records go through one by one."""
         return self.trigger == REALTIME

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from penstock.errors import ConfigurationError
+from penstock.money import CostBasis
 from penstock.records import Mode, Objective
 from penstock.secrets import shown
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand_faults
@@ -45,6 +46,7 @@ from penstock.settings.parts import (
     is_rules_file,
 )
 from penstock.settings.plain import plain_inputs, plain_operators
+from penstock.settings.prices import PriceSettings
 from penstock.settings.real_time import real_time_faults
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 from penstock.settings.wrong_values import what_to_write
@@ -99,6 +101,9 @@ class RunSettings(Part):
         default=None,
         description="nodes that policies may place executors on, and how far they are apart; default: those of "
         "`cluster.geo` where the policy chooses nodes, else the cluster places them",
+    )
+    prices: PriceSettings | None = Field(
+        default=None, description="what executors cost; default: no cost is shown, only capacity"
     )
     interval: Seconds = Field(default=1.0, ge=0.1, le=3600.0, description="how often the loop looks")
     window: Seconds = Field(default=15.0, gt=0, description="what rates, utilisation and latency are taken over")
@@ -161,6 +166,13 @@ class RunSettings(Part):
         """The objective of every path; to keep up where there is no bound."""
         known = objectives_of(self.paths, self.objective, self.objectives)
         return {path: known.get(path, Objective()) for path in self.paths}
+
+    def cost_bases(self) -> dict[str, CostBasis]:
+        """What each operator's time is priced by; empty where there are no prices."""
+        if self.prices is None:
+            return {}
+        prices = self.prices.prices()
+        return {o.name: CostBasis(prices, o.executor_cores, *o.top_in_own_executors) for o in self.operators}
 
     def objective_of(self, operator: str) -> Objective:
         """What an operator alone is held against: the tightest bound of the paths through it."""
@@ -357,5 +369,6 @@ def _fields_at(loc: tuple[Any, ...]) -> list[str]:
         "operators.service": ServiceSettings, "operators.micro_batch": MicroBatchSettings,
         "policy": PolicySettings, "guards": GuardSettings, "nodes": NodesSettings,
         "restarts": RestartSettings, "objectives": PathBound, "resize": ResizeSettings,
+        "prices": PriceSettings,
     }  # fmt: skip
     return parts.get(_place(loc), RunSettings).setting_names()

@@ -2,6 +2,7 @@
 """The HTTP API over a loop under a virtual clock: what it shows, what it orders, and what it refuses."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -27,17 +28,14 @@ from penstock.service.machine_routes import _lines
 from penstock.service.stored_desk import StoredDesk
 from penstock.settings import parse_settings
 
-SETTINGS = parse_settings(
-    {
-        "name": "toys",
-        "arrivals": {"shape": "constant:rate=5,duration=5s"},
-        "operators": [
-            {"name": name, "app": "a:b", "executors": [1, 4], "cpu_shares": [0.5, 1.0]} for name in ("a", "b")
-        ],
-        "objective": {"p95": "2s"},
-        "policy": {"name": "threshold"},
-    }
-)
+PLAIN: dict[str, Any] = {
+    "name": "toys",
+    "arrivals": {"shape": "constant:rate=5,duration=5s"},
+    "operators": [{"name": name, "app": "a:b", "executors": [1, 4], "cpu_shares": [0.5, 1.0]} for name in ("a", "b")],
+    "objective": {"p95": "2s"},
+    "policy": {"name": "threshold"},
+}
+SETTINGS = parse_settings(PLAIN)
 ACCESS = Access("look", "steer")
 SIZE = {"operator": "a", "executors": 2, "for_seconds": 60}
 
@@ -45,10 +43,11 @@ SIZE = {"operator": "a", "executors": 2, "for_seconds": 60}
 class World:
     """A steered loop with its desk and a client for each role."""
 
-    def __init__(self, rate: Rate | None = None) -> None:
+    def __init__(self, rate: Rate | None = None, prices: dict[str, Any] | None = None) -> None:
         self.loop = Steered(ToyPolicy(grows), names=("a", "b"))
         self.feed = EventFeed()
-        facts = facts_of(SETTINGS, started_at=1000.0)
+        priced = SETTINGS if prices is None else parse_settings({**PLAIN, "prices": prices})
+        facts = facts_of(priced, started_at=1000.0)
         self.desk = LiveDesk(facts, self.loop.helm, self.loop.store, clock=self.loop.clock, feed=self.feed)
         self.loop.on_report = self.desk.report
         roomy = rate or Rate(per_second=1e9, at_once=1e9)
@@ -114,6 +113,35 @@ def test_a_pipeline_is_shown_whole(world: World) -> None:
     assert listed["role"] == "read"
     assert listed["pipelines"][0]["is_steered"] is True
     json.dumps(shown, allow_nan=False)
+
+
+def test_cost_is_shown_with_prices_and_nowhere_without(world: World) -> None:
+    """What observations add up to by hand, in the picture and for Prometheus; without prices null, and no sample."""
+    priced = World(prices={"executor_hour": 3600.0, "currency": "EUR"})
+    for one in (world, priced):
+        one.loop.clock.advance(0.0)
+        one.loop.run(1010.0)
+    looks = priced.loop.store.observations("a")
+    paid = sum(
+        (after.at - before.at) * after.cluster.observed.executors
+        for before, after in itertools.pairwise(looks)
+        if after.cluster.observed is not None
+    )
+    shown = look(priced, "pipelines/toys")
+    a, b = (operator["cost"] for operator in shown["operators"])
+    assert a["amount"] == pytest.approx(paid)
+    assert a["static"] == pytest.approx(4 * (looks[-1].at - looks[0].at))
+    assert a["currency"] == "EUR"
+    assert shown["cost"]["amount"] == pytest.approx(a["amount"] + b["amount"])
+    assert shown["cost"]["saved"] == pytest.approx(shown["cost"]["static"] - shown["cost"]["amount"])
+    lines = priced.client("look").get("/metrics").text.splitlines()
+    sample = 'penstock_cost_total{currency="EUR",operator="a",pipeline="toys"} '
+    assert [float(one.removeprefix(sample)) for one in lines if one.startswith(sample)] == [pytest.approx(paid)]
+    free = look(world, "pipelines/toys")
+    assert free["cost"] is None
+    assert free["operators"][0]["cost"] is None
+    samples = world.client("look").get("/metrics").text.splitlines()
+    assert not [one for one in samples if one.startswith("penstock_cost_total{")]
 
 
 def test_decisions_come_in_pages_with_their_outcomes(world: World) -> None:

@@ -2,6 +2,7 @@
 """A stored run of some minutes, looked at over HTTP."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,24 @@ def test_a_run_on_disk_is_shown(tmp_path: Path) -> None:
     assert client.get("/readyz").status_code == 200
     assert client.post("/api/v1/pipelines/synthetic/pause", json={}).status_code == 403
     kept.close()
+
+
+def test_a_stored_run_is_priced_once_however_often_it_is_read() -> None:
+    """Each look counts once, and what came since the last reading is added."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=120)
+    kept = json.loads(store.fact("settings") or "null")
+    store.set_fact("settings", json.dumps({**kept, "prices": {"executor_hour": 3600.0}}))
+    client = client_of(store)
+    first = client.get("/api/v1/pipelines/synthetic").json()["cost"]
+    assert client.get("/api/v1/pipelines/synthetic").json()["cost"] == first
+    seen = [one.cluster.observed is not None for one in store.observations(NAME)]
+    assert first["static"] == pytest.approx(2.0 * sum(seen[1:]))  # two executors, a second for each look
+    newest = store.observations(NAME)[-1]
+    store.add_observation(replace(newest, at=newest.at + 10.0))
+    later = client.get("/api/v1/pipelines/synthetic").json()["cost"]
+    assert newest.cluster.observed is not None
+    assert later["amount"] - first["amount"] == pytest.approx(10.0 * newest.cluster.observed.executors)
 
 
 def test_predictions_stand_beside_measurements() -> None:

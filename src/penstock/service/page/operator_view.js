@@ -146,6 +146,7 @@ export class OperatorView {
         `${operator.limits.min_executors} to ${operator.limits.max_executors} executors, CPU ${operator.limits.cpu_shares.map((one) => `${Math.round(one * 100)} %`).join(", ")}`,
       ],
     ];
+    if (operator.cost) entries.push(["Cost so far", operator.cost.text]);
     if (orderText(operator)) entries.unshift(["Ordered", orderText(operator)]);
     const text = JSON.stringify(entries);
     if (text !== this.factsShown)

@@ -18,6 +18,7 @@ export class Overview {
     this.session = session;
     this.graph = new Graph();
     this.paths = html("div");
+    this.cost = html("p", { class: "small cost", hidden: "" });
     this.count = html("p", { class: "small" });
     this.filter = html("input", { type: "search", size: "20" });
     this.filter.addEventListener("input", () => this.#fillTable());
@@ -44,6 +45,7 @@ export class Overview {
       skip,
       this.graph.element,
       this.paths,
+      this.cost,
       heading,
       this.filterTools,
       this.count,
@@ -79,6 +81,8 @@ export class Overview {
     this.filterTools.hidden = pipeline.operators.length < FEWEST_TO_FILTER;
     this.#fillTable();
     this.#showPaths(pipeline);
+    this.cost.hidden = !pipeline.cost; // without prices nothing is shown
+    setText(this.cost, pipeline.cost ? `Cost so far: ${pipeline.cost.text}` : "");
     this.#showNotes(pipeline);
   }
 
