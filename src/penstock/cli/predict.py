@@ -57,12 +57,13 @@ def sample_options(command: F) -> F:
         click.option("--application", help="Which application, where the file has several."),
         click.option(
             "--models",
-            help="Models to choose from, with commas: inverse-time, polynomial, power-law, usl, monotone, ensemble.  "
-            "[default: all]",
+            help="Models to choose from, with commas: inverse-time, polynomial, power-law, batch-time, usl, monotone, "
+            "ensemble.  [default: all]",
         ),
         click.option(
             "--max", "most", type=int, help="Most executors to plan with.  [default: 5 x the largest sampled]"
         ),
+        click.option("--cpu-share", type=float, help="CPU share to plan with.  [default: the largest sampled]"),
         click.option("--coverage", type=float, default=0.9, show_default=True, help="Probability of intervals."),
     )
     for option in reversed(options):
@@ -83,8 +84,8 @@ def fit(plot: Path | None, as_json: bool, **options: Any) -> None:
     the models apart: measure there, and give the result as --validation.
 
     --json prints one object: summary, models (each with name, parameters, training_error, validation_error), chosen,
-    judged_by, validation_sizes, curve (each with executors, throughput, low, high), coverage and notes. Errors are
-    root mean squares in the unit of the throughput; null where there is none.
+    judged_by, validation_sizes, curve (each with executors, throughput, low, high), cpu_share, coverage and notes.
+    Errors are root mean squares in the unit of the throughput; null where there is none.
 
     \b
     Examples:
@@ -129,9 +130,9 @@ def size(rate: float, by: str, cost_per_hour: float | None, plot: Path | None, a
     in twenty (with the default --coverage of 0.9). --by expected goes by the expected throughput alone, as the paper
     does. Where even --max executors are too few, is_enough is false, and the answer is for --max.
 
-    --json prints one object: summary, rate, executors, throughput, interval (low, high), coverage, is_enough, model,
-    reason, expected_executors (the fewest by expectation; null: none), next_smaller (executors, throughput, low,
-    short_by_percent; null for one executor), cost_per_hour (null without --cost-per-hour) and notes.
+    --json prints one object: summary, rate, executors, cpu_share, throughput, interval (low, high), coverage,
+    is_enough, model, reason, expected_executors (the fewest by expectation; null: none), next_smaller (executors,
+    throughput, low, short_by_percent; null for one executor), cost_per_hour (null without --cost-per-hour) and notes.
 
     \b
     Examples:
@@ -172,7 +173,13 @@ def size(rate: float, by: str, cost_per_hour: float | None, plot: Path | None, a
 
 
 def fit_of(  # noqa: PLR0917 - click passes them by name
-    file: Path, validation: Path | None, application: str | None, models: str | None, most: int | None, coverage: float
+    file: Path,
+    validation: Path | None,
+    application: str | None,
+    models: str | None,
+    most: int | None,
+    cpu_share: float | None,
+    coverage: float,
 ) -> tuple[str, CapacityFit]:
     """Read the samples and train; all mistakes of both files at once."""
     from penstock.errors import ConfigurationError, Mistakes
@@ -190,11 +197,17 @@ def fit_of(  # noqa: PLR0917 - click passes them by name
         mistakes.found.append(ConfigurationError(fault, field="--coverage"))
     if most is not None and most < 1:
         mistakes.found.append(ConfigurationError(f"--max: {most} must be at least 1 executor", field="--max"))
+    if cpu_share is not None and not 0.0 < cpu_share <= 1.0:
+        fault = f"--cpu-share: {cpu_share} is not above 0 and at most 1; write 0.5 for half a core of each"
+        mistakes.found.append(ConfigurationError(fault, field="--cpu-share"))
     mistakes.raise_all("predict")
     assert samples is not None
     name, of = samples
     with busy("training models"):
-        found = fit_capacity(of, () if further is None else further[1], models=names, most=most, coverage=coverage)
+        found = fit_capacity(
+            of, () if further is None else further[1],
+            models=names, most=most, cpu_share=cpu_share, coverage=coverage,
+        )  # fmt: skip
     return name, found
 
 
@@ -204,7 +217,7 @@ def fit_sentence(found: CapacityFit, name: str) -> str:
     error = _error(best, found.selection.judged_by)
     sizes = sorted({sample.allocation.executors for sample in found.samples})
     of = f"{name}: of" if name else "Of"
-    off = "" if error is None else f", off by {error:.3g} at {_WORDS[found.selection.judged_by]}"
+    off = "" if error is None else f", off by {figure(error)} at {_WORDS[found.selection.judged_by]}"
     wants = found.selection.validation_sizes
     more = (
         f"; a measurement with {' or '.join(map(str, wants))} executors would tell the models apart"
@@ -226,17 +239,31 @@ def size_sentence(found: CapacityFit, answer: SizeAnswer, cost: float | None) ->
     prediction = answer.prediction
     paid = "" if cost is None else f", at {answer.executors * cost:.4g} per hour"
     if not answer.is_enough:
-        most = executors_text(found.most)
+        most = executors_text(found.most, found.cpu_share)
         return (
-            f"No size up to {most} is sure to sustain {answer.rate:g}: {most} should sustain "
-            f"{prediction.records_per_second:.4g} (between {prediction.low:.4g} and {prediction.high:.4g}){paid}."
+            f"No size up to {most} is sure to sustain {figure(answer.rate)}: {most} should sustain "
+            f"{figure(prediction.records_per_second)} "
+            f"(between {figure(prediction.low)} and {figure(prediction.high)}){paid}."
         )
-    return f"{executors_text(answer.executors)} for {answer.rate:g}{paid}: {reason_of(found, answer)}."
+    size = executors_text(answer.executors, found.cpu_share)
+    return f"{size} for {figure(answer.rate)}{paid}: {reason_of(found, answer)}."
 
 
-def executors_text(number: int) -> str:
-    """The number with its noun."""
-    return f"{number} executor" if number == 1 else f"{number} executors"
+def executors_text(number: int, cpu_share: float = 1.0) -> str:
+    """The number with its noun, and the CPU share where that is not a whole core of each."""
+    text = f"{number} executor" if number == 1 else f"{number} executors"
+    return text if cpu_share == 1.0 else f"{text} x {100.0 * cpu_share:g}% CPU"
+
+
+def figure(value: float) -> str:
+    """A throughput for people: four digits, or all that are before the point.
+
+    Examples
+    --------
+    >>> figure(22.4712), figure(32285.6)
+    ('22.47', '32,286')
+    """
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
@@ -245,9 +272,10 @@ def reason_of(found: CapacityFit, answer: SizeAnswer) -> str:
     by = "the lower end of its interval" if answer.is_by_interval else "its expected throughput"
     reached = prediction.low if answer.is_by_interval else prediction.records_per_second
     if not answer.is_enough:
-        most = executors_text(found.most)
-        return f"{chosen} puts {by} for {most}, the most allowed, at {reached:.4g}, below {answer.rate:g}"
-    text = f"{chosen} expects {prediction.records_per_second:.4g} ({prediction.low:.4g} to {prediction.high:.4g})"
+        most = executors_text(found.most, found.cpu_share)
+        return f"{chosen} puts {by} for {most}, the most allowed, at {figure(reached)}, below {figure(answer.rate)}"
+    value, low, high = map(figure, (prediction.records_per_second, prediction.low, prediction.high))
+    text = f"{chosen} expects {value} ({low} to {high})"
     short = answer.smaller_falls_short_by
     if answer.smaller is not None and short is not None:
         text += f"; with {answer.executors - 1} {by} falls short by {100.0 * short:.2g} %"
@@ -266,7 +294,7 @@ def fit_document(found: CapacityFit) -> dict[str, Any]:
         ],
         "chosen": found.selection.chosen, "judged_by": found.selection.judged_by,
         "validation_sizes": list(found.selection.validation_sizes), "curve": found.curve(),
-        "coverage": found.coverage, "notes": list(found.notes),
+        "cpu_share": found.cpu_share, "coverage": found.coverage, "notes": list(found.notes),
     }  # fmt: skip
 
 
@@ -274,7 +302,8 @@ def size_document(found: CapacityFit, answer: SizeAnswer, cost: float | None) ->
     """The plain data of `size`."""
     prediction, smaller, short = answer.prediction, answer.smaller, answer.smaller_falls_short_by
     return {
-        "rate": answer.rate, "executors": answer.executors, "throughput": prediction.records_per_second,
+        "rate": answer.rate, "executors": answer.executors, "cpu_share": found.cpu_share,
+        "throughput": prediction.records_per_second,
         "interval": {"low": prediction.low, "high": prediction.high}, "coverage": found.coverage,
         "is_enough": answer.is_enough, "model": found.selection.chosen, "reason": reason_of(found, answer),
         "expected_executors": answer.expected_executors,
@@ -310,8 +339,8 @@ def models_table(found: CapacityFit) -> Table:
     for score in found.selection.scores:
         unseen = score.validation_error if found.validation else score.held_out_error
         parameters = ", ".join(f"{name} {value:.4g}" for name, value in score.parameters.items()) or "-"
-        shown = "-" if unseen is None else f"{unseen:.4g}"
-        table.add_row(score.name, f"{score.training_error:.4g}", shown, parameters)
+        shown = "-" if unseen is None else figure(unseen)
+        table.add_row(score.name, figure(score.training_error), shown, parameters)
     return table
 
 
@@ -326,7 +355,7 @@ def curve_table(found: CapacityFit) -> Table:
     for size in sorted(size for size in sizes if size <= found.most):
         prediction = found.predict(size)
         table.add_row(
-            str(size), *(f"{value:.4g}" for value in (prediction.records_per_second, prediction.low, prediction.high))
+            str(size), *(figure(value) for value in (prediction.records_per_second, prediction.low, prediction.high))
         )
     return table
 
@@ -336,7 +365,7 @@ def size_table(found: CapacityFit, answer: SizeAnswer, cost: float | None) -> Ta
     table = _table("executors", "throughput", "low", "high", *(() if cost is None else ("cost per hour",)))
     for size in range(max(1, answer.executors - 2), min(found.most, answer.executors + 1) + 1):
         prediction = found.predict(size)
-        cells = [f"{value:.4g}" for value in (prediction.records_per_second, prediction.low, prediction.high)]
+        cells = [figure(value) for value in (prediction.records_per_second, prediction.low, prediction.high)]
         paid: Sequence[str] = () if cost is None else (f"{size * cost:.4g}",)
         table.add_row(f"{size} <" if size == answer.executors else str(size), *cells, *paid)
     return table

@@ -168,6 +168,9 @@ def fit_capacity(
     notes += _falls([*samples, *validation])
     if cpu_share is None and len(shares) > 1:
         notes.append(f"samples have several CPU shares; executors are planned with the largest, {shares[-1]:g}")
+    if cpu_share is not None and not shares[0] <= cpu_share <= shares[-1]:
+        had = f"{shares[0]:g}" if len(shares) == 1 else f"{shares[0]:g} to {shares[-1]:g}"
+        notes.append(f"no sample has a CPU share of {cpu_share:g} (they have {had}); what it does is extrapolated")
     if until > 2 * BEYOND * largest:
         notes.append(f"sizes up to {until} are far beyond the largest sample ({largest}); intervals there are a guess")
     return CapacityFit(

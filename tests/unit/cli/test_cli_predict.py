@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.performance.throughput import MODELS as ALL_MODELS
+
 Invoke = Callable[..., Any]
 MODELS = ("--models", "inverse-time,polynomial,usl")
 """A few, for the tests' time."""
@@ -59,7 +61,7 @@ def test_fit_prints_its_contract(samples: str, invoke: Invoke) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert set(document) == {
-        "summary", "models", "chosen", "judged_by", "validation_sizes", "curve", "coverage", "notes",
+        "summary", "models", "chosen", "judged_by", "validation_sizes", "curve", "cpu_share", "coverage", "notes",
     }  # fmt: skip
     assert {frozenset(model) for model in document["models"]} == {
         frozenset({"name", "parameters", "training_error", "validation_error"})
@@ -104,8 +106,8 @@ def test_size_prints_its_contract(samples: str, invoke: Invoke) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert set(document) == {
-        "summary", "rate", "executors", "throughput", "interval", "coverage", "is_enough", "model", "reason",
-        "expected_executors", "next_smaller", "cost_per_hour", "notes",
+        "summary", "rate", "executors", "cpu_share", "throughput", "interval", "coverage", "is_enough", "model",
+        "reason", "expected_executors", "next_smaller", "cost_per_hour", "notes",
     }  # fmt: skip
     assert document["is_enough"] is True
     assert document["interval"]["low"] >= 12.0
@@ -122,6 +124,30 @@ def test_size_by_expectation_takes_fewer(samples: str, invoke: Invoke) -> None:
     by_expected, by_interval = (json.loads(invoke(*call, by).stdout) for by in ("expected", "interval"))
     assert by_expected["executors"] == by_interval["expected_executors"]
     assert by_expected["throughput"] >= 12.0
+
+
+def test_the_share_to_plan_with_can_be_said(tmp_path: Path, invoke: Invoke) -> None:
+    """Executors of half the share are about twice as many; the answer has the share, a note one not measured."""
+    path = tmp_path / "shares.csv"
+    lines = [f"{m},{share},{100.0 * m * share}" for m in (1, 2, 3, 4) for share in (0.5, 1.0)]
+    path.write_text("executors,cpu_share,throughput\n" + "\n".join(lines) + "\n")
+    call = ("predict", "size", "--samples", str(path), *MODELS, "--rate", "390", "--json")
+    largest, half, less = (json.loads(invoke(*call, *more).stdout) for more in (
+        (), ("--cpu-share", "0.5"), ("--cpu-share", "0.2"),
+    ))  # fmt: skip
+    assert (largest["cpu_share"], half["cpu_share"]) == (1.0, 0.5)
+    assert half["executors"] == pytest.approx(2 * largest["executors"], abs=1)
+    assert f"{half['executors']} executors x 50% CPU" in half["summary"]
+    assert any("no sample has a CPU share of 0.2" in note for note in less["notes"])
+    refused = invoke(*call, "--cpu-share", "1.5")
+    assert refused.exit_code == 2
+    assert "--cpu-share: 1.5 is not above 0 and at most 1" in refused.stderr
+
+
+def test_the_help_names_every_model(invoke: Invoke) -> None:
+    """A model that can be chosen can be found."""
+    said = invoke("predict", "fit", "--help").stdout
+    assert [name for name in ALL_MODELS if name not in said] == []
 
 
 def test_a_rate_that_no_size_meets_is_said_so(samples: str, invoke: Invoke) -> None:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A day beside the cheapest schedule in hindsight, in figures and as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from benchmarks.elastic_spark.pipeline import Watched
+
+from penstock.evaluation.hindsight import HindsightSchedule, cheapest_schedule
+from penstock.records import Allocation, Observation
+
+BAR = 0.15
+Times = npt.NDArray[np.float64]
+Sustained = Mapping[Allocation, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a day came to."""
+
+    throughput: dict[int, float]
+    records: int
+    day_seconds: float
+    executor_seconds: float
+    hindsight_executor_seconds: float
+    oldest_record_seconds: float
+    catch_up_seconds: float
+    changes: int
+    warm_start: bool
+
+    @property
+    def more_than_hindsight(self) -> float:
+        """Executor seconds beyond the cheapest schedule, as a part of it."""
+        return self.executor_seconds / self.hindsight_executor_seconds - 1.0
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bar is met."""
+        return self.more_than_hindsight <= BAR and self.oldest_record_seconds <= self.catch_up_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, with what follows from it."""
+        return {**asdict(self), "more_than_hindsight": self.more_than_hindsight, "bar": BAR, "is_met": self.is_met}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.executor_seconds:,.0f} executor seconds, {self.more_than_hindsight:+.1%} of the cheapest "
+            f"schedule's {self.hindsight_executor_seconds:,.0f} (bar {BAR:+.0%}); oldest record "
+            f"{self.oldest_record_seconds:.1f} s (bar {self.catch_up_seconds:g} s); {self.changes} changes: "
+            f"{'met' if self.is_met else 'MISSED'}"
+        )
+
+
+@dataclass(frozen=True)
+class Day:
+    """The looks of the day itself, without the lead-in, and when it began."""
+
+    looks: Sequence[Observation]
+    began_at: float
+
+    @classmethod
+    def of(cls, watched: Watched, times: Times, lead_in: float) -> Day:
+        """The part from the end of the lead-in until everything was done."""
+        looks = [look for look in watched.looks if look.records_arrived is not None]
+        first = next(look for look in looks if look.records_arrived)
+        assert first.records_arrived is not None
+        began = first.at - float(times[min(first.records_arrived, len(times)) - 1]) + lead_in
+        ends = next((look.at for look in looks if (look.records_done or 0) >= len(times)), looks[-1].at)
+        return cls([look for look in looks if began <= look.at <= ends], began)
+
+
+def outcome(
+    day: Day, watched: Watched, times: Times, sustained: Sustained, *, lead_in: float, catch_up: float, is_warm: bool
+) -> tuple[Outcome, HindsightSchedule]:
+    """Compare a day with the cheapest schedule that had known its arrivals and what every size sustains."""
+    schedule = cheapest_schedule(times[times >= lead_in] - lead_in, sustained, oldest_seconds=catch_up)
+    share = next(iter(sustained)).cpu_share
+    found = Outcome(
+        throughput={size.executors: rate for size, rate in sustained.items()},
+        records=len(times),
+        day_seconds=day.looks[-1].at - day.looks[0].at,
+        executor_seconds=sum((after.at - before.at) * executors(before) for before, after in pairwise(day.looks)),
+        hindsight_executor_seconds=schedule.executor_seconds / share,
+        oldest_record_seconds=max(
+            (look.latency.max_seconds for look in day.looks if look.latency is not None), default=math.nan
+        ),
+        catch_up_seconds=catch_up,
+        changes=sum(change.at >= day.began_at for change in watched.changes),
+        warm_start=is_warm,
+    )
+    return found, schedule
+
+
+def executors(look: Observation) -> int:
+    """Executors that were there."""
+    return 0 if look.cluster.observed is None else look.cluster.observed.executors
+
+
+def draw(path: Path, day: Day, schedule: HindsightSchedule, sustained: Sustained) -> None:
+    """Arrivals and throughput, executors beside those of hindsight, and the age of records."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    at = [look.at - day.began_at for look in day.looks]
+    figure, (load, size, age) = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
+    load.plot(at, [look.arrival_rate_rows_per_second or math.nan for look in day.looks], label="arrivals")
+    has = [
+        0.0 if look.cluster.observed is None else sustained.get(look.cluster.observed, math.nan) for look in day.looks
+    ]
+    load.plot(at, has, drawstyle="steps-post", label="what the executors sustain")
+    load.set_ylabel("records a second")
+    size.plot(at, [executors(look) for look in day.looks], drawstyle="steps-post", label="elastic")
+    steps = [schedule.step_seconds * n for n in range(len(schedule.allocations))]
+    size.plot(
+        steps, [a.executors for a in schedule.allocations],
+        drawstyle="steps-post", linestyle="--", label="cheapest in hindsight",
+    )  # fmt: skip
+    size.set_ylabel("executors")
+    ages = [math.nan if look.latency is None else look.latency.max_seconds for look in day.looks]
+    age.plot(at, ages, label="oldest record")
+    age.set_ylabel("seconds")
+    age.set_xlabel("seconds since the day began")
+    for panel in (load, size, age):
+        panel.legend(loc="upper left")
+        panel.grid(alpha=0.3)
+        panel.set_ylim(bottom=0)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

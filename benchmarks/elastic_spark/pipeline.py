@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on Spark: the log analysis on small executors, and what is kept of it while it goes by."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.loop import CycleReport
+from penstock.ports import Policy
+from penstock.records import Decision, Observation
+from penstock.running.pipeline_run import run_pipeline
+from penstock.settings import RunSettings, parse_settings
+
+NAME = "log-analysis"
+_SAID_EVERY_SECONDS = 15.0
+
+
+@dataclass
+class Watched:
+    """What is kept of a run while it goes by; it prints where the run is, and its changes."""
+
+    looks: list[Observation] = field(default_factory=list)
+    changes: list[Decision] = field(default_factory=list)
+    _said_at: float = 0.0
+
+    def phase(self, text: str, fraction: float | None = None) -> None:
+        """Say what is done now."""
+        if fraction is None:
+            say(text)
+
+    def report(self, report: CycleReport) -> None:
+        """Keep the look, and print changes."""
+        seen = report.observation
+        self.looks.append(seen)
+        decision = report.decision
+        if decision is not None and decision.is_change:
+            self.changes.append(decision)
+            say(f"{decision.change_text}: {decision.reason}")
+        if seen.at - self._said_at >= _SAID_EVERY_SECONDS:
+            self._said_at = seen.at
+            say(_line(seen, seen.at - self.looks[0].at))
+
+    def fault(self, operator: str, text: str) -> None:
+        """Print a fault."""
+        say(f"{operator}: {text}")
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(f"    {text}", file=sys.stderr, flush=True)
+
+
+def _line(seen: Observation, seconds: float) -> str:
+    rate, waiting, latency = seen.arrival_rate_rows_per_second, seen.backlog_records, seen.latency
+    return ", ".join(
+        [
+            f"{seconds:.0f} s: {seen.cluster.observed}",
+            "arrivals unknown" if rate is None else f"{rate:,.0f} records/s arrive",
+            "backlog unknown" if waiting is None else f"{waiting:,.0f} wait or are in work",
+            "age unknown" if latency is None else f"oldest {latency.max_seconds:.1f} s",
+            "no batch yet" if seen.batch_seconds is None else f"batches of {seen.batch_seconds:.1f} s",
+        ]
+    )
+
+
+def settings(
+    chosen: argparse.Namespace, load: dict[str, Any], policy: dict[str, Any], guards: str | dict[str, Any]
+) -> RunSettings:
+    """A run of the log analysis on small executors."""
+    return parse_settings(
+        {
+            "name": "elastic-spark",
+            "arrivals": load,
+            "operators": [
+                {
+                    "name": NAME,
+                    "app": "penstock.apps.log_analysis:log_analysis",
+                    "executors": [1, chosen.sizes],
+                    "cpu_shares": [chosen.share],
+                    "executor_memory": "600m",
+                    "driver_memory": "700m",
+                }
+            ],
+            "policy": policy,
+            "guards": guards,
+            "window": "10s",
+            "warm_up": "20s",
+            "drain": "300s",
+        },
+        "benchmark",
+    )
+
+
+def run(
+    settings: RunSettings, folder: Path, *, policy: Policy | None = None, stop: threading.Event | None = None
+) -> Watched:
+    """One run to its end, or until it is stopped."""
+    watched = Watched()
+    run_pipeline(settings, folder, listener=watched, stop=stop or threading.Event(), policy=policy)
+    return watched
