@@ -4,15 +4,7 @@
 
 if [ ! -x /usr/lib/rabbitmq/bin/rabbitmq-server ] && ! command -v rabbitmq-server >/dev/null; then
   source "$(dirname "${BASH_SOURCE[0]}")/apt.sh"
-  if ! (
-    # Installed for private servers on ports of their own: the machine's service need not start.
-    policy=/usr/sbin/policy-rc.d
-    if [ -w "${policy%/*}" ] && [ ! -e "$policy" ]; then
-      trap 'rm -f "$policy"' EXIT
-      printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod +x "$policy"
-    fi
-    penstock_apt rabbitmq-server
-  ); then
+  if ! penstock_apt_without_services rabbitmq-server; then
     echo "penstock: no RabbitMQ found; its tests will be skipped" >&2
     echo "  mend it: sudo apt-get install rabbitmq-server" >&2
   fi

@@ -39,11 +39,12 @@ case "${1:-run}" in
     ;;
   dev)
     echo "penstock: installing the tools for checks and tests"
-    install spark,report,kafka,rabbitmq,service,dev
+    install spark,report,kafka,rabbitmq,postgresql,service,dev
     ;;
   brokers)
     source scripts/java.sh
     source scripts/rabbitmq.sh
+    source scripts/postgresql.sh
     source scripts/chromium.sh
     echo "penstock: fetching Kafka if it is not there yet (110 MB)"
     .venv/bin/python scripts/fetch_kafka.py

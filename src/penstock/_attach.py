@@ -24,7 +24,6 @@ from penstock.errors import known_arguments
 from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.run_facts import SUMMARY, begin_run
-from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, Orders
 from penstock.loop.kept_orders import first_state, kept_state
 from penstock.money import CostBasis, Prices
@@ -34,6 +33,7 @@ from penstock.records import LatencySummary, Limits, Objective
 from penstock.settings.objectives import objective_settings
 from penstock.settings.real_time import REALTIME
 from penstock.steering import PolicyChoice
+from penstock.stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -93,8 +93,9 @@ def attach(
     interval_seconds, window_seconds, warm_up_seconds
         How often to look; what rates and latencies are taken over; how long to watch before deciding.
     store
-        File to keep observations and decisions in (SQLite), one for each query; default: memory. In a file that was
-        used before, a new run begins: what it remembers of earlier ones is not shown.
+        File to keep observations and decisions in (SQLite), or an address such as
+        ``postgresql://user@host/database?schema=counts``; one for each query. Default: memory. In a store that was used
+        before, a new run begins: what it remembers of earlier ones is not shown.
     prices
         What an hour costs, such as ``{"executor_hour": 0.1, "core_hour": 0.04, "currency": "EUR"}``; one price is
         enough. `Scaler.cost` and the report then have cost and savings. Default: no cost is shown.
@@ -156,7 +157,7 @@ def attach(
         kept: KnowledgeStore = MemoryStore()
         if given.store is not None:
             kept = EnduringStore(
-                SqliteStore(given.store),
+                open_store(given.store),
                 say=lambda text: _LOG.warning("%s: %s", operator, text),
                 on_lost=open_shares,
             )
@@ -226,7 +227,7 @@ def attach(
         facts=facts,
         since=since,
         settings=settings,
-        file=given.store,
+        store_place=given.store,
         orders=orders,
         basis=_cost_basis(given.prices, hold.cores_per_executor, settings.limits),
     )

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.adaptors.postgresql.address import StoreAddress, is_address
 from penstock.errors import ConfigurationError, Mistakes
-from penstock.knowledge.sqlite import SqliteStore
 from penstock.money import Prices
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, OperatorSite, PolicyContext
 from penstock.records import Limits, Mode, Objective
 from penstock.settings import GuardSettings, mode_of, read_guards, read_prices
+from penstock.stores import StorePlace, open_store, open_store_readonly
 from penstock.topology import Topology
 
 INTERPOLATED = "interpolated"
@@ -31,7 +32,7 @@ class AttachArguments:
     objective: Objective
     mode: Mode
     guards: GuardSettings | None
-    store: Path | None
+    store: StorePlace | None
     prices: Prices | None
 
 
@@ -155,13 +156,19 @@ def _check_arrivals(arrivals: Any) -> None:
         )
 
 
-def _store(store: Any) -> Path | None:
+def _store(store: Any) -> StorePlace | None:
     if store is None:
         return None
     if not isinstance(store, (str, os.PathLike)) or isinstance(store, bytes):
         raise ConfigurationError(
-            f'store: {store!r} is no file; write its path, such as "scaler.sqlite", or leave it out', field="store"
+            f'store: {store!r} is no file; write its path, such as "scaler.sqlite", an address of '
+            "PostgreSQL, or leave it out",
+            field="store",
         )
+    if is_address(store):
+        address = StoreAddress.parse(str(store))
+        open_store(address).close()
+        return address
     path = Path(store)
     try:
         if path.is_dir():
@@ -173,13 +180,13 @@ def _store(store: Any) -> Path | None:
                 f"store: the folder {path.parent} does not exist; create it first, or give another file", field="store"
             )
         if path.exists() and path.stat().st_size:
-            SqliteStore.open_readonly(path).close()
+            open_store_readonly(path).close()
     except (OSError, ValueError) as fault:
         text = (
             str(fault) if isinstance(fault, ConfigurationError) else f"{path!r} cannot be used: {fault}; give another"
         )
         raise ConfigurationError(text if text.startswith("store:") else f"store: {text}", field="store") from None
-    return path
+    return path.absolute()
 
 
 def _check_policy(policy: Any, options: Any, limits: Limits, objective: Objective) -> None:

@@ -24,6 +24,7 @@ from penstock.policies import make_policy
 from penstock.ports import KnowledgeStore, OperatorSite, Policy, PolicyContext
 from penstock.records import Decision, LatencySummary, Limits, Objective, Observation, RunLatency
 from penstock.steering import AuditEntry, OperatorSteering, PolicyChoice, SteeredMode
+from penstock.stores import StorePlace, shown_place
 from penstock.topology import Topology
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Scaler:
         facts: QueryFacts,
         since: float,
         settings: LoopSettings,
-        file: Path | None,
+        store_place: StorePlace | None,
         orders: Orders,
         basis: CostBasis | None = None,
     ) -> None:
@@ -60,7 +61,7 @@ class Scaler:
         for note in notes:
             self._kept_notes.add(cycle.operator, note)
         self._settings = settings
-        self._file = file
+        self._store_place = store_place
         self._account = OperatorAccount()
         self._basis = basis
         self._policy_notes: tuple[str, ...] = ()
@@ -260,7 +261,7 @@ class Scaler:
         cycle, account, seen = self._cycle, self._account, self._observation
         return RunSummary(
             name=cycle.operator,
-            folder="" if self._file is None else str(self._file.absolute()),
+            folder="" if self._store_place is None else shown_place(self._store_place),
             mode=str(self._settings.mode),
             started_at=self._since,
             ended_at=SystemClock().now(),

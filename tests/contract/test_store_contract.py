@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One suite for all knowledge stores; and what the one on disk promises across restarts and kills."""
+"""One suite for all knowledge stores; and what the one on disk promises across restarts and kills.
+
+tests/integration/postgresql runs it on a real PostgreSQL.
+"""
 
 from __future__ import annotations
 

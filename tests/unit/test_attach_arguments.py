@@ -41,7 +41,7 @@ def refusal(**arguments: Any) -> ps.ConfigurationError:
         ({"arrivals": SqliteStore}, "arrivals: <class"),
         ({"name": 3}, 'name: 3 is none; write a text such as "counts", or leave it out'),
         ({"name": " "}, "name: ' ' is none"),
-        ({"store": 3}, 'store: 3 is no file; write its path, such as "scaler.sqlite", or leave it out'),
+        ({"store": 3}, 'store: 3 is no file; write its path, such as "scaler.sqlite", an address of PostgreSQL'),
         ({"store": "/"}, "store: / is a folder; name a file in it, such as /scaler.sqlite"),
         ({"store": "/nowhere/at/all.sqlite"}, "store: the folder /nowhere/at does not exist; create it first"),
         ({"policy_options": [1]}, "policy_options: [1] are none; write names and values"),

@@ -12,6 +12,7 @@ from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.progress import busy, calculate_in_one_thread, progress_bar
 from penstock.cli.queue_options import parse_executors, parse_shares
+from penstock.cli.runs import RunPlace
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
     from penstock.evaluation.backtest import Backtest
     from penstock.records import Limits
+    from penstock.stores import StorePlace
 
 _FAR = 0.25
 """How far simulated and measured latency may be apart before a warning."""
 
 
 @click.command(short_help="What other policies would have done in a recorded run.")
-@click.argument("run", metavar="[RUN|STORE]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="[RUN|STORE]", required=False, type=RunPlace())
 @click.option(
     "--policy",
     "policies",
@@ -44,7 +46,7 @@ _FAR = 0.25
 @json_option
 @debug_option
 def backtest(  # noqa: PLR0917 - click passes them by name
-    run: Path | None,
+    run: StorePlace | None,
     policies: tuple[str, ...],
     operator: str | None,
     objective: str | None,

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.cli.failures import debug_option, json_option
+from penstock.cli.runs import RunPlace
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from penstock.knowledge.run_notes import RunNote
     from penstock.monitor.exactness import ExactnessChange
     from penstock.records import Decision
+    from penstock.stores import StorePlace
 
 _MOST_REASONS = 8
 """Most reasons for holding that are shown."""
 
 
 @click.command(short_help="Show what a run decided, why, and with what outcome.")
-@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="[RUN]", required=False, type=RunPlace())
 @click.option("--last", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="How many.")
 @click.option("--all", "with_holds", is_flag=True, help="Also show decisions to hold.")
 @click.option("--operator", metavar="NAME", help="Only this operator.")
 @json_option
 @debug_option
-def explain(run: Path | None, last: int, with_holds: bool, operator: str | None, as_json: bool) -> None:
+def explain(run: StorePlace | None, last: int, with_holds: bool, operator: str | None, as_json: bool) -> None:
     """Show what RUN decided, why, and with what outcome.
 
     RUN is a run's folder or its knowledge.sqlite. Default: the newest under runs/. It also works while a run is in
@@ -115,7 +116,7 @@ def explain(run: Path | None, last: int, with_holds: bool, operator: str | None,
     if as_json:
         print_json(
             {
-                "run": str(found.folder),
+                "run": found.place,
                 "name": history.name,
                 "objective": history.objective_text,
                 "policy": _policy(history),

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from penstock.stores import StorePlace
+
 from penstock.cli.failures import debug_option, json_option
+from penstock.cli.runs import RunPlace
 
 
 @click.command(short_help="Show how a run went: a summary, a page and a picture.")
-@click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
+@click.argument("run", metavar="[RUN]", required=False, type=RunPlace())
 @click.option("--folder", type=click.Path(path_type=Path), help="Output folder.  [default: the run's folder]")
 @json_option
 @debug_option
-def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
+def report(run: StorePlace | None, folder: Path | None, as_json: bool) -> None:
     """Write report.html and report.png of RUN, and show its summary.
 
     RUN is a run's folder or its knowledge.sqlite. Default: the newest under runs/. For a run in progress the report
@@ -50,7 +55,7 @@ def report(run: Path | None, folder: Path | None, as_json: bool) -> None:
         elastic = {name: None if one is None else one.to_json() for name, one in figures.items()}
         print_json(
             {
-                **history.summary, "run": str(found.folder), "is_ended": history.is_ended, "report": files,
+                **history.summary, "run": found.place, "is_ended": history.is_ended, "report": files,
                 "elasticity": elastic,
             }
         )  # fmt: skip

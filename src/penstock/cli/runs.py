@@ -9,12 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock.knowledge import SqliteStore
+    from penstock.ports import KnowledgeStore
+    from penstock.stores import StorePlace
+
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # before click 8.4 it is not generic
 
 RUNS = Path("runs")
 KNOWLEDGE = "knowledge.sqlite"
@@ -23,15 +30,25 @@ _FOLDER_STAMP = re.compile(r"-(\d{8}-\d{6})(?:-(\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run on disk. `was_chosen`: the user named none, and this is the newest."""
+    """A stored run. `was_chosen`: the user named none, and this is the newest.
+
+    One in a database has no folder of its own: what is written about it goes into the current one.
+    """
 
     folder: Path
-    knowledge: Path
+    knowledge: StorePlace
     was_chosen: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it is, for `--json`: its folder, or its address."""
+        return str(self.folder) if isinstance(self.knowledge, Path) else self.knowledge.shown
 
     @property
     def shown(self) -> str:
         """How people are shown it: by its folder, or by its file where that has a name of its own."""
+        if not isinstance(self.knowledge, Path):
+            return self.knowledge.shown
         has_own_name = self.knowledge.name != KNOWLEDGE or self.folder == Path()
         return str(self.knowledge if has_own_name else self.folder)
 
@@ -74,14 +91,31 @@ def _holds_run(folder: Path) -> bool:
         ) from fault
 
 
-def find_run(run: Path | None, runs: Path = RUNS) -> Run:
-    """Return the run that a user names by folder or knowledge file, or the newest under `runs`.
+class RunPlace(_ParamType):
+    """What a user calls a stored run: a folder, a file, or the address of a store in PostgreSQL."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StorePlace:
+        """Read it."""
+        from penstock.stores import store_place
+
+        try:
+            return value if isinstance(value, Path) else store_place(value)
+        except ConfigurationError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+def find_run(run: StorePlace | None, runs: Path = RUNS) -> Run:
+    """Return the run that a user names by folder, knowledge file or address, or the newest under `runs`.
 
     Raises
     ------
     ConfigurationError
         There is none.
     """
+    if run is not None and not isinstance(run, Path):
+        return Run(Path(), run)
     if run is not None:
         if run.is_dir():
             if not (run / KNOWLEDGE).is_file():
@@ -101,11 +135,11 @@ def find_run(run: Path | None, runs: Path = RUNS) -> Run:
 
 
 @contextmanager
-def opened(run: Run) -> Iterator[SqliteStore]:
+def opened(run: Run) -> Iterator[KnowledgeStore]:
     """Open the run's knowledge for reading. The run itself may be in progress."""
-    from penstock.knowledge import SqliteStore
+    from penstock.stores import open_store_readonly
 
-    store = SqliteStore.open_readonly(run.knowledge)
+    store = open_store_readonly(run.knowledge)
     try:
         yield store
     finally:

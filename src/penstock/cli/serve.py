@@ -6,18 +6,23 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from penstock.stores import StorePlace
+
 from penstock.cli.failures import debug_option
 from penstock.cli.page import site, site_options
+from penstock.cli.runs import Run, RunPlace
 
 
 @click.command(short_help="Show stored runs over HTTP, for looking back.")
 @click.option(
-    "--store", "stores", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
-    help="A run's folder or its knowledge.sqlite; may be given several times.  [default: the newest under runs/]",
+    "--store", "stores", multiple=True, type=RunPlace(), metavar="RUN|STORE",
+    help="A run's folder, its knowledge.sqlite, or the address of a store in PostgreSQL; may be given several times.  "
+    "[default: the newest under runs/]",
 )  # fmt: skip
 @click.option(
     "--token-file",
@@ -26,7 +31,7 @@ from penstock.cli.page import site, site_options
 )
 @site_options
 @debug_option
-def serve(stores: tuple[Path, ...], token_file: Path | None, **where: Any) -> None:
+def serve(stores: tuple[StorePlace, ...], token_file: Path | None, **where: Any) -> None:
     """Serve the HTTP API of stored runs: their operators, decisions, audit and series. Nothing can be changed.
 
     A run that goes on in another process is shown as far as it has come. To steer a run, start it with --page.
@@ -62,7 +67,7 @@ def serve(stores: tuple[Path, ...], token_file: Path | None, **where: Any) -> No
             store = ends.enter_context(opened(found))
             desk = StoredDesk(store, SystemClock())
             if stores and len(stores) > 1:  # runs of one pipeline differ by their folders
-                desk = StoredDesk(store, SystemClock(), name=found.folder.name)
+                desk = StoredDesk(store, SystemClock(), name=_name_of(found))
             service.add(desk)
         app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
@@ -73,3 +78,8 @@ def serve(stores: tuple[Path, ...], token_file: Path | None, **where: Any) -> No
         console.print(f"{', '.join(service.desks)}: {known.link}", markup=False, soft_wrap=True)
         with stopping_on_signals(stop, lambda _: None):
             stop.wait()
+
+
+def _name_of(run: Run) -> str:
+    """What a run is called beside others: by its folder, or by its schema."""
+    return run.folder.name if isinstance(run.knowledge, Path) else run.knowledge.schema

@@ -12,6 +12,7 @@ import click
 from penstock.cli.failures import debug_option, json_option
 from penstock.cli.output_files import check_picture
 from penstock.cli.progress import calculate_in_one_thread, progress_bar
+from penstock.cli.runs import RunPlace
 from penstock.cli.trace_options import check_no_reading, in_command_words, reading_of, trace_options
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.ports import FloatArray
     from penstock.records import LatencySummary, Limits, Objective
     from penstock.simulator import Pipeline
+    from penstock.stores import StorePlace
 
 _FOLDERS = re.compile(r"(?<==)[^\s,=]*/")
 """The folders of a path that is an option's value; a policy itself may be called m/g/1."""
@@ -54,7 +56,7 @@ _FOLDERS = re.compile(r"(?<==)[^\s,=]*/")
     "--from",
     "--from-run",
     "from_run",
-    type=click.Path(path_type=Path),
+    type=RunPlace(),
     metavar="RUN|STORE",
     help="Take the demand that this run has learnt, for operators that declare none or have `demand: learnt`; its "
     "folder, or its SQLite file. Both names mean the same.",
@@ -78,7 +80,7 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     file: Path | None,
     policies: tuple[str, ...],
     objective: str | None,
-    from_run: Path | None,
+    from_run: StorePlace | None,
     seed: int,
     records: int | None,
     interval: str | None,
@@ -230,7 +232,7 @@ def _check_policies(
         raise ConfigurationError.of_all("policy", list(dict.fromkeys(faults)))
 
 
-def _learnt(from_run: Path | None) -> LearntDemand | None:
+def _learnt(from_run: StorePlace | None) -> LearntDemand | None:
     from penstock.cli.runs import find_run, opened
     from penstock.errors import ConfigurationError
     from penstock.evaluation.learnt_demand import learnt_demand
@@ -238,8 +240,8 @@ def _learnt(from_run: Path | None) -> LearntDemand | None:
     if from_run is None:
         return None
     try:
-        with opened(find_run(from_run)) as store:
-            return learnt_demand(store, str(from_run))
+        with opened(found := find_run(from_run)) as store:
+            return learnt_demand(store, found.shown)
     except ConfigurationError as fault:
         raise ConfigurationError(str(fault).replace("RUN:", "--from:", 1), field="--from") from fault
 

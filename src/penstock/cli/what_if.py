@@ -27,6 +27,7 @@ from penstock.errors import ConfigurationError
 if TYPE_CHECKING:
     from penstock.evaluation.recorded_load import RecordedLoad
     from penstock.records import Allocation, Objective
+    from penstock.stores import StorePlace
 
 _MODELS = ("map", "m/g/1", "gi/g/1")
 _EXECUTORS, _CPU_SHARES = "1-4", "0.4,0.55,0.7,0.85,1.0"
@@ -66,7 +67,7 @@ _EXECUTORS, _CPU_SHARES = "1-4", "0.4,0.55,0.7,0.85,1.0"
 @debug_option
 def what_if(  # noqa: PLR0917 - click passes them by name
     file: Path | None,
-    from_run: Path | None,
+    from_run: StorePlace | None,
     operator: str | None,
     executors: str | None,
     cpu_shares: str | None,

@@ -12,6 +12,7 @@ import click
 
 from penstock.cli.progress import busy, progress_bar
 from penstock.cli.queue_options import SERVICE_FORMS, apply_options, optional_seconds, parse_service, read_maps
+from penstock.cli.runs import RunPlace
 from penstock.cli.trace_options import check_no_reading, in_command_words, reading_of
 from penstock.errors import ConfigurationError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.markov import MAP
     from penstock.performance.demand import Demand
     from penstock.ports import FloatArray
+    from penstock.stores import StorePlace
 
 _BATCH_OPTIONS = ("fixed", "per_record", "fixed_cpu", "fixed_scv", "per_record_scv", "cap", "trigger")
 _HOW_TO_GIVE = "give --fixed and --per-record (micro-batches) or --service (records one by one)"
@@ -28,7 +30,7 @@ _HOW_TO_GIVE = "give --fixed and --per-record (micro-batches) or --service (reco
 def demand_options(command: Any) -> Any:
     """Add the options that say what records cost."""
     return apply_options(command, (
-        click.option("--from", "from_run", type=click.Path(path_type=Path), metavar="RUN|STORE",
+        click.option("--from", "from_run", type=RunPlace(), metavar="RUN|STORE",
                      help="Take demand, trigger, cap and arrivals from a recorded run: its folder or its SQLite file. "
                           "What else is given takes their place."),
         click.option("--operator", help="Which operator of --from.  [default: the only one]"),
@@ -62,7 +64,7 @@ class Load:
     notes: tuple[str, ...] = ()
 
 
-def recorded(from_run: Path | None, operator: str | None, seed: int) -> RecordedLoad | None:
+def recorded(from_run: StorePlace | None, operator: str | None, seed: int) -> RecordedLoad | None:
     """The run that `--from` names; None without."""
     if from_run is None:
         if operator is not None:
@@ -74,8 +76,10 @@ def recorded(from_run: Path | None, operator: str | None, seed: int) -> Recorded
     from penstock.evaluation.recorded_load import recorded_load
 
     try:
-        with busy(f"reading {from_run.name}"), opened(find_run(from_run)) as store:
-            return recorded_load(store, from_run.name, operator, seed=seed)
+        found = find_run(from_run)
+        name = from_run.name if isinstance(from_run, Path) else found.shown
+        with busy(f"reading {name}"), opened(found) as store:
+            return recorded_load(store, name, operator, seed=seed)
     except ConfigurationError as fault:
         raise ConfigurationError(str(fault).replace("RUN:", "--from:", 1), field="--from") from fault
 

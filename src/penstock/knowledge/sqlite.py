@@ -8,26 +8,22 @@ records, and never the file's integrity.
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
-from penstock.records import Action, Decision, Observation, Outcome, StageTime, decode, encode
-from penstock.steering import AuditEntry
+from penstock.record_tables import AUDIT, KINDS, NO_BOUND, SCHEMA_VERSION, RecordTables, Row
 
-SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: distinguishes our files from other SQLite files
 
-_AUDIT = "audit"
-_FIRST_KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times")
-_KINDS = (*_FIRST_KINDS, _AUDIT)
+_FIRST_KINDS = tuple(kind for kind in KINDS if kind != AUDIT)
+"""Those of the first files, which had no orders."""
 
 
 def _tables(*kinds: str) -> list[str]:
@@ -50,14 +46,8 @@ _SCHEMA = [
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 ]
 
-_NO_BOUND = 1 << 62
-_OF_ALL = ""
-"""Stands for all operators, in the table of orders."""
 
-R = TypeVar("R")
-
-
-class SqliteStore:
+class SqliteStore(RecordTables):
     """Keeps the newest records of each kind in an SQLite file (a `ports.KnowledgeStore`).
 
     Parameters
@@ -103,10 +93,10 @@ class SqliteStore:
     def _open(self, path: Path, mode: str, bound_rows: int | None, busy_timeout_seconds: float) -> None:
         self.path = path
         self._lock = threading.RLock()
-        self._bound = _NO_BOUND if bound_rows is None else bound_rows
+        self._bound = NO_BOUND if bound_rows is None else bound_rows
         # Trimming a tenth at a time costs one range delete instead of one delete per record.
         self._trim_every = max(1, self._bound // 10)
-        self._untrimmed = dict.fromkeys(_KINDS, 0)
+        self._untrimmed = dict.fromkeys(KINDS, 0)
         self._has_audit = True
         self._connection: sqlite3.Connection | None = None
         if not path.resolve().parent.is_dir():
@@ -133,75 +123,15 @@ class SqliteStore:
                 self._create_if_new()
                 self._add_audit_table()
                 with self._transaction() as transaction:
-                    for kind in _KINDS:
+                    for kind in KINDS:
                         self._trim(transaction, kind)
-            self._has_audit = self._table_is_there(_AUDIT)
+            self._has_audit = self._table_is_there(AUDIT)
         except sqlite3.Error as fault:
             self.close()
             raise ConfigurationError(f"{path}: {_meaning(fault)}", field=str(path)) from fault
         except BaseException:
             self.close()
             raise
-
-    def add_observation(self, observation: Observation) -> None:
-        """Store an observation."""
-        self._add("observations", observation, observation.operator)
-
-    def add_decision(self, decision: Decision) -> None:
-        """Store a decision with its evidence and reason."""
-        self._add("decisions", decision, decision.operator, is_change=decision.is_change)
-
-    def add_action(self, action: Action) -> None:
-        """Store an action."""
-        self._add("actions", action, action.operator)
-
-    def add_outcome(self, outcome: Outcome) -> None:
-        """Store the outcome of an action."""
-        self._add("outcomes", outcome, outcome.operator)
-
-    def add_stage_times(self, times: Sequence[StageTime]) -> None:
-        """Store how long the loop's stages took: all of them, or after a failure none."""
-        self._insert("stage_times", [(time.at, "", False, _payload(time)) for time in times])
-
-    def add_audit(self, entry: AuditEntry) -> None:
-        """Store an order."""
-        self._add(_AUDIT, entry, _OF_ALL if entry.operator is None else entry.operator)
-
-    def observations(
-        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
-    ) -> list[Observation]:
-        """Return the newest observations, oldest first."""
-        return self._read("observations", Observation, operator, since, limit, before=before)
-
-    def decisions(
-        self,
-        operator: str | None = None,
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        limit: int = 1000,
-        changes_only: bool = False,
-    ) -> list[Decision]:
-        """Return the newest decisions, oldest first. `changes_only` omits those that hold."""
-        return self._read("decisions", Decision, operator, since, limit, before=before, changes_only=changes_only)
-
-    def actions(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Action]:
-        """Return the newest actions, oldest first."""
-        return self._read("actions", Action, operator, since, limit)
-
-    def outcomes(self, operator: str | None = None, *, since: float = 0.0, limit: int = 1000) -> list[Outcome]:
-        """Return the newest outcomes, oldest first."""
-        return self._read("outcomes", Outcome, operator, since, limit)
-
-    def stage_times(self, *, since: float = 0.0, limit: int = 1000) -> list[StageTime]:
-        """Return the newest stage times, oldest first."""
-        return self._read("stage_times", StageTime, None, since, limit)
-
-    def audit(
-        self, operator: str | None = None, *, since: float = 0.0, before: float = math.inf, limit: int = 1000
-    ) -> list[AuditEntry]:
-        """Return the newest orders, oldest first; of an operator also those for all operators."""
-        return self._read(_AUDIT, AuditEntry, operator, since, limit, before=before)
 
     def set_fact(self, name: str, value: str) -> None:
         """Store a text under a name."""
@@ -223,10 +153,7 @@ class SqliteStore:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _add(self, kind: str, record: Any, operator: str, *, is_change: bool = False) -> None:
-        self._insert(kind, [(record.at, operator, is_change, _payload(record))])
-
-    def _insert(self, kind: str, rows: Sequence[tuple[float, str, bool, str]]) -> None:
+    def _insert(self, kind: str, rows: Sequence[Row]) -> None:
         with self._in_use(), self._transaction() as transaction:
             transaction.executemany(f"INSERT INTO {kind} (at, operator, is_change, payload) VALUES (?, ?, ?, ?)", rows)
             self._untrimmed[kind] += len(rows)
@@ -237,40 +164,16 @@ class SqliteStore:
         transaction.execute(f"DELETE FROM {kind} WHERE seq <= (SELECT MAX(seq) FROM {kind}) - ?", (self._bound,))
         self._untrimmed[kind] = 0
 
-    def _read(
-        self,
-        kind: str,
-        record: type[R],
-        operator: str | None,
-        since: float,
-        limit: int,
-        *,
-        before: float = math.inf,
-        changes_only: bool = False,
-    ) -> list[R]:
-        if limit < 0:
-            raise ConfigurationError(
-                f"limit: {limit} is below zero; give the number of records to return", field="limit"
-            )
-        if kind == _AUDIT and not self._has_audit:
+    def _select(self, kind: str, conditions: Sequence[str], values: Sequence[Any], limit: int) -> list[str]:
+        if kind == AUDIT and not self._has_audit:
             return []  # the file was written before there were orders
         # Records past the bound may still wait for the next trimming: they are not returned.
-        conditions = [f"at >= ? AND seq > (SELECT MAX(seq) FROM {kind}) - ?"]
-        values: list[Any] = [since, self._bound]
-        if before < math.inf:
-            conditions.append("at < ?")
-            values.append(before)
-        if operator is not None:
-            conditions.append("operator IN (?, ?)" if kind == _AUDIT else "operator = ?")
-            values += [operator, _OF_ALL] if kind == _AUDIT else [operator]
-        if changes_only:
-            conditions.append("is_change = 1")
+        wanted = " AND ".join([*conditions, f"seq > (SELECT MAX(seq) FROM {kind}) - ?"])
         with self._in_use() as connection:
             rows = connection.execute(
-                f"SELECT payload FROM {kind} WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
-                (*values, min(limit, _NO_BOUND)),
+                f"SELECT payload FROM {kind} WHERE {wanted} ORDER BY seq DESC LIMIT ?", (*values, self._bound, limit)
             ).fetchall()
-        return [decode(record, payload) for (payload,) in reversed(rows)]
+        return [payload for (payload,) in rows]
 
     @contextmanager
     def _in_use(self) -> Iterator[sqlite3.Connection]:
@@ -332,8 +235,8 @@ class SqliteStore:
     def _add_audit_table(self) -> None:
         """Let a file from before there were orders keep them too; who reads files of that time can read it still."""
         with self._transaction() as transaction:
-            if not self._table_is_there(_AUDIT):
-                for statement in _tables(_AUDIT):
+            if not self._table_is_there(AUDIT):
+                for statement in _tables(AUDIT):
                     transaction.execute(statement)
 
     def _create_if_new(self) -> None:
@@ -345,13 +248,6 @@ class SqliteStore:
                 transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 for statement in _SCHEMA:
                     transaction.execute(statement)
-
-
-def _payload(record: Any) -> str:
-    """Return the record as JSON that can be read back. JSON has no infinity or NaN, so those are refused here."""
-    text = encode(record)
-    decode(type(record), text)
-    return text
 
 
 def _is_locked(fault: sqlite3.Error) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.knowledge import SqliteStore
-from penstock.knowledge.sqlite import SCHEMA_VERSION
+from penstock.record_tables import SCHEMA_VERSION
 from penstock.records import LatencySummary, StageTime
 from penstock.testing import a_decision, an_observation
 
