@@ -189,7 +189,7 @@ def _learn(learner: BatchDemandLearner, observations: Sequence[Observation]) -> 
             assert seen.batch_seconds is not None
             rows = round((seen.records_done - before.records_done) / batches)
             if rows > 0 and seen.batch_seconds > 0:
-                learner.observe(rows, seen.batch_seconds, seen.cluster.observed)
+                learner.observe(rows, seen.batch_seconds, seen.cluster.observed, seen.at)
         before, is_steady = seen, True
 
 

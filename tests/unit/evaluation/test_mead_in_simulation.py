@@ -303,7 +303,7 @@ def test_an_operator_that_does_not_show_its_demand_does_not_keep_the_others_from
 def test_a_plan_that_left_an_operator_alone_is_not_handed_to_it_later() -> None:
     """When its demand shows after a step down, an older plan, made while it did not, does not take it up again."""
     limits = Limits(1, 2, (0.4, 0.55, 0.7, 0.85, 1.0))
-    late = Operator("late", MicroBatch(0.2, 0.002, driver=0.2, fixed_scv=0.02), limits=limits, demand_is_known=False)
+    late = Operator("late", MicroBatch(0.2, 0.002, driver=0.2, fixed_scv=0.5), limits=limits, demand_is_known=False)
     steep = Operator("steep", MicroBatch(0.1, 0.004, driver=0.1), limits=limits, demand_is_known=False)
     pipeline = Pipeline((late, steep), (Stream("arrivals", "late"), Stream("late", "steep")), "two")
     times = np.cumsum(np.random.default_rng(2).exponential(1.0 / 60.0, 60 * 200))

@@ -42,23 +42,27 @@ def run(
 @pytest.mark.parametrize("pauses", [0.0, 0.1])
 def test_the_demand_is_found_with_pauses_or_without(pauses: float) -> None:
     """Fixed and per-record time come out within a few percent, and their bounds hold the truth."""
-    learner = BatchDemandLearner(cap=500, trigger_seconds=2.0)
-    run(learner, 150, pauses=pauses)
-    learnt = learner.learnt(confidence=0.999)
-    assert learnt.demand.fixed_seconds == pytest.approx(FIXED, rel=0.05)
-    assert learnt.demand.per_record_seconds == pytest.approx(RECORD, rel=0.05)
-    low, high = learnt.per_record_bounds_seconds
-    assert low < RECORD < high < 1.2 * RECORD
-    low, high = learnt.fixed_bounds_seconds
-    assert low < FIXED < high < 1.2 * FIXED
-    assert learnt.residual_scv == pytest.approx(0.05**2, rel=0.5)
-    assert (learnt.far_off > 0) == (pauses > 0)
-    assert (learnt.demand.cap, learnt.demand.trigger_seconds) == (500, 2.0)
+    found = []
+    for seed in range(5):
+        learner = BatchDemandLearner(cap=500, trigger_seconds=2.0)
+        run(learner, 150, seed=seed, pauses=pauses)
+        learnt = learner.learnt(confidence=0.999)
+        found.append((learnt.demand.fixed_seconds, learnt.demand.per_record_seconds))
+        low, high = learnt.per_record_bounds_seconds
+        assert low < RECORD < high < 1.2 * RECORD
+        low, high = learnt.fixed_bounds_seconds
+        assert low < FIXED < high < 1.25 * FIXED
+        assert learnt.residual_scv == pytest.approx(0.05**2, rel=0.6)
+        assert (learnt.far_off > 0) == (pauses > 0)
+        assert (learnt.demand.cap, learnt.demand.trigger_seconds) == (500, 2.0)
+    fixed, per_record = np.mean(found, axis=0)
+    assert fixed == pytest.approx(FIXED, rel=0.03)
+    assert per_record == pytest.approx(RECORD, rel=0.03)
 
 
 def test_the_first_batches_are_not_learnt_from() -> None:
     """Batches of a cold machine leave no trace; after a restart of the query they are left out again."""
-    learner = BatchDemandLearner(skip_first=2, half_life_batches=1e6)
+    learner = BatchDemandLearner(skip_first=2)
     for _ in range(2):
         assert learner.observe(100, 60.0, Allocation(1)) is Verdict.WARM_UP
     run(learner, 50, noise=0.001)
@@ -91,7 +95,7 @@ def test_executors_and_share_are_taken_out_of_the_time() -> None:
 
 def test_a_changed_demand_is_followed_within_few_batches() -> None:
     """When a record suddenly costs three times as much, it is known some ten batches later, not a half-life later."""
-    learner = BatchDemandLearner(half_life_batches=1000)
+    learner = BatchDemandLearner()
     run(learner, 300)
     told = run(learner, 20, seed=1, record=3 * RECORD)
     assert Verdict.CHANGED in told[:12]
@@ -110,7 +114,7 @@ def test_a_single_pause_changes_nothing() -> None:
 def test_noise_is_shared_out_between_fixed_and_records() -> None:
     """Where only the fixed time varies the records' SCV is near zero, and the other way round."""
     rng = np.random.default_rng(5)
-    fixed, records = BatchDemandLearner(half_life_batches=1e5), BatchDemandLearner(half_life_batches=1e5)
+    fixed, records = BatchDemandLearner(), BatchDemandLearner()
     for _ in range(900):
         rows = int(rng.integers(50, 1500))
         fixed.observe(rows, 0.5 * rng.gamma(100.0, 0.01) + RECORD * rows, Allocation(1))
@@ -138,9 +142,80 @@ def test_what_is_missing_is_said() -> None:
     flat = BatchDemandLearner()
     rng = np.random.default_rng(1)
     for _ in range(40):
-        flat.observe(int(rng.integers(1, 500)), 0.5 * rng.lognormal(0, 0.1), Allocation(1))
+        flat.observe(int(rng.integers(1, 500)), 0.5 * rng.lognormal(0, 0.6), Allocation(1))
     with pytest.raises(NotReadyError, match="does not yet show to grow"):
         flat.learnt()
+
+
+def test_records_that_hardly_count_are_known_to() -> None:
+    """Where a batch takes the same time whatever its size, that is an answer: a record costs at most so much."""
+    learner = BatchDemandLearner()
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        learner.observe(int(rng.integers(1, 500)), 0.5 * rng.lognormal(0, 0.1), Allocation(1))
+    demand = learner.learnt().demand
+    assert demand.fixed_seconds == pytest.approx(0.5, rel=0.1)
+    assert 0.0 < demand.per_record_seconds < 0.1 * 0.5 / 500
+    assert demand.per_record_error_seconds < 0.1 * 0.5 / 500
+
+
+def _told_by(learner: BatchDemandLearner, at: float, rows: int, speed: float, rng: np.random.Generator) -> None:
+    seconds = speed * (FIXED + RECORD * rows) * rng.lognormal(0.0, 0.05)
+    learner.observe(rows, seconds, Allocation(1), at)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_large_batches_taught_is_kept_in_a_lull(seed: int) -> None:
+    """Minutes of small batches, slowed by other work on the machine, do not make records look cheap."""
+    learner, rng = BatchDemandLearner(), np.random.default_rng(seed)
+    for at in range(120):
+        _told_by(learner, at, int(rng.integers(500, 3000)), 1.0, rng)
+    # The machine becomes slower by and by, and the batches are small: a line through them alone has any slope.
+    for at in range(120, 360):
+        _told_by(learner, at, int(rng.integers(40, 60)), 1.0 + 0.5 * (at - 120) / 240, rng)
+    learnt = learner.learnt(confidence=0.99)
+    assert learnt.demand.fixed_seconds == pytest.approx(1.5 * FIXED, rel=0.1)
+    # The machine is slow for large batches too, as far as anybody knows; and that is what the error says.
+    assert 0.9 * RECORD < learnt.demand.per_record_seconds < 1.7 * RECORD
+    assert learnt.per_record_bounds_seconds[1] > 1.35 * RECORD
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_a_machine_of_another_speed_is_noticed_within_few_batches(factor: float) -> None:
+    """Another tenant makes all parts of a batch slower at once; what a record costs besides stays known."""
+    learner, rng = BatchDemandLearner(), np.random.default_rng(7)
+    for at in range(150):
+        _told_by(learner, at, int(rng.integers(50, 1500)), 1.0, rng)
+    for at in range(150, 156):
+        _told_by(learner, at, int(rng.integers(50, 100)), factor, rng)
+    demand = learner.learnt().demand
+    assert demand.fixed_seconds == pytest.approx(factor * FIXED, rel=0.15)
+    assert demand.per_record_seconds == pytest.approx(factor * RECORD, rel=0.3)
+
+
+def test_a_young_process_does_not_hide_what_records_cost() -> None:
+    """While a JVM warms up batches get faster whatever their size, and c is found all the same."""
+    learner, rng = BatchDemandLearner(skip_first=8), np.random.default_rng(2)
+    at = 0.0
+    for k in range(110):
+        rows = 100 if k // 8 % 2 else 1500
+        seconds = (1.0 + 2.0 * np.exp(-at / 40.0)) * (FIXED + 0.0002 * rows) * rng.lognormal(0.0, 0.08)
+        at += seconds
+        learner.observe(rows, seconds, Allocation(1), at)
+    demand, speed = learner.learnt().demand, 1.0 + 2.0 * np.exp(-at / 40.0)
+    assert demand.per_record_seconds == pytest.approx(speed * 0.0002, rel=0.3)
+    assert demand.fixed_seconds == pytest.approx(speed * FIXED, rel=0.2)
+
+
+def test_predictions_are_graded_before_they_are_learnt_from() -> None:
+    """The mean error of predicted times is that of the noise, and nine of ten lie in their interval."""
+    learner = BatchDemandLearner()
+    run(learner, 200, noise=0.1)
+    learnt = learner.learnt()
+    assert learnt.error is not None
+    assert learnt.coverage is not None
+    assert learnt.error == pytest.approx(0.1 * np.sqrt(2 / np.pi), rel=0.3)
+    assert 0.8 <= learnt.coverage <= 0.97
 
 
 def test_empty_batches_tell_nothing() -> None:
@@ -156,10 +231,13 @@ def test_the_unit_of_time_does_not_matter() -> None:
     """Times a thousand times as long give a demand a thousand times as large, and the same standing."""
     short, long = BatchDemandLearner(), BatchDemandLearner()
     rng = np.random.default_rng(3)
-    for _ in range(60):
+    for learner in (short, long):
+        learner.observe(0, 1.0, Allocation(1), at=0.0)  # an hour before, so that no batch is one of a young process
+    for at in range(3600, 3660):
         rows = int(rng.integers(10, 900))
         seconds = (FIXED + RECORD * rows) * rng.lognormal(0.0, 0.1)
-        assert short.observe(rows, seconds, Allocation(1)) == long.observe(rows, 1000 * seconds, Allocation(1))
+        one_took = short.observe(rows, seconds, Allocation(1), at)
+        assert one_took == long.observe(rows, 1000 * seconds, Allocation(1), at)
     one, two = short.learnt(), long.learnt()
     assert two.demand.fixed_seconds == pytest.approx(1000 * one.demand.fixed_seconds)
     assert two.demand.per_record_error_seconds == pytest.approx(1000 * one.demand.per_record_error_seconds)
@@ -176,9 +254,7 @@ def test_impossible_batches_are_refused(rows: int, seconds: float, named: str) -
 
 
 def test_wrong_settings_are_refused() -> None:
-    """Half-life, number of batches and confidence are checked."""
-    with pytest.raises(ConfigurationError, match="half_life"):
-        BatchDemandLearner(half_life_batches=0)
+    """Number of batches and confidence are checked."""
     with pytest.raises(ConfigurationError, match="least_batches"):
         BatchDemandLearner(least_batches=3)
     with pytest.raises(ConfigurationError, match="confidence"):

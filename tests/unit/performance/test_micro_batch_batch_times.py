@@ -70,3 +70,10 @@ def test_full_cycle_of_constant_batches() -> None:
     assert full_cycle(0.5, 0.5, 0.0, 1.0).mean == 1.0
     assert full_cycle(1.5, 1.5, 0.0, 1.0).mean == 1.5
     assert full_cycle(0.0, 0.5, 0.1, None).mean == 0.5
+
+
+@pytest.mark.parametrize("deviation", [1e-4, 1e-5, 1e-7, 1e-10])
+@pytest.mark.parametrize(("mean", "cycle"), [(0.5, 1.0), (1.5, 1.5), (1.001, 1.001)])
+def test_full_cycle_of_almost_constant_batches(mean: float, cycle: float, deviation: float) -> None:
+    """However little batches vary, the cycle is nearly that of constant ones."""
+    assert full_cycle(0.5 * mean, mean, deviation**2, 1.0).mean == pytest.approx(cycle, rel=0.01)

@@ -29,7 +29,7 @@ from penstock.performance.demand_learning import BatchDemandLearner, Verdict
 from penstock.ports import Look, OperatorSite
 from penstock.records import Allocation, BatchProgress, Quality, ThroughputSample
 
-_WARM_UP_BATCHES, _HALF_LIFE_BATCHES = 8, 60.0
+_WARM_UP_BATCHES = 8
 """As MEAD has them: a JVM's first minutes are not its next."""
 _NEW_EXECUTORS = 1
 """Batches after a change of executors that do not count: new ones compile their code first."""
@@ -60,7 +60,6 @@ class FreeSamples:
     def __init__(self, site: OperatorSite, batch_seconds: float) -> None:
         self._site, self._batch_seconds = site, batch_seconds
         self._learner = BatchDemandLearner(
-            half_life_batches=_HALF_LIFE_BATCHES,
             skip_first=_WARM_UP_BATCHES,
             cap=site.cap,
             trigger_seconds=site.trigger_seconds,
@@ -121,7 +120,7 @@ class FreeSamples:
             self._seen_batches = 0 if has_new_executors else _NEW_EXECUTORS
         for batch, had in steady:
             self._seen_batches += 1
-            verdict = self._learner.observe(batch.rows, batch.duration_seconds, had)
+            verdict = self._learner.observe(batch.rows, batch.duration_seconds, had, batch.ended_at)
             if self._seen_batches > _NEW_EXECUTORS and verdict in (Verdict.TAKEN, Verdict.CHANGED):
                 self._take(batch, had)
         try:

@@ -15,8 +15,8 @@ from penstock.plan.ladder import ladder
 from penstock.ports import Look, OperatorSite
 from penstock.records import Allocation, Limits, Observation, Quality, Telemetry
 
-_HALF_LIFE_BATCHES, _WARM_UP_BATCHES = 60.0, 8
-"""Batches after which one counts half, and first ones that do not count: a JVM's first minutes are not its next."""
+_WARM_UP_BATCHES = 8
+"""First batches that do not count: classes are loaded and code is compiled."""
 _BATCHES_BETWEEN_PROBES = 5
 """Batches that are looked at on one level before the next one down is tried."""
 _HALF_LIFE_WINDOWS = 8.0
@@ -119,18 +119,30 @@ class BatchKnowledge(OperatorKnowledge):
     def __init__(self, name: str, site: OperatorSite) -> None:
         super().__init__(name, site, site.limits)
         self._learner = BatchDemandLearner(
-            half_life_batches=_HALF_LIFE_BATCHES,
             skip_first=_WARM_UP_BATCHES,
             cap=site.cap,
             trigger_seconds=site.trigger_seconds,
         )
         self._steady = SteadyBatches()
-        self._learnt: LearntDemand | None = None
+        self._known: LearntDemand | None = None
+        self._is_stale = False
 
     def _learn(self, telemetry: Telemetry, observation: Observation) -> None:
         for batch, had in self._steady.take(telemetry.at, observation.cluster.observed, telemetry.batches):
-            self._learner.observe(batch.rows, batch.duration_seconds, had)
-        self._learnt = self._learner.learnt()
+            self._learner.observe(batch.rows, batch.duration_seconds, had, batch.ended_at)
+            self._is_stale = True
+
+    @property
+    def _learnt(self) -> LearntDemand | None:
+        """What is known; worked out when it is asked for, which is less often than batches come."""
+        if self._is_stale:
+            self._is_stale = False
+            try:
+                self._known = self._learner.learnt()
+            except NotReadyError as fault:
+                # What was once known stays known, though what came since has all been alike.
+                self.why_not = str(fault)
+        return self._known
 
     @property
     def demand(self) -> Demand | None:
@@ -172,6 +184,8 @@ class BatchKnowledge(OperatorKnowledge):
             "fixed_seconds": None if learnt is None else learnt.demand.fixed_seconds,
             "fixed_cpu_seconds": None if learnt is None else learnt.demand.fixed_cpu_seconds,
             "per_record_seconds": self.per_record_seconds,
+            "batch_time_error": None if learnt is None else learnt.error,
+            "batch_time_coverage": None if learnt is None else learnt.coverage,
         }
 
 

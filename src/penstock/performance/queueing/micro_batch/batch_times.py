@@ -124,6 +124,9 @@ def full_cycle(floor: float, mean: float, variance: float, trigger: float | None
         return FullCycle(mean, variance)
     if variance <= 0 or mean <= floor:
         return FullCycle(max(mean, trigger), 0.0)
+    if variance < (0.1 * trigger / _CELLS) ** 2:
+        # Finer than the cells below: a start would never leave its cell, and the chain would fall into pieces.
+        return FullCycle(max(mean, trigger), variance if mean > trigger else 0.0)
     # Time in units of the trigger interval: nothing depends on the unit.
     floor, mean, variance = floor / trigger, mean / trigger, variance / trigger**2
     shape, scale = (mean - floor) ** 2 / variance, variance / (mean - floor)
