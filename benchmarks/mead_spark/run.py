@@ -141,7 +141,7 @@ def arrivals(rate: float, seconds: float, lead_in: float = 60.0) -> npt.NDArray[
 
 def learn(batches: list[tuple[int, float, Allocation]]) -> BatchDemand:
     """What a batch costs, out of all runs."""
-    learner = BatchDemandLearner(half_life_batches=2000.0)
+    learner = BatchDemandLearner()
     for rows, seconds, allocation in batches:
         learner.observe(rows, seconds, allocation)
     return learner.learnt().demand

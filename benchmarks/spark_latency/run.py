@@ -136,12 +136,12 @@ class Player:
 def learn(player: Player) -> BatchDemand:
     """The demand, out of runs at constant rates; the first warms the JVM up and is not counted."""
     player.play("constant:rate=4000,duration=10m", 60.0)
-    learner = BatchDemandLearner(half_life_batches=1000.0)
+    learner = BatchDemandLearner()
     for rate in (1000, 8000, 3000, 10_000, 5000, 2000):
         batches, _ = player.play(f"constant:rate={rate},duration=10m", 25.0)
         learner.restart()
         for batch in batches:
-            learner.observe(batch.rows, batch.duration_seconds, ONE)
+            learner.observe(batch.rows, batch.duration_seconds, ONE, batch.ended_at)
     learnt = learner.learnt()
     demand = learnt.demand
     print(

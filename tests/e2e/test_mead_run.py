@@ -13,7 +13,10 @@ SHARES = [0.4, 0.55, 0.7, 0.85, 1.0]
 
 
 def settings(shape: str) -> dict[str, Any]:
-    """The log analysis on one executor, far below what it can do; batches of many sizes, so that they teach soon."""
+    """The log analysis on one executor, far below what it can do; batches of many sizes, so that they teach soon.
+
+    A batch takes a second or two even at the lowest share, and three times that beside other work: the bound has room.
+    """
     return {
         "name": "mead",
         "arrivals": {"shape": shape, "options": {"payload": "log"}},
@@ -26,7 +29,7 @@ def settings(shape: str) -> dict[str, Any]:
                 "driver_memory": "700m",
             }
         ],
-        "objective": {"p95": "30s"},
+        "objective": {"p95": "12s"},
         "policy": {"name": "mead", "options": {"window": 5000, "every_seconds": "5s", "rescue_every": "2s"}},
         "window": "10s",
         "warm_up": "5s",
@@ -46,6 +49,7 @@ def test_mead_learns_plans_and_saves_on_a_real_query(tmp_path: Path) -> None:
         for decision in planned:
             assert decision.evidence["per_record_seconds"]
             assert decision.reason
+        assert result["objective"]["met_steady"], f"the bound was broken:\n{run.output()}"
         downs = [d for d in decisions if d.is_change and not d.is_growth]
         assert downs, "an operator that is nearly idle kept all its CPU"
         for down in downs:

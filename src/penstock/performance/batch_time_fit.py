@@ -122,9 +122,9 @@ class BatchTimeFit:
         self._base = self._seen.speed(self._seen, speed, jumped=self._speed_jumped)
         self._drift = self._seen.drift(self._seen, jumped=self._cost_jumped)
         self._weights = np.ones(len(batches))
-        self.theta = self._start() if before is None else before.theta
+        self.theta: FloatArray = self._start() if before is None else before.theta
         """a, b and c."""
-        self.noise = 0.1 if before is None else before.noise
+        self.noise: float = 0.1 if before is None else before.noise
         """Standard deviation of the noise of a batch, relative to its time."""
         self.likelihood = 0.0
         """Logarithm of the batches' probability density, but for a constant."""

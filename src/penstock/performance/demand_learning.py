@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service demand of an operator, learnt from its batches while it runs.
 
-Each batch is judged by what those before say about it, and then learnt from (`batch_time_fit` has the model: fixed time,
-time of a record, and the speed of the machine as a factor of its own). What is remembered is bounded, and large batches
-are not forgotten because small ones came since (`batch_memory`).
+Each batch is judged by what those before say about it, and then learnt from (`batch_time_fit` has the model: fixed
+time, time of a record, and the speed of the machine as a factor of its own). What is remembered is bounded, and large
+batches are not forgotten because small ones came since (`batch_memory`).
 
 A batch far off (a garbage collection, a lost executor) is set aside. Several of them in a row, all to one side, are a
 jump of the machine's speed: another tenant came or went. If the last batches lean to one side though the speed may
@@ -23,7 +23,7 @@ from scipy.special import erfc, stdtrit
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov.conditions import FloatArray
 from penstock.performance.batch_memory import BatchMemory, RememberedBatch
-from penstock.performance.batch_time_fit import CPU_PART, BatchTimeFit, Now, likeliest_fit, regressors
+from penstock.performance.batch_time_fit import BatchTimeFit, Now, likeliest_fit, regressors
 from penstock.performance.demand import BatchDemand, check_allocation
 from penstock.records import Allocation
 
@@ -257,8 +257,8 @@ class BatchDemandLearner:
         error = math.sqrt(max(float(now.covariance[1, 1]), 0.0))
         if now.per_record <= 2.0 * error and not self._hardly_counts(now, error):
             raise NotReadyError(
-                f"batch time does not yet show to grow with the records: {now.per_record:.3g} s a record, standard error "
-                f"{error:.3g} s; larger or more batches are needed"
+                f"batch time does not yet show to grow with the records: {now.per_record:.3g} s a record, standard "
+                f"error {error:.3g} s; larger or more batches are needed"
             )
         return self._told(now, confidence)
 
@@ -327,7 +327,9 @@ class BatchDemandLearner:
                 most = min(most, slope + 3.0 * error)
         mean_records = float(np.sum(weights * stretched * x[:, 2]) / np.sum(weights * stretched**2))
         per_record = 0.5 * most
-        fixed = float(np.sum(weights * seconds * stretched) / np.sum(weights * stretched**2)) - per_record * mean_records
+        fixed = (
+            float(np.sum(weights * seconds * stretched) / np.sum(weights * stretched**2)) - per_record * mean_records
+        )
         told = self._told(replace(now, fixed=fixed, per_record=per_record), 0.95)
         return replace(
             told,

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigurationError, NotReadyError
+from penstock.performance.batch_time_fit import CPU_PART
 from penstock.performance.demand import BatchDemand
-from penstock.performance.demand_learning import CPU_PART, BatchDemandLearner, Verdict
+from penstock.performance.demand_learning import BatchDemandLearner, Verdict
 from penstock.records import Allocation
 
 FIXED, ON_CPU, RECORD = 0.3, 0.2, 0.001
