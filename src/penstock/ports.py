@@ -302,7 +302,10 @@ class OperatorSite:
     is_real_time
         Whether its records go through one by one, in Spark's real-time mode.
     tasks
-        How many tasks it runs at once in real-time mode: one for each partition of its topic.
+        How many tasks read its records: one for each partition of its topic; in real-time mode all run at once. None:
+        that is not known.
+    slots
+        Tasks that an executor of its own size runs side by side.
     demand
         What its records ask of it (see `penstock.performance.demand`), where that is declared; None: it is learnt.
     selectivity
@@ -314,6 +317,7 @@ class OperatorSite:
     cap: int | None = None
     is_real_time: bool = False
     tasks: int | None = None
+    slots: int = 1
     demand: object | None = None
     selectivity: float | None = None
 

@@ -33,7 +33,7 @@ def settings() -> dict[str, Any]:
             }
         },
         "arrivals": {
-            "shape": "steps:30s@50,1500s@8000",
+            "shape": "steps:30s@50,1500s@20000",
             "options": {"payload": "taxi-ride", "partitions": 3, "maxRowsPerBatch": "6000"},
         },
         "operators": [

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
-from typing import Annotated, Any, Literal, Self
+import json
+from collections.abc import Collection, Iterator, Sequence
+from itertools import product
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import Experiment
+from penstock.measuring.placed_turns import CountRules, PlacedJob, PlacedTurn, as_ordered
 from penstock.records import Allocation
 from penstock.settings import Part, Seconds
-from penstock.settings.geo import HOME
 
-OPERATOR = "measured"
-_ALL_AT_ONCE = 10_000_000
-"""Records a second: all are due within the first batch, so that every batch is full."""
+Key: TypeAlias = tuple[str, int, float, int]
+"""Of a measurement: its variant, executors, round trip in seconds and number."""
+_PLENTY = "constant:rate=1000000,duration=60s"
+"""More records than any measurement takes: all are due from the start, so every batch is full."""
 
 
 def _pair(value: Any) -> Any:
@@ -51,7 +53,11 @@ class Variant(Part):
     options: dict[str, str] = Field(default_factory=dict, description="of the application")
     payload: str = "taxi-ride"
     rows_per_batch: int = Field(ge=1, description="the cap: every batch has so many records")
-    trigger: Seconds | None = None
+
+    @property
+    def application(self) -> str:
+        """What makes it another application than that of another variant."""
+        return json.dumps([self.app, self.options, self.payload], sort_keys=True)
 
 
 class DelayLawExperiment(Experiment):
@@ -64,10 +70,14 @@ class DelayLawExperiment(Experiment):
     variants: tuple[Variant, ...] = Field(min_length=1)
     calibration: tuple[Pair, ...] = Field(min_length=1, description="configurations that the laws are fitted to")
     predicted: tuple[Pair, ...] = Field(min_length=1, description="configurations that they predict")
+    tasks: int = Field(default=4, ge=1, description="of a batch, as a topic has partitions")
     repeats: int = Field(default=3, ge=1, description="measurements of each configuration")
-    batches: int = Field(default=30, ge=2, description="that are counted in one measurement")
-    warm_up_batches: int = Field(default=5, ge=1, description="first batches that are not counted")
-    longest: Seconds = Field(default=1800.0, gt=0, description="that one measurement may take")
+    repeats_each: int = Field(default=1, ge=1, description="of these, how many are taken of one application")
+    uncounted_batches: int = Field(default=3, ge=1, description="first batches at a configuration")
+    least_batches: int = Field(default=10, ge=2, description="that are counted at least")
+    least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
+    warm_up: Seconds = Field(default=20.0, gt=0, description="at least, of a new application, on nodes without a cap")
+    warm_up_most: Seconds = Field(default=90.0, gt=0, description="at most")
     executor_memory: str = "512m"
     driver_memory: str = "700m"
     bar_percent: float = Field(default=5.0, gt=0, description="the error that is allowed beyond the spread")
@@ -96,39 +106,38 @@ class DelayLawExperiment(Experiment):
         kept = tuple(variant for variant in self.variants if not traces or variant.name in traces)
         return self.model_copy(update={"variants": kept, "repeats": self.repeats if seeds is None else seeds})
 
-    def settings(self, variant: Variant, configuration: Configuration) -> dict[str, Any]:
-        """The settings file of a measurement: a geo cluster with just these nodes, and full batches to the end."""
-        nodes = [f"node-{i + 1}" for i in range(configuration.executors)]
-        trips = {f"{a}:{b}": configuration.round_trip for a, b in combinations((HOME, *nodes), 2)}
-        operator: dict[str, Any] = {
-            "name": OPERATOR, "app": variant.app, "options": variant.options,
-            "executors": [configuration.executors, configuration.executors], "cpu_shares": [1.0],
-            "executor_memory": self.executor_memory, "driver_memory": self.driver_memory,
-            # As many as any configuration has executors, so that a batch has the same tasks in all of them.
-            "spark": {"spark.sql.shuffle.partitions": str(self.tasks)},
-        }  # fmt: skip
-        if variant.trigger is not None:
-            operator["trigger"] = variant.trigger
-        records = variant.rows_per_batch * (self.warm_up_batches + self.batches)
-        return {
-            "name": "delay-law",
-            "cluster": {"geo": {"nodes": dict.fromkeys(nodes, self.cores_per_node), "round_trips": trips}},
-            "arrivals": {
-                "shape": f"constant:rate={_ALL_AT_ONCE},duration={records / _ALL_AT_ONCE:.9f}s",
-                "options": {
-                    "payload": variant.payload, "partitions": str(self.tasks),
-                    "maxRowsPerBatch": str(variant.rows_per_batch), "seed": "1",
-                },
-            },
-            "operators": [operator],
-            "policy": {"name": "fixed"},
-            "guards": "none",
-            "interval": 0.5,
-            "warm_up": 1.0,
-            "drain": self.longest,
-        }  # fmt: skip
+    def jobs(self, known: Collection[Key]) -> Iterator[tuple[list[Key], PlacedJob]]:
+        """What has to be measured besides what is known: each a job for one application, and what its turns are of.
 
-    @property
-    def tasks(self) -> int:
-        """Tasks of a batch."""
-        return max(one.executors for one in self.configurations)
+        Variants of the same application share one: the most records of a batch can be changed while it runs.
+        """
+        by_application: dict[str, list[Variant]] = {}
+        for variant in self.variants:
+            by_application.setdefault(variant.application, []).append(variant)
+        for first in range(1, self.repeats + 1, self.repeats_each):
+            repeats = range(first, min(first + self.repeats_each, self.repeats + 1))
+            for variants in by_application.values():
+                wanted: dict[PlacedTurn, list[Key]] = {}
+                for repeat, variant, one in product(repeats, variants, self.configurations):
+                    key = (variant.name, one.executors, round(one.round_trip, 6), repeat)
+                    if key not in known:
+                        turn = PlacedTurn(one.executors, one.round_trip, variant.rows_per_batch)
+                        wanted.setdefault(turn, []).append(key)
+                turns = as_ordered([turn for turn, keys in wanted.items() for _ in keys])
+                if turns:
+                    yield [wanted[turn].pop(0) for turn in turns], self._job(variants[0], turns)
+
+    def _job(self, variant: Variant, turns: Sequence[PlacedTurn]) -> PlacedJob:
+        return PlacedJob(
+            {
+                "app": variant.app, "options": variant.options, "executor_memory": self.executor_memory,
+                "driver_memory": self.driver_memory,
+            },
+            {"shape": _PLENTY, "payload": variant.payload, "seed": "1"},
+            self.tasks,
+            self.cores_per_node,
+            tuple(turns),
+            CountRules(self.uncounted_batches, self.least_batches, self.least),
+            self.warm_up,
+            self.warm_up_most,
+        )  # fmt: skip

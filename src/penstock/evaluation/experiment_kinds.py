@@ -18,6 +18,7 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.delay_law_experiment import DelayLawExperiment
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
+from penstock.evaluation.live_scalers_experiment import LiveScalersExperiment
 from penstock.evaluation.measured_experiment import MeasuredExperiment
 from penstock.evaluation.reconfiguration_experiment import ReconfigurationExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
@@ -97,6 +98,12 @@ def _scalers(experiment: ScalersExperiment, call: Call) -> Reproduction:
     return reproduce_scalers(experiment, call)
 
 
+def _live_scalers(experiment: LiveScalersExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_live_scalers import reproduce_live_scalers
+
+    return reproduce_live_scalers(experiment, call)
+
+
 def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
     from penstock.evaluation.reproduce_measured import reproduce_measured
 
@@ -125,6 +132,7 @@ KINDS = {
     "throughput-models": Kind(ThroughputExperiment, _throughput),
     "elastic-schedule": Kind(ScheduleExperiment, _schedule),
     "auto-scalers": Kind(ScalersExperiment, _scalers),
+    "auto-scalers-live": Kind(LiveScalersExperiment, _live_scalers),
     "measured-throughput": Kind(MeasuredExperiment, _measured),
     "delay-law": Kind(DelayLawExperiment, _delay_law),
     "reconfiguration": Kind(ReconfigurationExperiment, _reconfiguration),

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the law of delay holds on Spark: throughput at several sizes and delays, the published law beside ours.
 
-What the file of samples lacks is measured first, one run on a geo cluster for each measurement. It may be interrupted:
-the next call goes on where it ended.
+What the file of samples lacks is measured first: on one geo cluster for each application, whose executors and delays
+change while it runs. It may be interrupted: the next call goes on where it ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from penstock.errors import ClusterError, NotReadyError
-from penstock.evaluation.delay_law_experiment import OPERATOR, Configuration, DelayLawExperiment, Variant
+from penstock.errors import NotReadyError
+from penstock.evaluation.delay_law_experiment import Configuration, DelayLawExperiment, Variant
 from penstock.evaluation.delay_samples import DelaySample, add_sample, rates_of, read_samples
-from penstock.evaluation.live_run import run_live, settled, throughput, working_folder
+from penstock.evaluation.live_run import working_folder
+from penstock.evaluation.placed_run import measure_live
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
 from penstock.performance.throughput import BatchTimeModel, PowerLawModel
 from penstock.performance.throughput.curve_model import CurveModel
 from penstock.records import Allocation, ThroughputSample
-from penstock.units import format_seconds
 
 LAWS = ("power-law", "batch-time")
 """The published law, and that of micro-batches."""
@@ -117,50 +117,30 @@ def reproduce_delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduct
 
 
 def measure_missing(experiment: DelayLawExperiment, call: Call, path: Path) -> None:
-    """Measure what the file lacks: every configuration once, then every one again."""
-    known = {sample.key for sample in read_samples(path)}
-    turns = [
-        (variant, configuration, repeat)
-        for repeat in range(1, experiment.repeats + 1)
-        for variant in experiment.variants
-        for configuration in experiment.configurations
-    ]
-    missing = [
-        turn for turn in turns if (turn[0].name, turn[1].executors, round(turn[1].round_trip, 6), turn[2]) not in known
-    ]
-    if not missing:
-        return
-    folder, began = working_folder(call.name), time.monotonic()
-    for number, (variant, configuration, repeat) in enumerate(missing):
-        sample = _measure(experiment, variant, configuration, repeat, folder / f"{number + 1}")
-        add_sample(path, sample)
-        done = number + 1
-        left = (time.monotonic() - began) / done * (len(missing) - done)
+    """Measure what the file lacks, one application after the other, and keep each measurement at once."""
+    jobs = list(experiment.jobs({sample.key for sample in read_samples(path)}))
+    total, done = sum(len(keys) for keys, _ in jobs), 0
+    folder = working_folder(call.name) if jobs else path.parent
+    for number, (keys, job) in enumerate(jobs, start=1):
         if call.say is not None:
-            call.say(
-                f"{done} of {len(missing)}: {variant.name}, {configuration}: {sample.records_per_second:,.0f} "
-                f"records/s over {sample.batches} batches; about {format_seconds(left)} left"
-            )
-        if call.progress is not None:
-            call.progress(done / len(missing))
-
-
-def _measure(
-    experiment: DelayLawExperiment, variant: Variant, configuration: Configuration, repeat: int, folder: Path
-) -> DelaySample:
-    run = run_live(experiment.settings(variant, configuration), folder)
-    seen = settled(run.history.observations.get(OPERATOR, ()), configuration.executors, (1.0,))
-    found = throughput(seen, experiment.warm_up_batches)
-    if found is None:
-        raise ClusterError(
-            f"{variant.name}, {configuration}: too few batches ended within {experiment.longest:g} s; raise `longest`, "
-            "or lower `rows_per_batch`",
-            target=str(folder),
-        )
-    return DelaySample(
-        variant.name, configuration.executors, configuration.round_trip, repeat, found.mean, found.batches,
-        run.load_average, time.time(),
-    )  # fmt: skip
+            call.say(f"application {number} of {len(jobs)}: {job.operator['app']}, {len(keys)} measurements")
+        for taken in measure_live(job, folder / f"{number}"):
+            variant, executors, round_trip, repeat = keys[taken.place]
+            add_sample(
+                path,
+                DelaySample(
+                    variant, executors, round_trip, repeat, taken.records_per_second, taken.batches,
+                    taken.load_average, time.time(),
+                ),
+            )  # fmt: skip
+            done += 1
+            if call.say is not None:
+                call.say(
+                    f"{done} of {total}: {variant}, {executors} x {1000.0 * round_trip:g} ms: "
+                    f"{taken.records_per_second:,.0f} records/s over {taken.batches} batches"
+                )
+            if call.progress is not None:
+                call.progress(done / total)
 
 
 def fitted_laws(
@@ -168,19 +148,51 @@ def fitted_laws(
 ) -> dict[str, CurveModel]:
     """Both laws, fitted to the samples at the configurations for calibration."""
     delays = {one.allocation: one.round_trip for one in experiment.configurations}
+    training = _training(experiment.calibration, variant, samples)
+    laws = (PowerLawModel(delays.__getitem__), batch_law(experiment, variant, delays.__getitem__))
+    return {law.name: law.fit(training) for law in laws}
 
-    def delay_of(allocation: Allocation) -> float:
-        return delays[allocation]
 
-    training = [
+def law_of_all(
+    experiment: DelayLawExperiment,
+    variant: Variant,
+    samples: Sequence[DelaySample],
+    delay_of: Callable[[Allocation], float],
+) -> CurveModel:
+    """The law of micro-batches, fitted to everything that was measured of a variant; for allocations elsewhere.
+
+    Parameters
+    ----------
+    experiment, variant, samples
+        What was measured.
+    delay_of
+        The delay of the allocations that it will be asked about.
+    """
+    delays = {one.allocation: one.round_trip for one in experiment.configurations}
+    fitted = batch_law(experiment, variant, delays.__getitem__).fit(
+        _training(experiment.configurations, variant, samples)
+    )
+    return replace(fitted, delay_of=delay_of)
+
+
+def batch_law(
+    experiment: DelayLawExperiment, variant: Variant, delay_of: Callable[[Allocation], float]
+) -> BatchTimeModel:
+    """The law of micro-batches for a variant, not fitted."""
+    return BatchTimeModel(delay_of, cap=variant.rows_per_batch, tasks=experiment.tasks)
+
+
+def _training(
+    configurations: Sequence[Configuration], variant: Variant, samples: Sequence[DelaySample]
+) -> list[ThroughputSample]:
+    found = [
         ThroughputSample(one.allocation, rate)
-        for one in experiment.calibration
+        for one in configurations
         for rate in rates_of(samples, variant.name, one.executors, one.round_trip)
     ]
-    if not training:
+    if not found:
         raise NotReadyError(f"{variant.name}: no configuration for calibration was measured")
-    laws: tuple[CurveModel, ...] = (PowerLawModel(delay_of), BatchTimeModel(delay_of, cap=variant.rows_per_batch))
-    return {law.name: law.fit(training) for law in laws}
+    return found
 
 
 def judge(

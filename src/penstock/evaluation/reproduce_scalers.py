@@ -212,17 +212,18 @@ def _grid(by_scaler: Mapping[str, Sequence[ScalerRun]], published: Mapping[str, 
     rows: list[tuple[str, ...] | None] = []
     for scaler, runs in by_scaler.items():
         middles = [np.percentile([_of(run, figure) for run in runs], [25, 50, 75]) for figure in FIGURES]
-        rows.append((scaler, *(_figure(figure, float(m[1])) for figure, m in zip(FIGURES, middles, strict=True))))
+        rows.append((scaler, *(figure_text(figure, float(m[1])) for figure, m in zip(FIGURES, middles, strict=True))))
         spread = (
-            f"{_figure(figure, float(m[0]))}-{_figure(figure, float(m[2]))}"
+            f"{figure_text(figure, float(m[0]))}-{figure_text(figure, float(m[2]))}"
             for figure, m in zip(FIGURES, middles, strict=True)
         )
         rows.append(("  middle half", *spread))
         if scaler in published:
-            rows.append(("  the paper", *(_figure(figure, published[scaler][figure]) for figure in FIGURES)))
+            rows.append(("  the paper", *(figure_text(figure, published[scaler][figure]) for figure in FIGURES)))
     return Grid(columns, tuple(rows))
 
 
-def _figure(name: str, value: float) -> str:
+def figure_text(name: str, value: float) -> str:
+    """A figure of the table, with as many digits as it has use for."""
     digits = {"reconfigurations": 0, "cost": 0, "timeshare_over": 0, "timeshare_under": 0, "excess_time": 3}
     return f"{value:.{digits.get(name, 2)}f}"

@@ -300,7 +300,7 @@ class Assembly:
         return policy_context(
             self._settings,
             {name: self._limits(operator) for name, operator in self.operators.items()},
-            {name: operator.job.reads.partitions for name, operator in self.operators.items()},
+            {name: operator.job.reads.tasks for name, operator in self.operators.items()},
             self.nodes.distances(),
         )
 

@@ -56,6 +56,15 @@ class JobInput:
     unique_within_seconds: float | None = 600.0
     """How long a record is remembered for that; None: always."""
 
+    @property
+    def tasks(self) -> int | None:
+        """How many tasks read a batch; None: it depends on the batch."""
+        if self.replay is not None:
+            from penstock.adaptors.replay.options import ReplayOptions
+
+            return ReplayOptions.parse(self.replay).partitions
+        return None if self.partitions is None else max(self.partitions, int(self.options.get("minPartitions", 0)))
+
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:

@@ -71,7 +71,7 @@ def policy_context(
     limits
         What each operator may have where that is known better than by the settings.
     tasks
-        How many tasks each operator runs at once.
+        How many tasks read each operator's records.
     round_trips
         How far the nodes are apart that executors may be placed on; None: nobody knows.
     """
@@ -84,6 +84,7 @@ def policy_context(
                 cap=o.cap,
                 is_real_time=o.is_real_time,
                 tasks=None if tasks is None else tasks[o.name],
+                slots=o.executor_cores,
                 demand=policy_demand(o),
                 selectivity=None if o.demand == "learnt" else o.selectivity,
             )

@@ -10,6 +10,9 @@ from penstock.adaptors.cgroups.group import CpuGroup
 from penstock.adaptors.cgroups.lease import Lease
 from penstock.errors import ActuationError
 
+_PERIOD_SECONDS = 0.02
+"""A node is to be slow all the time. With the usual 0.1 s, a quarter of a core would be a whole one for 25 ms."""
+
 
 class NodeQuotas:
     """Caps nodes at a number of cores each. `release` lifts the caps and removes the groups.
@@ -32,7 +35,7 @@ class NodeQuotas:
         sweep_stale(hierarchy)
         try:
             for node in self._cores:
-                group = CpuGroup.create(hierarchy, "geo", node)
+                group = CpuGroup.create(hierarchy, "geo", node, period_seconds=_PERIOD_SECONDS)
                 lease = Lease(group)
                 self._groups[node] = (group, lease)
                 lease.start()
@@ -44,6 +47,11 @@ class NodeQuotas:
         """Set the caps."""
         for node, (_, lease) in self._groups.items():
             lease.set_quota(self._cores[node])
+
+    def lift(self) -> None:
+        """Let every node use what CPU there is, until `cap`."""
+        for _, lease in self._groups.values():
+            lease.set_quota(None)
 
     def hold(self, node: str, pid: int) -> None:
         """Put a process, and all that it will start, under its node's cap."""

@@ -5,8 +5,8 @@ A batch of N records over n executors, ND_max apart, takes
 
     T = f + c N / n + k ND_max
 
-with f its fixed time, c the time of a record on one executor and k how many round trips its stages wait for, one after
-the other. An operator that has more to do than it can fills its batches, so it sustains N / T records a second with
+with f its fixed time, c the time of a record on one executor and k how many round trips it waits for, one after the
+other. An operator that has more to do than it can fills its batches, so it sustains N / T records a second with
 whatever bounds N. With a cap of N records a batch
 
     MST = 1 / (c / n + (f + k ND_max) / N),
@@ -19,8 +19,13 @@ be B seconds long, N is what fits, and
 f is then a part of c that no throughput shows, and stays 0. Without either bound batches grow until delay is hidden
 altogether. docs/background/delay-and-batches.md derives both. With the CPU share s a record takes c / s.
 
-Calibration is progressive, as of the power law: c from one configuration; from two also k where their delays differ,
-else f; from three or more, all that the samples tell apart.
+Where the number of tasks m is known, they run in W = ceil(m / slots) waves over the executors' slots. The last wave may
+leave slots idle, so m / W of them count, not all; and every wave waits for the driver anew:
+
+    n = m / W (in executors)       k = k0 + k1 W.
+
+Calibration is progressive, as of the power law: c from one configuration; from two also k0 where their delays differ,
+else f; from three or more, all that the samples tell apart, k1 the last.
 """
 
 from __future__ import annotations
@@ -56,21 +61,36 @@ class BatchTimeModel(CurveModel):
         Most records of a batch; None: `batch_seconds` bounds it.
     batch_seconds
         How long a batch may be, where there is no cap.
+    tasks
+        Of a batch's longest stage; None: as many as there are slots.
+    slots
+        Tasks that an executor runs side by side.
     """
 
     name: ClassVar[str] = "batch-time"
-    parameter_names: ClassVar[tuple[str, ...]] = ("per_record_seconds", "fixed_seconds", "round_trips")
+    parameter_names: ClassVar[tuple[str, ...]] = (
+        "per_record_seconds",
+        "fixed_seconds",
+        "round_trips",
+        "round_trips_per_wave",
+    )
     ends_at_one_size: ClassVar[bool] = False
 
     delay_of: Callable[[Allocation], float] | None = None
     cap: int | None = None
     batch_seconds: float = 10.0
+    tasks: int | None = field(default=None, kw_only=True)
+    slots: int = field(default=1, kw_only=True)
     half_life_seconds: float | None = field(default=86_400.0, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cap is not None and self.cap < 1:
             raise ConfigurationError(f"cap: {self.cap!r} must be a whole number from 1, or None", field="cap")
+        if self.tasks is not None and self.tasks < 1:
+            raise ConfigurationError(f"tasks: {self.tasks!r} must be a whole number from 1, or None", field="tasks")
+        if self.slots < 1:
+            raise ConfigurationError(f"slots: {self.slots!r} must be a whole number from 1", field="slots")
         if not 0.0 < self.batch_seconds < math.inf:
             raise ConfigurationError(
                 f"batch_seconds: {self.batch_seconds!r} must be a positive time", field="batch_seconds"
@@ -87,46 +107,64 @@ class BatchTimeModel(CurveModel):
     @property
     def calibration_state(self) -> str:
         """Which parameters samples have set, and which keep their defaults."""
-        return self.state_of(("per_record_seconds", "round_trips", "fixed_seconds"))
+        order = ("per_record_seconds", "round_trips", "fixed_seconds", "round_trips_per_wave")
+        return self.state_of(order if self.tasks is not None else order[:3])
+
+    def waves(self, executors: FloatArray) -> FloatArray:
+        """How many waves the tasks take; 0 where their number is not known."""
+        if self.tasks is None:
+            return np.zeros_like(executors)
+        return np.asarray(np.ceil(self.tasks / (executors * self.slots) - 1e-9), dtype=np.float64)
 
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """The module's formulas."""
-        per_record, fixed, trips = values
-        alone = executors * speed / per_record
+        per_record, fixed, trips, per_wave = values
+        waves = self.waves(executors)
+        alone = self._busy(executors, waves) * speed / per_record
+        waiting = (trips + per_wave * waves) * delay
         if self.cap is not None:
-            return np.asarray(1.0 / (1.0 / alone + (fixed + trips * delay) / self.cap), dtype=np.float64)
-        return np.asarray(alone * np.maximum(1.0 - trips * delay / self.batch_seconds, _LEAST_PART), dtype=np.float64)
+            return np.asarray(1.0 / (1.0 / alone + (fixed + waiting) / self.cap), dtype=np.float64)
+        return np.asarray(alone * np.maximum(1.0 - waiting / self.batch_seconds, _LEAST_PART), dtype=np.float64)
 
     def log_gradient(
         self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray
     ) -> FloatArray:
-        """By the time of a record, the fixed time and the round trips."""
-        per_record, _, trips = values
-        rates = self.curve(values, executors, speed, delay)
+        """By the time of a record, the fixed time and both kinds of round trips."""
+        per_record, _, trips, per_wave = values
+        rates, waves = self.curve(values, executors, speed, delay), self.waves(executors)
         none = np.zeros_like(rates)
         if self.cap is not None:
-            terms = (-rates / (executors * speed), -rates / self.cap, -rates * delay / self.cap)
-            return np.column_stack(terms)
-        left = np.maximum(self.batch_seconds - trips * delay, _LEAST_PART * self.batch_seconds)
-        return np.column_stack((none - 1.0 / per_record, none, -delay / left))
+            waiting = -rates * delay / self.cap
+            busy = self._busy(executors, waves)
+            return np.column_stack((-rates / (busy * speed), -rates / self.cap, waiting, waiting * waves))
+        left = np.maximum(self.batch_seconds - (trips + per_wave * waves) * delay, _LEAST_PART * self.batch_seconds)
+        return np.column_stack((none - 1.0 / per_record, none, -delay / left, -delay * waves / left))
+
+    def _busy(self, executors: FloatArray, waves: FloatArray) -> FloatArray:
+        """As many executors as do the same work without ever being idle."""
+        return executors if self.tasks is None else np.asarray(self.tasks / (self.slots * waves), dtype=np.float64)
 
     def proportional(self, rate_per_executor: float) -> FloatArray:
         """All time is that of records."""
-        return np.array([1.0 / rate_per_executor, 0.0, 0.0])
+        return np.array([1.0 / rate_per_executor, 0.0, 0.0, 0.0])
 
     def calibrated(self, table: SampleTable) -> tuple[FloatArray, Flags]:
         """What the number of configurations allows."""
         several = float(np.ptp(table.executors * table.speed)) > 1e-9
         has_fixed = self.cap is not None and several
-        free = free_parameters(table, 3, [(2, bool(np.ptp(table.delay) > 1e-9)), (1, has_fixed)])
+        far = table.delay > 1e-9
+        has_waves = self.tasks is not None and len(np.unique(self.waves(table.executors[far]))) > 1
+        order = [(2, bool(np.ptp(table.delay) > 1e-9)), (1, has_fixed), (3, has_waves)]
+        free = free_parameters(table, 4, order)
         root = np.sqrt(table.weight)
         start = self.proportional(float(np.median(table.rate / table.capacity)))
         # In units of one executor's record, one batch and one trip over the longest delay, so that steps compare.
         bound = self.batch_seconds if self.cap is None else self.cap * start[0] / float(np.max(table.capacity))
-        units = np.array([start[0], bound, bound / (float(np.max(table.delay)) or 1.0)])
+        trip = bound / (float(np.max(table.delay)) or 1.0)
+        units = np.array([start[0], bound, trip, trip])
 
         def with_free(chosen: FloatArray) -> FloatArray:
-            merged = np.array([1.0, 0.0, 0.0])
+            merged = np.array([1.0, 0.0, 0.0, 0.0])
             merged[free] = chosen
             found: FloatArray = merged * units
             return found
@@ -138,8 +176,8 @@ class BatchTimeModel(CurveModel):
 
         solved = least_squares(
             misses,
-            np.array([0.9, 0.05, 0.05])[free],
-            bounds=(np.array([1e-6, 0.0, 0.0])[free], np.inf),
+            np.array([0.9, 0.05, 0.05, 0.01])[free],
+            bounds=(np.array([1e-6, 0.0, 0.0, 0.0])[free], np.inf),
             loss="soft_l1",
             f_scale=OUTLIER,
             x_scale="jac",

@@ -32,7 +32,9 @@ def model_for(name: str, context: PolicyContext, site: OperatorSite) -> LearntMo
         return ProportionalModel()
     if name == "batch-time":
         longest = max(10.0, site.trigger_seconds or 0.0)
-        return BatchTimeModel(delay_of, cap=site.cap, batch_seconds=longest)
+        # An executor of another size has other slots, and its share of the tasks cannot be counted in those of one.
+        tasks = None if site.limits.sizes else site.tasks
+        return BatchTimeModel(delay_of, cap=site.cap, batch_seconds=longest, tasks=tasks, slots=site.slots)
     return PowerLawModel(delay_of)
 
 

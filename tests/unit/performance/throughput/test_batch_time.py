@@ -64,8 +64,46 @@ def test_without_a_cap_the_allowed_length_bounds_a_batch() -> None:
         assert model.predict(allocation).records_per_second == pytest.approx(truth(allocation), rel=1e-3)
 
 
+def test_tasks_run_in_waves_over_the_executors() -> None:
+    """Four tasks on three executors take as long as on two, a fifth executor brings nothing, and each wave waits."""
+
+    def truth(allocation: Allocation) -> float:
+        waves = -(-4 // allocation.executors)
+        return 600.0 / (0.3 + 0.005 * 600.0 * waves / 4 + (2.0 + 0.7 * waves) * APART(allocation))
+
+    samples = [ThroughputSample(a, truth(a)) for a in SAMPLED]
+    model = BatchTimeModel(APART, cap=600, tasks=4).fit(samples)
+    assert model.parameters["round_trips"] == pytest.approx(2.0, rel=1e-2)
+    assert model.parameters["round_trips_per_wave"] == pytest.approx(0.7, rel=1e-2)
+    assert "round_trips_per_wave calibrated" in model.calibration_state
+    for allocation in (*UNSEEN[:2], on(4, 5, 6)):
+        assert model.predict(allocation).records_per_second == pytest.approx(truth(allocation), rel=1e-2)
+    assert model.predict(on(1, 2, 3, 4, 5)).records_per_second <= model.predict(on(1, 2, 3, 4)).records_per_second
+    without = BatchTimeModel(APART, cap=600).fit(samples)
+    three = on(2, 3, 4)
+    assert without.predict(three).records_per_second > 1.05 * truth(three)
+
+
+def test_waves_are_told_apart_only_by_delays_at_several_sizes() -> None:
+    """With delay seen at one size alone, all round trips count as those of a batch."""
+
+    def truth(allocation: Allocation) -> float:
+        return 600.0 / (0.3 + 0.005 * 600.0 / allocation.executors + 4.0 * APART(allocation))
+
+    one_size = [ThroughputSample(a, truth(a)) for a in (on(1), on(1, 2), on(1, 4), on(1, 8))]
+    model = BatchTimeModel(APART, cap=600, tasks=2).fit(one_size)
+    assert model.parameters["round_trips_per_wave"] == 0.0
+    assert "round_trips_per_wave left at its default" in model.calibration_state
+
+
 @pytest.mark.parametrize(
-    "model", [BatchTimeModel(cap=500), BatchTimeModel(APART, batch_seconds=2.0), ProportionalModel()]
+    "model",
+    [
+        BatchTimeModel(cap=500),
+        BatchTimeModel(APART, batch_seconds=2.0),
+        BatchTimeModel(cap=500, tasks=4, slots=2),
+        ProportionalModel(),
+    ],
 )
 def test_it_keeps_the_contract_of_models(model: LearntModel) -> None:
     """With a cap, with a length and without delays."""
@@ -116,7 +154,10 @@ def test_an_old_sample_fades() -> None:
     assert PowerLawModel().fit(samples).predict(Allocation(2)).records_per_second == pytest.approx(100.0, rel=0.01)
 
 
-@pytest.mark.parametrize(("options", "field"), [({"cap": 0}, "cap"), ({"batch_seconds": 0.0}, "batch_seconds")])
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [({"cap": 0}, "cap"), ({"batch_seconds": 0.0}, "batch_seconds"), ({"tasks": 0}, "tasks"), ({"slots": 0}, "slots")],
+)
 def test_a_batch_that_holds_nothing_is_refused(options: dict[str, float], field: str) -> None:
     """The message names the field."""
     with pytest.raises(ConfigurationError, match=field):

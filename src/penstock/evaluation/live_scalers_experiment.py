@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of a comparison of auto-scalers on a real geo cluster: load, nodes, application, scalers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from penstock.arrivals.shape_text import parse_shape
+from penstock.errors import ConfigurationError
+from penstock.evaluation.delay_law_experiment import DelayLawExperiment, Variant
+from penstock.evaluation.elasticity import Step
+from penstock.evaluation.experiment_file import Experiment
+from penstock.evaluation.policy_text import parse_policy
+from penstock.evaluation.scaler_experiment import NodesDrawn, PublishedRow
+from penstock.latency_map import LatencyMap
+from penstock.performance.throughput.curve_model import CurveModel
+from penstock.records import Allocation
+from penstock.settings import Part, Seconds
+from penstock.settings.geo import HOME
+
+OPERATOR = "rides"
+
+
+class MeasuredLaw(Part):
+    """Where the throughput of the application was measured: what the ideal auto-scaler knows."""
+
+    experiment: str = Field(description="the folder beside this one with the samples")
+    variant: str = Field(description="of that experiment")
+
+
+class LiveScalersExperiment(Experiment):
+    """Auto-scalers on one load on Spark, one after the other on a cluster of the same nodes."""
+
+    kind: Literal["auto-scalers-live"]
+    machine: str = Field(description="where it ran")
+    kept: str = Field(default="runs.jsonl", description="the file of the runs, beside the config")
+    law: MeasuredLaw
+    repeats: int = Field(default=1, ge=1, description="runs of each scaler")
+    seed: int = Field(default=0, ge=0, description="of the nodes' places and of the load")
+    rate: float = Field(gt=0, description="mean arrivals a second")
+    duration: Seconds = Field(gt=0, description="two days in so much time")
+    step: Seconds = Field(default=10.0, gt=0, description="what the demand is taken over")
+    nodes: NodesDrawn
+    executors: tuple[int, int]
+    pipeline: dict[str, Any] = Field(description="a settings file without cluster, arrivals, operators and policy")
+    operator: dict[str, Any] = Field(default_factory=dict, description="more of the operator's settings")
+    scalers: dict[str, str] = Field(min_length=1, description="policies by the name of their row")
+    published: dict[str, PublishedRow] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _rows_are_known(self) -> LiveScalersExperiment:
+        wrong = sorted(set(self.published) - set(self.scalers))
+        if wrong:
+            raise ValueError(f"published: no scaler is called {', '.join(wrong)}")
+        if self.executors[1] > self.nodes.count:
+            raise ValueError(f"executors: {self.executors[1]} do not fit on {self.nodes.count} nodes")
+        return self
+
+    def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
+        """Only so many runs of each scaler."""
+        if traces:
+            raise ConfigurationError("--trace: the load is generated; there is no trace to choose", field="--trace")
+        return self if seeds is None else self.model_copy(update={"repeats": seeds})
+
+    @property
+    def shape(self) -> str:
+        """The load."""
+        return f"taxi-days:rate={self.rate},duration={self.duration},variant={self.seed}"
+
+    def round_trips(self) -> LatencyMap:
+        """How far the nodes are apart, and from the driver in their midst: all in a plane."""
+        names = (HOME, *(f"node-{number + 1}" for number in range(self.nodes.count)))
+        places = np.random.default_rng([self.seed, 8]).random((len(names), 2))
+        apart = {
+            pair: float(np.hypot(*(places[pair[0]] - places[pair[1]]))) for pair in combinations(range(len(names)), 2)
+        }
+        longest = max(apart.values())
+        return LatencyMap.of(
+            [(names[a], names[b], round(self.nodes.longest * far / longest, 3)) for (a, b), far in apart.items()],
+            names,
+            HOME,
+        )
+
+    def settings(self, scaler: str, measured: DelayLawExperiment, variant: Variant) -> dict[str, Any]:
+        """The settings file of a run: the measured application under one scaler."""
+        policy = parse_policy(self.scalers[scaler])
+        if policy is None:
+            raise ConfigurationError(f"scalers.{scaler}: static scales nothing; leave it out", field="scalers")
+        apart = self.round_trips()
+        nodes = [node for node in apart.nodes if node != HOME]
+        return {
+            **self.pipeline,
+            "name": "auto-scalers",
+            "cluster": {
+                "geo": {
+                    "nodes": dict.fromkeys(nodes, measured.cores_per_node),
+                    "round_trips": {f"{a}:{b}": apart.between(a, b) for a, b in combinations((HOME, *nodes), 2)},
+                }
+            },
+            "arrivals": {
+                "shape": self.shape,
+                "options": {
+                    "payload": variant.payload, "partitions": str(measured.tasks),
+                    "maxRowsPerBatch": str(variant.rows_per_batch), "seed": str(self.seed),
+                },
+            },
+            "operators": [
+                {
+                    "name": OPERATOR, "app": variant.app, "options": variant.options,
+                    "executors": list(self.executors), "first_executors": self.executors[0], "cpu_shares": [1.0],
+                    "executor_memory": measured.executor_memory, "driver_memory": measured.driver_memory,
+                    **self.operator,
+                }
+            ],
+            "policy": {"name": policy.name, "options": dict(policy.options)},
+        }  # fmt: skip
+
+    def demand(self, law: CurveModel) -> list[Step]:
+        """The ideal auto-scaler: the fewest executors that keep up, on the best nodes, with hindsight."""
+        shape = parse_shape(self.shape)
+        edges = np.arange(0.0, self.duration + 0.5 * self.step, self.step)
+        rates = np.histogram(shape.times(0, shape.total), edges)[0] / self.step
+        does = [(n, self.sustained(law, n)) for n in range(self.executors[0], self.executors[1] + 1)]
+        enough = [next((n for n, most in does if most >= rate), self.executors[1]) for rate in rates]
+        return [(float(at), float(n)) for at, n in zip(edges[:-1], enough, strict=True)]
+
+    def sustained(self, law: CurveModel, executors: int) -> float:
+        """What so many executors sustain on the nodes that suit them best, as the law says."""
+        nodes = [node for node in self.round_trips().nodes if node != HOME]
+        return max(
+            law.predict(Allocation(executors, nodes=tuple((node, 1) for node in chosen))).records_per_second
+            for chosen in combinations(nodes, executors)
+        )

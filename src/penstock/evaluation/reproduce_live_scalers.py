@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Auto-scalers compared on a real geo cluster, in accelerated time: the shipped policies place real executors.
+
+Each run is kept when it ends, so the comparison may be interrupted. What the ideal auto-scaler would have is computed
+from the load and from throughput that was measured before, on nodes of the same kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from penstock.errors import ConfigurationError
+from penstock.evaluation.delay_law_experiment import DelayLawExperiment, Variant
+from penstock.evaluation.delay_samples import read_samples
+from penstock.evaluation.elasticity import Elasticity, Step, elasticity
+from penstock.evaluation.history import RunHistory
+from penstock.evaluation.live_run import run_live, working_folder
+from penstock.evaluation.live_scalers_experiment import OPERATOR, LiveScalersExperiment
+from penstock.evaluation.reproduce_delay_law import law_of_all
+from penstock.evaluation.reproduce_scalers import ScalerRun, figure_text
+from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
+from penstock.evaluation.scaler_experiment import FIGURES
+from penstock.performance.throughput import NodeDelay
+from penstock.performance.throughput.curve_model import CurveModel
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The application as it was measured, and the law of its throughput."""
+
+    experiment: DelayLawExperiment
+    variant: Variant
+    law: CurveModel
+
+
+def reproduce_live_scalers(experiment: LiveScalersExperiment, call: Call) -> Reproduction:
+    """Run what is missing, then compare."""
+    from penstock.evaluation.scaler_pictures import scalers_picture
+
+    truth = read_truth(experiment, call.folder)
+    path, demand = call.folder / experiment.kept, experiment.demand(truth.law)
+    run_missing(experiment, call, path, truth)
+    runs = [run_of(row, demand, experiment.duration) for row in read_rows(path)]
+    runs.sort(key=lambda run: (list(experiment.scalers).index(run.scaler), run.seed))
+    published = {scaler: row.model_dump() for scaler, row in experiment.published.items()}
+    ideal = elasticity(demand, demand, experiment.duration)
+    document = {
+        "experiment": call.name, "paper": experiment.paper, "machine": experiment.machine, "published": published,
+        "sustained": [experiment.sustained(truth.law, n + 1) for n in range(experiment.executors[1])],
+        "rows": [
+            {"scaler": run.scaler, "seed": run.seed, **run.figures.to_json(), "published": published.get(run.scaler)}
+            for run in runs
+        ],
+        "ideal": ideal.to_json(),
+    }  # fmt: skip
+    words = (
+        f"{experiment.paper}: {experiment.title}",
+        f"on Spark: {experiment.machine}; two days in {experiment.duration / 60.0:g} minutes; {len(runs)} runs",
+    )
+    first = [next(run for run in runs if run.scaler == scaler) for scaler in dict.fromkeys(r.scaler for r in runs)]
+    return Reproduction(
+        document, words, (_grid(runs, ideal, published),), lambda: scalers_picture(first, experiment.duration),
+        ("the paper's figures are of 288 minutes on Flink, where every change stands still for 120 s",),
+    )  # fmt: skip
+
+
+def read_truth(experiment: LiveScalersExperiment, folder: Path) -> Truth:
+    """The measured law that the experiment names.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such experiment, variant or sample.
+    """
+    from penstock.evaluation.experiment_kinds import load_experiment
+
+    beside = folder.parent / experiment.law.experiment
+    measured = load_experiment(beside)
+    if not isinstance(measured, DelayLawExperiment):
+        raise ConfigurationError(f"law.experiment: {beside} measures no law of delay", field="law.experiment")
+    variant = next((one for one in measured.variants if one.name == experiment.law.variant), None)
+    if variant is None:
+        names = ", ".join(one.name for one in measured.variants)
+        raise ConfigurationError(f"law.variant: {beside} has {names}", field="law.variant")
+    samples = read_samples(beside / measured.samples)
+    return Truth(measured, variant, law_of_all(measured, variant, samples, NodeDelay(experiment.round_trips())))
+
+
+def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path, truth: Truth) -> None:
+    """Run each scaler that the file lacks, and keep what was seen of it at once."""
+    known = {(row["scaler"], row["repeat"]) for row in read_rows(path)}
+    turns = [(scaler, repeat) for repeat in range(1, experiment.repeats + 1) for scaler in experiment.scalers]
+    missing = [turn for turn in turns if turn not in known]
+    folder = working_folder(call.name) if missing else path.parent
+    for number, (scaler, repeat) in enumerate(missing, start=1):
+        if call.say is not None:
+            call.say(f"run {number} of {len(missing)}: {scaler}")
+        settings = experiment.settings(scaler, truth.experiment, truth.variant)
+        run = run_live(settings, folder / f"{number}")
+        row = {"scaler": scaler, "repeat": repeat, "load_average": run.load_average, **as_row(run.history)}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        if call.progress is not None:
+            call.progress(number / len(missing))
+
+
+def as_row(history: RunHistory) -> dict[str, Any]:
+    """What a comparison needs of a run: executors and rates over time, changes with their nodes, and the end."""
+    seen = [o for o in history.observations[OPERATOR] if o.cluster.observed is not None]
+    start = seen[0].at
+    late = [one.at - start for one in seen if one.backlog_records]
+    changes = [change for change in history.changes if change.operator == OPERATOR]
+    moments = [
+        [round(o.at - start, 1), _rounded(o.arrival_rate_rows_per_second), _rounded(o.processed_rows_per_second)]
+        for o in seen
+    ]
+    had = [[round(o.at - start, 1), o.cluster.observed.executors] for o in seen if o.cluster.observed is not None]
+    return {
+        "executors": [one for place, one in enumerate(had) if place == 0 or one[1] != had[place - 1][1]],
+        "moments": moments,
+        "ended_at": round(max(late, default=0.0), 1),
+        "changes": [
+            [round(one.at - start, 1), one.target.executors, [n for n, _ in one.target.nodes]] for one in changes
+        ],
+    }
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The runs that were kept; empty where there is no file."""
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except ValueError as fault:
+        raise ConfigurationError(f"{path}: cannot be read: {fault}", field="kept") from fault
+
+
+def run_of(row: Mapping[str, Any], demand: Sequence[Step], seconds: float) -> ScalerRun:
+    """A kept run with its figures. On Spark nothing stands still for a change, so what was there was supplied."""
+    supply = [(0.0, float(row["executors"][0][1])), *((float(at), float(n)) for at, n in row["executors"][1:])]
+    figures: Elasticity = elasticity(
+        supply, demand, seconds, ended_at=row["ended_at"], reconfigurations=len(row["changes"])
+    )
+    moments = tuple((at, came, done) for at, came, done in row["moments"])
+    return ScalerRun(row["scaler"], row["repeat"], figures, figures, tuple(supply), tuple(demand), moments)
+
+
+def _grid(runs: Sequence[ScalerRun], ideal: Elasticity, published: Mapping[str, Mapping[str, float]]) -> Grid:
+    headings = ("over", "under", "% over", "% under", "excess", "changes", "cost")
+    columns = (Column("scaler", is_number=False), *(Column(heading) for heading in headings))
+
+    def row(name: str, figures: Mapping[str, float]) -> tuple[str, ...]:
+        return (name, *(figure_text(figure, float(figures[figure])) for figure in FIGURES))
+
+    rows: list[tuple[str, ...] | None] = []
+    for scaler in dict.fromkeys(run.scaler for run in runs):
+        mine = [run for run in runs if run.scaler == scaler]
+        rows += [row(scaler if len(mine) == 1 else f"{scaler}, run {run.seed}", run.figures.to_json()) for run in mine]
+        if len(mine) > 1:
+            middle = {f: median(float(getattr(run.figures, f)) for run in mine) for f in FIGURES}
+            rows.append(row("  median", middle))
+        if scaler in published:
+            rows.append(row("  the paper", published[scaler]))
+    return Grid(columns, (*rows, None, row("ideal", ideal.to_json())))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

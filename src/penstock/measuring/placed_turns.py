@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throughput at one size and delay after the other, taken of a single running application.
+
+Each turn asks for executors, a delay and the most records of a batch. When that is in force, some batches pass
+uncounted, and what comes then is counted: from the end of one full batch to that of another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import ClusterError
+from penstock.measuring.throughput import BatchEnd, throughput_of
+from penstock.records import BatchProgress
+
+_PATIENCE_SECONDS = 240.0
+"""How long executors may take to come or go, and a batch to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTurn:
+    """What an application has while it is measured once.
+
+    Attributes
+    ----------
+    executors
+        Each on a node of its own.
+    round_trip_seconds
+        From each node to each other one, and to the driver's.
+    cap
+        Records of every batch.
+    """
+
+    executors: int
+    round_trip_seconds: float
+    cap: int
+
+    def __str__(self) -> str:
+        return f"{self.executors} x {1000.0 * self.round_trip_seconds:g} ms, batches of {self.cap:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class CountRules:
+    """How a turn is counted.
+
+    Attributes
+    ----------
+    uncounted_batches
+        First batches after the turn is in force.
+    least_batches, least_seconds
+        Counting ends when both are reached.
+    settle_seconds
+        Passes uncounted where executors had to go or to come: those that are left take over their work.
+    """
+
+    uncounted_batches: int = 3
+    least_batches: int = 10
+    least_seconds: float = 10.0
+    settle_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedJob:
+    """What is measured.
+
+    Attributes
+    ----------
+    operator
+        The application, as a settings file has it, without its executors.
+    source
+        Options of the replay source, without tasks and cap.
+    tasks
+        Of a batch.
+    cores_per_node
+        CPU of each node.
+    turns
+        One after the other, in this order.
+    rules
+        How each is counted.
+    warm_up_seconds, warm_up_most_seconds
+        The least and the most time that all executors run without a cap on their node's CPU before the first turn.
+    """
+
+    operator: Mapping[str, Any]
+    source: Mapping[str, str]
+    tasks: int
+    cores_per_node: float
+    turns: tuple[PlacedTurn, ...]
+    rules: CountRules
+    warm_up_seconds: float
+    warm_up_most_seconds: float
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """As many as any turn has executors."""
+        return tuple(f"node-{i + 1}" for i in range(max(turn.executors for turn in self.turns)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedThroughput:
+    """Records a second, over so many batches."""
+
+    records_per_second: float
+    batches: int
+
+
+class TurnTaking:
+    """Takes one turn: sees what looks at the application bring, and says when it is over.
+
+    Parameters
+    ----------
+    turn, rules
+        What is wanted, and how it is counted.
+    began_at
+        When it was asked for.
+    """
+
+    def __init__(self, turn: PlacedTurn, rules: CountRules, began_at: float) -> None:
+        self.turn = turn
+        self._rules = rules
+        self._heard_at = began_at
+        self._settle_seconds = 0.0
+        self._in_force_at: float | None = None
+        self._uncounted = 0
+        self._ends: list[BatchEnd] = []
+
+    def see(self, at: float, batches: Sequence[BatchProgress], executors: int | None) -> PlacedThroughput | None:
+        """Take in one look: the batches that ended since the last, and the executors there are. None: go on looking.
+
+        Raises
+        ------
+        ClusterError
+            The records have run out, or nothing happens any more.
+        """
+        if executors is not None and executors != self.turn.executors:
+            # One that died, too: what was counted with fewer is of another turn.
+            self._in_force_at, self._uncounted, self._ends = None, 0, []
+            self._settle_seconds = self._rules.settle_seconds
+        elif executors is not None and self._in_force_at is None:
+            self._in_force_at = self._heard_at = at + self._settle_seconds
+        for batch in batches:
+            self._heard_at = max(self._heard_at, batch.ended_at)
+            if self._in_force_at is not None and batch.started_at >= self._in_force_at:
+                self._take(batch)
+            if (found := self._counted()) is not None:
+                return found
+        if at - self._heard_at > _PATIENCE_SECONDS:
+            what = "no batch ended" if self._in_force_at is not None else "its executors did not come or go"
+            raise ClusterError(f"{self.turn}: {what} for {_PATIENCE_SECONDS:g} s", target="measured")
+        return None
+
+    def _take(self, batch: BatchProgress) -> None:
+        if batch.rows < self.turn.cap:
+            if self._ends or batch.rows == 0:
+                raise ClusterError(
+                    f"{self.turn}: a batch had {batch.rows:,} records only; let more arrive", target="measured"
+                )
+            return  # the first batch may have been cut by the cap of the turn before
+        self._uncounted += 1
+        if self._uncounted >= max(1, self._rules.uncounted_batches):
+            done = self._ends[-1].records_done if self._ends else 0
+            self._ends.append(BatchEnd(batch.ended_at, done + batch.rows))
+
+    def _counted(self) -> PlacedThroughput | None:
+        if len(self._ends) <= self._rules.least_batches:
+            return None
+        if self._ends[-1].at - self._ends[0].at < self._rules.least_seconds:
+            return None
+        found = throughput_of(self._ends)
+        assert found is not None, "two ends give one"
+        return PlacedThroughput(found.mean, found.batches)
+
+
+def as_ordered(turns: Sequence[PlacedTurn]) -> list[PlacedTurn]:
+    """The turns so that executors only ever go, never come: a new one would have to warm up.
+
+    With each number of executors there are rounds, each with every turn once: delays rise in one and fall in the next,
+    so that a drift of the machine falls on all of them.
+    """
+    found: list[PlacedTurn] = []
+    left = Counter(turns)
+    for size in sorted({turn.executors for turn in turns}, reverse=True):
+        kinds = sorted((t for t in left if t.executors == size), key=lambda t: (t.cap, t.round_trip_seconds))
+        for number in range(max(left[turn] for turn in kinds)):
+            this_round = [turn for turn in kinds if left[turn] > number]
+            found += this_round if number % 2 == 0 else this_round[::-1]
+    return found
