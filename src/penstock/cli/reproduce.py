@@ -46,7 +46,7 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
     An experiment is a folder with a config.yaml, which says all that is run; its README says what it showed. Public
     traces are looked for in the folder named by PENSTOCK_DATA, then in ../shared/data; where one is missing, the
     message says where to get it. --seeds 2 and --trace are for a quick look. Experiments on Spark run for minutes;
-    gesscale-law adds each measurement to its samples.csv, and goes on where it was interrupted.
+    gesscale-law and gesscale-table-3-spark keep what they have measured, and go on where they were interrupted.
 
     \b
     Examples:

@@ -31,14 +31,16 @@ def on(*nodes: str) -> Allocation:
     return Allocation(len(nodes), nodes=tuple((node, 1) for node in nodes))
 
 
-def a_context(*operators: str, limits: Limits = LIMITS, round_trips: LatencyMap | None = APART) -> PolicyContext:
-    """Operators in a row, each with batches of at most `CAP` records."""
+def a_context(
+    *operators: str, limits: Limits = LIMITS, round_trips: LatencyMap | None = APART, tasks: int | None = None
+) -> PolicyContext:
+    """Operators in a row, each with batches of at most `CAP` records in so many tasks."""
     names = operators or ("operator",)
     inputs = {name: [before] for before, name in zip(["arrivals", *names], names, strict=False)}
     topology = Topology.from_inputs(inputs)
     return PolicyContext(
-        topology, {name: OperatorSite(limits, cap=CAP) for name in names}, dict.fromkeys(topology.paths, Objective()),
-        AnalysisPlace("here"), round_trips=round_trips,
+        topology, {name: OperatorSite(limits, cap=CAP, tasks=tasks) for name in names},
+        dict.fromkeys(topology.paths, Objective()), AnalysisPlace("here"), round_trips=round_trips,
     )  # fmt: skip
 
 
