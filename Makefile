@@ -16,7 +16,7 @@ help: ## show this list
 
 setup: $(RUN) ## virtual environment with Spark, Java 17 or newer: what the demo needs
 setup-dev: $(DEV) ## besides: the tools of `make check`, clients of Kafka and RabbitMQ
-setup-test: $(BROKERS) ## besides: RabbitMQ, Kafka, PostgreSQL and Chromium for the tests
+setup-test: $(BROKERS) ## besides: RabbitMQ, Kafka, PostgreSQL, Prometheus and Chromium for the tests
 
 $(RUN): pyproject.toml constraints.txt scripts/setup.sh scripts/java.sh scripts/apt.sh
 	@bash scripts/setup.sh run
@@ -26,7 +26,7 @@ $(DEV): $(RUN)
 	@bash scripts/setup.sh dev
 	@touch $@
 
-$(BROKERS): $(DEV) scripts/rabbitmq.sh scripts/postgresql.sh scripts/chromium.sh scripts/fetch_kafka.py
+$(BROKERS): $(DEV) scripts/rabbitmq.sh scripts/postgresql.sh scripts/prometheus.sh scripts/chromium.sh scripts/fetch_kafka.py
 	@bash scripts/setup.sh brokers
 	@touch $@
 

@@ -269,6 +269,41 @@ def rules_page() -> str:
     return f"{HEADER}# Rules\n\n{page()}"
 
 
+def prometheus_page() -> str:
+    """What `/metrics` gives."""
+    from penstock.service.exposed import BUILD_INFO, EXPOSED, OPERATOR_LABELS, RUN_INFO
+
+    rows = [
+        f"| `{one.sample_name}` | {one.kind} | {', '.join((*OPERATOR_LABELS, *one.labels))} | {one.meaning} |"
+        for one in EXPOSED
+    ]
+    return (
+        f"{HEADER}# For Prometheus\n\nWhat `/metrics` of a run gives; `penstock prometheus metrics [--json]` lists "
+        "the same. [How to scrape it](../how-to/watch-with-prometheus.md).\n\n"
+        "What is not known has no sample. Counters begin at 0 when the service does.\n\n"
+        "| name | kind | labels | meaning |\n|---|---|---|---|\n"
+        f"| `{BUILD_INFO}` | gauge | version | 1; the version of Penstock |\n"
+        f"| `{RUN_INFO}` | gauge | pipeline, policy, mode | 1 for each pipeline that goes on |\n"
+        + "\n".join(rows)
+        + "\n\nBeside this page are [a dashboard](prometheus-dashboard.json) for Grafana and "
+        "[alerts](prometheus-alerts.yml), as `penstock prometheus dashboard` and `alerts` print them.\n"
+    )
+
+
+def prometheus_dashboard() -> str:
+    """The dashboard for Grafana."""
+    from penstock.service.dashboard import dashboard_text
+
+    return dashboard_text()
+
+
+def prometheus_alerts() -> str:
+    """The alerts."""
+    from penstock.service.alert_rules import alert_rules_text
+
+    return alert_rules_text()
+
+
 PAGES = {
     "settings.md": settings_page,
     "cli.md": cli_page,
@@ -278,6 +313,9 @@ PAGES = {
     "policies.md": policies_page,
     "metrics.md": metrics_page,
     "rules.md": rules_page,
+    "prometheus.md": prometheus_page,
+    "prometheus-dashboard.json": prometheus_dashboard,
+    "prometheus-alerts.yml": prometheus_alerts,
 }
 
 

@@ -45,6 +45,7 @@ case "${1:-run}" in
     source scripts/java.sh
     source scripts/rabbitmq.sh
     source scripts/postgresql.sh
+    source scripts/prometheus.sh
     source scripts/chromium.sh
     echo "penstock: fetching Kafka if it is not there yet (110 MB)"
     .venv/bin/python scripts/fetch_kafka.py

@@ -17,7 +17,7 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 # Where scripts/run_tests.py looks for tests with these markers.
-REAL = {"spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "browser"}
+REAL = {"spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser"}
 REAL_FOLDERS = ("tests/integration/", "tests/e2e/")
 
 

@@ -18,6 +18,7 @@ from penstock.cli.measure import measure
 from penstock.cli.policies import metrics, policies
 from penstock.cli.predict import predict
 from penstock.cli.produce import produce
+from penstock.cli.prometheus import prometheus
 from penstock.cli.report import report
 from penstock.cli.reproduce import reproduce
 from penstock.cli.rules import rules
@@ -49,6 +50,7 @@ def main() -> None:
       penstock run FILE        run and scale a pipeline of your own
       penstock status          what happens in a run now, and why; with pause, resume and policy, steer it
       penstock serve           stored runs over HTTP, for looking back
+      penstock prometheus      a dashboard for Grafana, and alerts
       penstock kafka start     a real Kafka broker on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
@@ -68,6 +70,6 @@ def main() -> None:
 for _command in (
     demo, run, status, pause, resume, policy, serve, kafka, produce, explain, report, doctor,
     fit, trace, forecast, characterize, solve, what_if, predict,
-    measure, simulate, backtest, reproduce, policies, rules, metrics,
+    measure, simulate, backtest, reproduce, policies, rules, metrics, prometheus,
 ):  # fmt: skip
     main.add_command(_command)

@@ -12,6 +12,7 @@ from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
 from penstock.service.facts import PipelineFacts
+from penstock.service.tally import Tally
 from penstock.steering import SteeringState
 
 
@@ -92,6 +93,11 @@ class PipelineDesk(Protocol):
 
     def progress(self) -> Progress:
         """How far it is."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """What its loop has done since the service began."""
         ...
 
     def bill(self) -> Bill:

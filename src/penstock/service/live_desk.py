@@ -17,6 +17,7 @@ from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts
 from penstock.service.past import original_size
 from penstock.service.picture import observation_view
+from penstock.service.tally import Tally
 from penstock.service.views import audit_view, decision_view, outcome_view, state_view
 from penstock.steering import AuditEntry, SteeringState
 
@@ -46,6 +47,7 @@ class LiveDesk:
         self._decision_of: dict[str, str | None] = {}
         self._original: dict[str, Allocation] = {}
         self._progress = Progress(started_at=facts.started_at)
+        self._tally = Tally()
         self._bill = Bill(facts.bases)
         self._bill.read(history, facts.started_at or 0.0)  # a run that was taken over has a past
         helm.on_audit = self._take_audit
@@ -112,6 +114,11 @@ class LiveDesk:
         """How far it is."""
         return self._progress
 
+    @property
+    def tally(self) -> Tally:
+        """What its loop has done."""
+        return self._tally
+
     def bill(self) -> Bill:
         """What it has cost so far."""
         return self._bill
@@ -136,6 +143,7 @@ class LiveDesk:
         seen, decision = report.observation, report.decision
         self._seen[seen.operator] = seen
         self._bill.take(seen)
+        self._tally.take(report)
         self._publish("observation", lambda: observation_view(self, seen))
         if decision is not None:
             self._decided[seen.operator] = decision
@@ -159,6 +167,7 @@ class LiveDesk:
     def fault(self, operator: str, text: str) -> None:
         """Take something the user should know."""
         at = self.now()
+        self._tally.fault(operator)
         self._publish("fault", lambda: {"pipeline": self._facts.name, "operator": operator, "at": at, "text": text})
 
     def end(self) -> None:

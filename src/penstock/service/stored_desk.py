@@ -20,6 +20,7 @@ from penstock.service.bill import Bill
 from penstock.service.desk import Progress
 from penstock.service.facts import PipelineFacts, facts_of_stored
 from penstock.service.past import original_size
+from penstock.service.tally import Tally
 from penstock.steering import SteeringState
 
 _STARTED_AT = "started_at"
@@ -53,7 +54,7 @@ class StoredDesk:
         self._store, self._clock, self._facts = store, clock, facts
         self._since = facts.started_at or 0.0
         self._original: dict[str, Allocation] = {}
-        self._bill = Bill(facts.bases)
+        self._bill, self._tally = Bill(facts.bases), Tally()
 
     @property
     def facts(self) -> PipelineFacts:
@@ -121,6 +122,11 @@ class StoredDesk:
         if not isinstance(ended, (int, float)) or ended < self._since:
             return Progress(None, None, self._facts.started_at, None)
         return Progress("ended", 1.0, self._facts.started_at, float(ended))
+
+    @property
+    def tally(self) -> Tally:
+        """What its loop did since the service began."""
+        return self._tally
 
     def bill(self) -> Bill:
         """What it has cost, as far as records are remembered."""

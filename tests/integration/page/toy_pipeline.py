@@ -244,6 +244,7 @@ def _settings(inputs: Mapping[str, str]) -> dict[str, object]:
         "mode": "act",
         "interval": INTERVAL_SECONDS,
         "policy": {"name": "threshold"},
+        "prices": {"executor_hour": 0.02, "core_hour": 0.045, "currency": "EUR"},
         "arrivals": {"shape": "constant:rate=100,duration=1m"},
         "operators": [
             {"name": one, "app": "penstock.apps.log_analysis:log_analysis", "executors": [1, 4],
