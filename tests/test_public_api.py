@@ -13,7 +13,7 @@ PUBLIC = [
     "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "LookingBackPolicy",
     "Objective", "Observation", "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext",
     "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler",
-    "WatchingPolicy", "attach", "keep_up", "latency", "run",
+    "WatchingPolicy", "attach", "keep_up", "latency", "metric", "run",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from penstock.units import parse_seconds
 if TYPE_CHECKING:
     from penstock._attach import attach
     from penstock._scaler import Scaler
+    from penstock.adaptors.agent.meters import metric
     from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
     from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
     from penstock.adaptors.rabbitmq.queue_tap import QueueTap
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 _LATE = {
     "attach": "penstock._attach",
+    "metric": "penstock.adaptors.agent.meters",
     "Scaler": "penstock._scaler",
     "run": "penstock.running.library",
     "PolicyEntry": "penstock.policies.entry",
@@ -79,6 +81,7 @@ __all__ = [
     "attach",
     "keep_up",
     "latency",
+    "metric",
     "run",
 ]
 

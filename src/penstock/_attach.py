@@ -17,6 +17,7 @@ from penstock._wiring import (
     hold_query,
     ignored_objective,
     make_cycle,
+    metered,
     objective_out_of_reach,
 )
 from penstock.clock import SystemClock
@@ -192,7 +193,7 @@ def attach(
             operator,
             settings,
             policy=made,
-            source=hold.probe,
+            source=metered(hold),
             actuator=hold.actuator,
             arrival_times=found.times,
             store=kept,

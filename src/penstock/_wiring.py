@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.adaptors.agent.meters import Meters
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.query_probe import QueryProbe
 
@@ -159,13 +160,15 @@ def fitting_limits(limits: Limits, can_set_cpu_share: bool) -> Limits:
 class QueryHold:
     """The near side of a query in this process: its measurements, and the means to size it.
 
-    `notes` are for the user, one line each; `close` puts everything back and leaves the query running.
+    `meters` are what can be measured besides, by subscription; `notes` are for the user, one line each; `close` puts
+    everything back and leaves the query running.
     """
 
     probe: QueryProbe
     actuator: SparkActuator
     cores_per_executor: int | None
     """None: that is not known."""
+    meters: Meters
     notes: tuple[str, ...]
     _release_shares: Callable[[], None]
 
@@ -179,6 +182,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     """Take hold of a query that runs in this process; it is not touched until the first request."""
     from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares, find_hierarchy, sweep_stale
     from penstock.adaptors.spark.actuator import SparkActuator
+    from penstock.adaptors.spark.meters import query_meters
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
     from penstock.adaptors.spark.scaling import ExecutorScaler
 
@@ -217,7 +221,16 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         draining=lambda: scaler.draining,
         other_faults=faults,
     )
-    return QueryHold(probe, actuator, cores, tuple(notes), shares.release if shares is not None else lambda: None)
+    meters = query_meters(query, context, executors.entries)
+    release = shares.release if shares is not None else lambda: None
+    return QueryHold(probe, actuator, cores, meters, tuple(notes), release)
+
+
+def metered(hold: QueryHold) -> MetricSource:
+    """The query's measurements, with those that somebody subscribes to."""
+    from penstock.adaptors.agent.metered_source import MeteredSource
+
+    return MeteredSource(hold.probe, hold.meters)
 
 
 def unseen_executors(context: SparkContext) -> list[str]:

@@ -7,7 +7,7 @@ Every metric is read out of an `Observation`. One that is not known is None, nev
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,11 @@ class Metric:
     origin: str
     read: Callable[[Observation], float | None]
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether an agent gives it on subscription; otherwise every look at an operator brings it."""
+        return self.origin in (_JVM, _STATE, _TASKS, _HOST, _OWN)
+
 
 def _latency(statistic: str) -> Callable[[Observation], float | None]:
     return lambda seen: None if seen.latency is None else seen.latency.statistic(statistic)
@@ -50,6 +55,14 @@ def _path_latency(statistic: str) -> Callable[[Observation], float | None]:
     return read
 
 
+def _reported(name: str) -> Callable[[Observation], float | None]:
+    return lambda seen: seen.metrics.get(name)
+
+
+OWN_PREFIX = "own_"
+"""Begins the names of metrics of the user's own (`penstock.metric`)."""
+_JVM, _STATE, _TASKS = "the driver's JVM", "the query's state store", "the executors' tasks"
+_HOST, _OWN = "the agent of a host (`penstock agent`)", "a function of the user's own (`penstock.metric`)"
 _BATCHES, _KERNEL, _SOURCE = "batches of the query", "the kernel's CPU counters", "the source's arrivals"
 
 _CATALOGUE = (
@@ -83,10 +96,37 @@ _CATALOGUE = (
            lambda seen: None if seen.cluster.observed is None else seen.cluster.observed.executors),
     Metric("cpu_share", "fraction", "CPU share of each executor.", "the kernel's CPU quota",
            lambda seen: None if seen.cluster.observed is None else seen.cluster.observed.cpu_share),
+    *(
+        Metric(name, unit, meaning, origin, _reported(name))
+        for name, unit, meaning, origin in (
+            ("heap_used", "bytes", "Heap that the driver's JVM uses.", _JVM),
+            ("executor_heap_peak", "bytes", "Most heap that an executor has used so far, over all of them.", _TASKS),
+            ("gc_time", "fraction", "Part of the time in tasks that went into garbage collection.", _TASKS),
+            ("task_skew", "ratio", "Time in tasks of the busiest executor over the mean of all; 1 is even.", _TASKS),
+            ("state_rows", "records", "Rows that the query keeps as state.", _STATE),
+            ("state_memory", "bytes", "Memory that the query's state takes.", _STATE),
+            ("host_busy", "fraction", "CPU of the host that is in use, by whomever.", _HOST),
+            ("host_steal", "fraction", "CPU of the host that its hypervisor gave to others.", _HOST),
+            ("host_runnable", "threads", "Threads of the host that run or are ready to.", _HOST),
+            ("host_memory_available", "bytes", "Memory of the host that programs could still have.", _HOST),
+            ("groups_cpu_used", "cores", "CPU that the control groups of Penstock on the host use.", _HOST),
+            ("groups_throttled", "fraction", "Time in which their caps held those control groups back.", _HOST),
+        )
+    ),
 )  # fmt: skip
 
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _CATALOGUE}
-"""Every metric by its name."""
+
+class _Catalogue(dict[str, Metric]):
+    """Knows every name that a metric of the user's own may have, besides those that it lists."""
+
+    def __missing__(self, name: str) -> Metric:
+        if not name.startswith(OWN_PREFIX):
+            raise KeyError(name)
+        return Metric(name, "", "A metric of the user's own.", _OWN, _reported(name))
+
+
+METRICS: Mapping[str, Metric] = _Catalogue({metric.name: metric for metric in _CATALOGUE})
+"""Every metric by its name; those of the user's own are found, and not listed."""
 
 OLDER_NAMES: Mapping[str, str] = {"utilisation": "cpu_utilisation"}
 """Names that metrics had before, each with the name of today. They are still accepted."""
@@ -106,16 +146,23 @@ def metric_named(name: str) -> Metric:
     'records'
     >>> metric_named("utilisation").name
     'cpu_utilisation'
+    >>> metric_named("own_sessions").origin
+    "a function of the user's own (`penstock.metric`)"
     """
-    found = METRICS.get(OLDER_NAMES.get(name, name))
-    if found is None:
+    try:
+        return METRICS[OLDER_NAMES.get(name, name)]
+    except KeyError:
         near = difflib.get_close_matches(name.lower().replace("-", "_"), [*METRICS, *OLDER_NAMES], n=3)
         names = list(dict.fromkeys(OLDER_NAMES.get(known, known) for known in near))
         hint = f"did you mean {' or '.join(names)}?" if names else f"known: {', '.join(METRICS)};"
         raise ConfigurationError(
             f"metric: unknown metric {name!r}; {hint} `penstock metrics` lists them all", field="metric"
-        )
-    return found
+        ) from None
+
+
+def reported_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some metrics that an agent has to be asked for, in order."""
+    return tuple(sorted(name for name in names if METRICS[name].is_reported))
 
 
 def catalogue() -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -46,6 +46,19 @@ class MetricSource(Protocol):
 
     def collect(self) -> Telemetry:
         """What is new since the last call."""
+        ...
+
+
+@runtime_checkable
+class SubscribableSource(MetricSource, Protocol):
+    """A source that measures more where somebody wants it.
+
+    Promises: `subscribe` returns at once; what was wanted before no longer counts; metrics that cannot be had
+    here are left out. They come in `Telemetry.metrics`.
+    """
+
+    def subscribe(self, metrics: Collection[str], every_seconds: float) -> None:
+        """Measure these metrics so often from now on."""
         ...
 
 
@@ -250,6 +263,19 @@ class LookingBackPolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class SubscribingPolicy(Policy, Protocol):
+    """A policy that reads metrics which are only measured where somebody wants them.
+
+    Promises: the names stay as they are while the policy decides. They come in `Observation.metrics`.
+    """
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that it reads, by name."""
+        ...
+
+
 Worker = Literal["process", "thread", "here"]
 """Where long analyses run: in a process or thread of their own, or at once (under a virtual clock)."""
 
@@ -435,6 +461,45 @@ class ThroughputModel(Protocol):
 
     def predict(self, allocation: Allocation, coverage: float = 0.9) -> ThroughputPrediction:
         """What the allocation sustains, with an interval for a new measurement."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who has something for a time.
+
+    Attributes
+    ----------
+    holder
+        Who.
+    fence
+        Rises with each new tenure, also of the same holder: what carries a smaller number comes from a tenure before.
+    seconds_left
+        How long it still holds when it was read.
+    """
+
+    holder: str
+    fence: int
+    seconds_left: float
+
+
+class LeaseStore(Protocol):
+    """Where several processes agree on who leads.
+
+    Promises: at every instant a lease has at most one holder; time is measured by one clock for all who share the store,
+    which nobody sets; fencing numbers only rise, also when a lease was released.
+    """
+
+    def take_lease(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """Take a lease that is free or one's own, and hold it for so long from now; None: somebody else has it."""
+        ...
+
+    def release_lease(self, name: str, holder: str) -> None:
+        """Give a lease back; nothing happens where somebody else has it."""
+        ...
+
+    def lease(self, name: str) -> Lease | None:
+        """Who has a lease now; None: nobody."""
         ...
 
 

@@ -97,6 +97,8 @@ class Telemetry:
     faults: tuple[str, ...] = ()
     batch_is_running: bool | None = None
     """Whether a batch is under way; None: not known. It is asked only until the first batch has ended."""
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """Metrics beyond these that somebody has subscribed to, by name (docs/reference/metrics.md)."""
 
 
 # --- sizes and aims --------------------------------------------------------------------------------------------
@@ -398,6 +400,8 @@ class Observation:
     back_pressure: float | None = None
     """Pressure at the operator's input, from 0 to 1; above 0.5 more comes than it does
     (docs/background/back-pressure.md)."""
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    """The newest of the metrics that its agent reports because somebody has subscribed to them, by name."""
 
     @property
     def quality_text(self) -> str:

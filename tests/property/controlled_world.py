@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import OperatorAgent
-from penstock.adaptors.agent.wire import LineChannel
+from penstock.adaptors.agent.wire import FromAgent, Reply, ToAgent, frame_of, read_from_agent, read_to_agent
 from penstock.clock import VirtualClock
 from penstock.errors import ActuationError, AdaptorError, MetricSourceError, PenstockError
 from penstock.execute import Reconciler
@@ -165,11 +164,14 @@ class FarEnd:
     def __init__(self, controller: str) -> None:
         self.controller = controller
         self.is_open = True
-        self.waiting: deque[str] = deque()
+        self.waiting: deque[bytes] = deque()
 
-    def receive(self) -> dict[str, Any] | None:
+    def send(self, message: object) -> None:
+        """Replies are handed back by the network."""
+
+    def receive(self) -> ToAgent | None:
         """The next message."""
-        return cast("dict[str, Any]", json.loads(self.waiting.popleft())) if self.waiting else None
+        return read_to_agent(self.waiting.popleft()) if self.waiting else None
 
     def close(self) -> None:
         """The agent throws the controller out."""
@@ -217,13 +219,13 @@ class Network:
         """The controller in charge."""
         return None if self.agent._seat is None else self.agent._seat.controller
 
-    def handle(self, end: FarEnd) -> dict[str, Any] | None:
+    def handle(self, end: FarEnd) -> Reply | None:
         """Let the agent answer the next message of a connection."""
         before, done_before = self.holder, len(self.cluster.log)
         seated = None if self.agent._seat is None else cast("FarEnd", self.agent._seat.channel)
         self.cluster.caller = end.controller
         try:
-            reply = self.agent._next_reply(cast("LineChannel", end))
+            reply = cast("Reply | None", self.agent._next_reply(end))
         finally:
             self.cluster.caller = None
         if seated is not None and not seated.is_open:
@@ -233,19 +235,19 @@ class Network:
         if before not in (None, end.controller) and self.holder == end.controller:
             silent = self.clock.monotonic() - self.heard[str(before)]
             assert silent > LEASE_SECONDS, f"{end.controller} took over from {before}, which was silent for {silent} s"
-        if self.agent._seat is not None and self.agent._seat.channel is cast("LineChannel", end):
+        if self.agent._seat is not None and self.agent._seat.channel is end:
             self.tenure += self._last_holder != end.controller
             self._last_holder = end.controller
             self.heard[end.controller] = self.clock.monotonic()
         return reply
 
-    def deliver_from_outside(self, message: dict[str, Any], *, is_thrown_out: bool) -> dict[str, Any]:
+    def deliver_from_outside(self, message: ToAgent, *, is_thrown_out: bool) -> Reply:
         """A message comes on a connection that has no seat: one that never greeted, or one that lost its seat.
 
         On a socket the second happens when the agent has read the message just before it closed the connection.
         """
         end = self.thrown_out[-1] if is_thrown_out and self.thrown_out else FarEnd(STRANGER)
-        end.waiting.append(json.dumps(message, allow_nan=False))
+        end.waiting.append(frame_of(message)[4:])
         reply = self.handle(end)
         assert reply is not None
         return reply
@@ -253,7 +255,7 @@ class Network:
     def hang_up(self, end: FarEnd) -> None:
         """A connection ends; the agent notices at once, as on a Unix socket."""
         end.is_open = False
-        if self.agent._seat is not None and self.agent._seat.channel is cast("LineChannel", end):
+        if self.agent._seat is not None and self.agent._seat.channel is end:
             self.agent._seat = None
         if end in self.ends:
             self.ends.remove(end)
@@ -268,23 +270,23 @@ class Network:
 
 
 class Wire:
-    """A controller's end of a connection (a `LineChannel`)."""
+    """A controller's end of a connection (a `Channel`)."""
 
     def __init__(self, network: Network, controller: Controller) -> None:
         self._network, self._controller = network, controller
         self._far = FarEnd(controller.name)
-        self._reply: dict[str, Any] | None = None
+        self._reply: Reply | None = None
         self._is_lost = self._is_late = False
         network.ends.append(self._far)
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Any) -> None:
         """Send a message, with the fault that is due."""
         self._controller.may_crash()
         fault, self._network.fault = self._network.fault, None
         if not self._far.is_open or fault == "broken":
             self._network.hang_up(self._far)
             raise BrokenPipeError("the connection broke")
-        self._far.waiting.append(json.dumps(message, allow_nan=False))
+        self._far.waiting.append(frame_of(message)[4:])
         self._is_lost = fault in ("lost request", "lost reply", "late request")
         if fault == "lost request":
             self._far.waiting.clear()
@@ -295,12 +297,12 @@ class Wire:
             self._reply = self._network.handle(self._far)
         self._controller.may_crash()
 
-    def receive(self) -> dict[str, Any] | None:
+    def receive(self) -> FromAgent | None:
         """Return the reply, or give up after a while."""
         if self._is_lost:
             self._network.clock.advance(TIMEOUT_SECONDS)
             raise TimeoutError
-        return None if self._reply is None else cast("dict[str, Any]", json.loads(json.dumps(self._reply)))
+        return None if self._reply is None else read_from_agent(frame_of(self._reply)[4:])
 
     def close(self) -> None:
         """Hang up. A message under way may still be taken by the agent."""
@@ -312,7 +314,9 @@ class WiredOperator(RemoteOperator):
     """The real client over the toy network."""
 
     def __init__(self, network: Network, controller: Controller) -> None:
-        super().__init__("/nowhere/agent.sock", timeout_seconds=TIMEOUT_SECONDS)
+        super().__init__(
+            "/nowhere/agent.sock", connect=lambda: Wire(network, controller), timeout_seconds=TIMEOUT_SECONDS
+        )
         self._network, self._owner = network, controller
         self._controller = controller.name
 
@@ -321,9 +325,6 @@ class WiredOperator(RemoteOperator):
         found = super().collect()
         self._owner.batches += [(self._network.tenure, batch.run_id, batch.batch_id) for batch in found.batches]
         return found
-
-    def _open_channel(self) -> LineChannel:
-        return cast("LineChannel", Wire(self._network, self._owner))
 
 
 class Disk:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -30,21 +29,32 @@ from tests.property.controlled_world import (
     Wish,
 )
 
+from penstock.adaptors.agent.wire import (
+    Beat,
+    Collect,
+    Open,
+    Refusal,
+    Release,
+    Request,
+    Stop,
+    StopAtBorder,
+    ToAgent,
+)
 from penstock.clock import VirtualClock
 from penstock.crash_points import VARIABLE, plan_crash
 from penstock.loop import CycleReport
-from penstock.records import Action, Allocation, encode
+from penstock.records import Action, Allocation
 
 FAULTS = ("lost request", "lost reply", "late request", "broken")
-MESSAGES_FROM_OUTSIDE: tuple[dict[str, Any], ...] = (
-    {"do": "collect", "ack": 0},
-    {"do": "collect", "ack": 1_000_000},
-    {"do": "request", "action": encode(Action(NAME, 0.0, Allocation(4, 0.4), None))},
-    {"do": "open"},
-    {"do": "release"},
-    {"do": "beat"},
-    {"do": "stop"},
-    {"do": "stop_at_border", "seconds": 1.0},
+MESSAGES_FROM_OUTSIDE: tuple[ToAgent, ...] = (
+    Collect(0),
+    Collect(1_000_000),
+    Request(Action(NAME, 0.0, Allocation(4, 0.4), None)),
+    Open(),
+    Release(),
+    Beat(),
+    Stop(),
+    StopAtBorder(1.0),
 )
 """Everything that the controller in charge may ask for."""
 POINTS_OF_A_PASS = (
@@ -159,12 +169,12 @@ class ControlModel(RuleBasedStateMachine):
         self.network.deliver_late()
 
     @rule(message=st.sampled_from(MESSAGES_FROM_OUTSIDE), is_thrown_out=st.booleans())
-    def hear_from_outside(self, message: dict[str, Any], is_thrown_out: bool) -> None:
+    def hear_from_outside(self, message: ToAgent, is_thrown_out: bool) -> None:
         """Somebody asks who is not in charge: who never greeted, or was thrown out. It is refused, without effect."""
         agent, cluster = self.network.agent, self.cluster
         before = cluster.state_of_control(), agent._heard_at, agent._is_leased, self.network.holder
         reply = self.network.deliver_from_outside(message, is_thrown_out=is_thrown_out)
-        assert reply["ok"] is False, f"{message['do']} of somebody who is not in charge was obeyed"
+        assert isinstance(reply, Refusal), f"{message} of somebody who is not in charge was obeyed"
         assert (cluster.state_of_control(), agent._heard_at, agent._is_leased, self.network.holder) == before
 
     @rule(seconds=st.sampled_from((-86_400.0, -3600.0, -5.0, 5.0, 3600.0, 86_400.0)))

@@ -12,16 +12,30 @@ import json
 import lzma
 import socket
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.property.controlled_world import FarEnd, Network, ToyCluster
 
+from penstock.adaptors.agent.channel import AgentChannel
 from penstock.adaptors.agent.client import RemoteOperator
-from penstock.adaptors.agent.wire import LineChannel, OversizedMessageError
+from penstock.adaptors.agent.server import _NoReply
+from penstock.adaptors.agent.wire import (
+    PROTOCOL,
+    FromAgent,
+    Hello,
+    MalformedMessageError,
+    OversizedMessageError,
+    Report,
+    Reports,
+    Request,
+    frame_of,
+    read_from_agent,
+)
 from penstock.adaptors.kafka.offsets import parse_offsets
 from penstock.adaptors.spark.file_stream import FileStreamArrivals
 from penstock.adaptors.spark.progress import to_batch_progress
@@ -29,7 +43,7 @@ from penstock.arrivals import load_trace
 from penstock.arrivals.from_map import load_map
 from penstock.clock import VirtualClock
 from penstock.errors import AdaptorError, ConfigurationError, MetricSourceError
-from penstock.records import SourceProgress
+from penstock.records import Action, Allocation, SourceProgress
 from penstock.settings import parse_settings
 from penstock.settings.files import read_settings
 
@@ -75,70 +89,103 @@ def network() -> Network:
 # --- the agent's protocol --------------------------------------------------------------------------------------
 
 
+packable = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.integers(-2, 5) | st.floats()
+    | st.binary(max_size=40) | st.text(max_size=12) | words,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5),
+    max_leaves=15,
+)  # fmt: skip
+tags = st.sampled_from(
+    ("hello", "collect", "request", "release", "open", "beat", "stop", "stop_at_border", "subscribe", "pulse", "done",
+     "welcome", "collected", "refusal", "reports", "advertise", "goodbye", "greeting", "challenge", "introduction",
+     "accepted")
+)  # fmt: skip
+arrays = st.builds(lambda tag, rest: [tag, *rest], tags | st.text(max_size=5), st.lists(packable, max_size=8))
+payloads = st.binary(max_size=200) | st.builds(msgspec.msgpack.encode, arrays | packable)
+A_REQUEST = frame_of(Request(Action("operator", 0.0, Allocation(2, 0.5), None)))[4:]
+A_REPORT = frame_of(Reports([Report(1.0, {0: 1.0, 1: None})], 3))[4:]
+
+
+def flipped(payload: bytes, place: int, value: int) -> bytes:
+    """A message of which one byte is another."""
+    place %= len(payload)
+    return payload[:place] + bytes([value]) + payload[place + 1 :]
+
+
+damaged = st.builds(flipped, st.sampled_from((A_REQUEST, A_REPORT)), st.integers(0, 500), st.integers(0, 255))
+
+
 @quick
-@given(st.binary(max_size=300) | st.builds(lambda text: text.encode(errors="surrogatepass") + b"\n", deep))
+@given(st.binary(max_size=300) | st.builds(lambda ps: b"".join(len(p).to_bytes(4, "big") + p for p in ps),
+                                           st.lists(payloads | damaged, max_size=4)))  # fmt: skip
 def test_bytes_on_the_wire(received: bytes) -> None:
-    """A line is an object or a ValueError, and the end is the end."""
+    """A frame is a message or a ValueError, and the end is the end."""
     near, far = socket.socketpair()
     with near, far:
-        channel = LineChannel(near, 100_000_000)
+        channel = AgentChannel(near, 10_000)
         far.settimeout(5.0)
         near.settimeout(5.0)
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
-        far.sendall(received[:150_000])
+        far.sendall(received)
         far.shutdown(socket.SHUT_WR)
-        for _ in range(received.count(b"\n") + 1):
+        while True:
             try:
                 if channel.receive() is None:
                     break
             except OversizedMessageError:
                 break
-            except ValueError:
+            except MalformedMessageError:
                 continue
 
 
 @quick
-@given(st.lists(objects | st.builds(lambda verb, rest: {**rest, "do": verb}, words, objects), max_size=4))
-def test_structures_for_the_agent(messages: list[dict[str, Any]]) -> None:
-    """Every message gets an answer; one that is not understood changes nothing, and the agent goes on."""
-    net = network()
-    end = FarEnd("c")
-    hello = {"do": "hello", "controller": "c", "protocol": 1}
-    for message in (hello, *messages):
-        end.waiting.append(as_json(message))
-        reply = net.agent._next_reply(cast("LineChannel", end))
-        assert reply is not None
-        json.dumps(reply, allow_nan=False)
-    assert all(done.kind in ("release", "open") for done in net.cluster.log)
-    end.waiting.append(as_json(hello))
-    assert net.agent._next_reply(cast("LineChannel", end)) is not None
+@given(payloads | damaged)
+def test_what_is_read_from_an_agent_is_a_message_or_an_error(payload: bytes) -> None:
+    """The master's side reads whatever is sent, and what it takes it can write again."""
+    try:
+        message = read_from_agent(payload)
+    except MalformedMessageError:
+        return
+    frame_of(message)
 
 
 @quick
-@given(st.lists(objects | st.builds(lambda rest: {**rest, "ok": True}, objects), min_size=1, max_size=4))
-def test_structures_for_the_controller(replies: list[dict[str, Any]]) -> None:
+@given(st.lists(payloads | damaged, max_size=4))
+def test_structures_for_the_agent(messages: list[bytes]) -> None:
+    """Every message gets an answer or wants none; one that is not understood changes nothing, and the agent goes on."""
+    net = network()
+    end = FarEnd("c")
+    hello = frame_of(Hello("c", PROTOCOL))[4:]
+    for message in (hello, *messages):
+        end.waiting.append(message)
+        reply = net.agent._next_reply(end)
+        assert reply is not None
+        if not isinstance(reply, _NoReply):
+            frame_of(reply)
+    allowed = {"release", "open", "request"}
+    assert all(done.kind in allowed for done in net.cluster.log)
+    assert all(done.target is None or 0 < done.target.cpu_share <= 1 for done in net.cluster.log)
+    net.agent.close()
+
+
+@quick
+@given(st.lists(payloads, min_size=1, max_size=4))
+def test_structures_for_the_controller(replies: list[bytes]) -> None:
     """Whatever an agent answers, the controller's side raises errors of the adaptor, which the loop expects."""
 
     class Puppet:
         """A channel whose far side says what it likes."""
 
-        def send(self, message: dict[str, Any]) -> None:
+        def send(self, message: object) -> None:
             """Nobody listens."""
 
-        def receive(self) -> dict[str, Any] | None:
+        def receive(self) -> FromAgent | None:
             """The next reply."""
-            return cast("dict[str, Any]", json.loads(as_json(replies.pop()))) if replies else None
+            return read_from_agent(replies.pop()) if replies else None
 
         def close(self) -> None:
             """Nothing to close."""
 
-    class PuppetOperator(RemoteOperator):
-        """A client on such a channel."""
-
-        def _open_channel(self) -> LineChannel:
-            return cast("LineChannel", Puppet())
-
-    remote = PuppetOperator("/nowhere/agent.sock")
+    remote = RemoteOperator("nowhere", connect=Puppet)
     for call in (remote.collect, remote.beat, remote.release):
         try:
             call()

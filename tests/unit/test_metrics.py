@@ -13,12 +13,28 @@ from penstock.metrics import METRICS, catalogue, metric_named
 from penstock.records import Allocation, ClusterState, LatencySummary, Observation, Quality
 from penstock.testing import an_observation
 
+REPORTED = (
+    "heap_used",
+    "executor_heap_peak",
+    "gc_time",
+    "task_skew",
+    "state_rows",
+    "state_memory",
+    "host_busy",
+    "host_steal",
+    "host_runnable",
+    "host_memory_available",
+    "groups_cpu_used",
+    "groups_throttled",
+)
+"""What agents give on subscription."""
 PATH_LATENCY = LatencySummary(100, 1.1, 1.2, 1.3, 1.4, 1.5)
 FULL = an_observation(
     path_latency=PATH_LATENCY,
     cluster=ClusterState(None, None, Allocation(3, 0.55)),
     busy_fraction=0.7,
     back_pressure=0.1,
+    metrics={name: float(number) for number, name in enumerate(REPORTED)},
 )
 EMPTY = Observation("operator", 0.0, 15.0, Quality.WARMING_UP, ClusterState())
 EXPECTED = {
@@ -41,6 +57,7 @@ EXPECTED = {
     "path_latency_p99": 1.4,
     "executors": 3,
     "cpu_share": 0.55,
+    **{name: float(number) for number, name in enumerate(REPORTED)},
 }
 
 
@@ -107,6 +124,7 @@ def test_every_measured_number_of_an_observation_has_a_metric() -> None:
     for field in fields(Observation):
         if field.name in counters | about_itself:
             continue
-        nothing: dict[str, Any] = {field.name: ClusterState() if field.name == "cluster" else None}
+        empty = {"cluster": ClusterState(), "metrics": {}}
+        nothing: dict[str, Any] = {field.name: empty.get(field.name)}
         gone = replace(FULL, **nothing)
         assert any(metric.read(gone) is None for metric in METRICS.values()), f"no metric reads {field.name}"

@@ -18,11 +18,22 @@ from penstock.execute import Reconciler
 from penstock.loop.orders import Orders, ordered_decision
 from penstock.loop.patient_source import PatientSource
 from penstock.loop.policy_calls import decision_of, notes_of
+from penstock.metrics import reported_of
 from penstock.monitor import Monitor
 from penstock.monitor.exactness import ExactnessChange, ExactnessWatch
 from penstock.plan.guards import apply_guards
 from penstock.plan.one_way import one_way
-from penstock.ports import Guard, KnowledgeStore, Look, LookingBackPolicy, MetricSource, Policy, WatchingPolicy
+from penstock.ports import (
+    Guard,
+    KnowledgeStore,
+    Look,
+    LookingBackPolicy,
+    MetricSource,
+    Policy,
+    SubscribableSource,
+    SubscribingPolicy,
+    WatchingPolicy,
+)
 from penstock.records import (
     Action,
     Allocation,
@@ -49,6 +60,8 @@ _OBSERVATIONS_KEPT = 600
 """Ten minutes at the usual interval: what a policy may look back at that does not ask for more."""
 _MOST_CHANGES = 1000
 """How many changes of an earlier controller are looked through for a policy that asks for more."""
+_LEAST_REPORT_SECONDS = 0.5
+"""How often at most a policy has metrics reported."""
 _LATENCY_EVERY_SECONDS = 5.0
 """How often the latency since the start is added up and kept: a run that is cut off has it up to there."""
 
@@ -119,6 +132,7 @@ class Cycle:
         self._run_latency = RunLatency()
         self._next_latency = float("-inf")
         self._clock_steps = ClockSteps()
+        self._subscribe()
 
     @property
     def operator(self) -> str:
@@ -230,6 +244,7 @@ class Cycle:
         self._watching = policy if isinstance(policy, WatchingPolicy) else None
         self._looking_back = policy if isinstance(policy, LookingBackPolicy) else None
         self._next_plan = float("-inf")
+        self._subscribe()
         if forget:
             self._history.clear()
         current = self._reconciler.current
@@ -275,6 +290,12 @@ class Cycle:
         # Also where it missed a look: what it would say now rests on something else than what was seen.
         reason = f"holding: {report.fault}"
         report.decision = Decision(self.operator, now, self._policy.name, current, current, reason, mode=self._mode)
+
+    def _subscribe(self) -> None:
+        """Have those metrics measured that the policy reads and that nobody measures unasked."""
+        if isinstance(self._source, SubscribableSource):
+            wanted = self._policy.metrics if isinstance(self._policy, SubscribingPolicy) else ()
+            self._source.subscribe(reported_of(wanted), max(_LEAST_REPORT_SECONDS, self._policy.every_seconds))
 
     def _follow_orders(self, steady: float) -> None:
         """Where orders have changed, or the time of one is over, decide at once."""

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import monotonic as system_monotonic
 
 from penstock.errors import MetricSourceError
-from penstock.ports import MetricSource
+from penstock.ports import MetricSource, SubscribableSource
 from penstock.records import Telemetry
 
 
@@ -41,6 +41,11 @@ class PatientSource:
         """Ask, unless an answer is still outstanding: all operators measure at the same time then."""
         if self._answer is None:
             self._answer = _Answer(self._source, self._monotonic())
+
+    def subscribe(self, metrics: Collection[str], every_seconds: float) -> None:
+        """Pass on what is wanted besides, where the source can measure it."""
+        if isinstance(self._source, SubscribableSource):
+            self._source.subscribe(metrics, every_seconds)
 
     def collect(self) -> Telemetry:
         """Return what is new since the last call.

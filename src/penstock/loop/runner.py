@@ -52,12 +52,13 @@ class Runner:
         self._has_ended = False
         self._policy_faults: dict[str, str] = {}
         self._thread: threading.Thread | None = None
+        self._releases = True
         self.passes = 0
         self.missed_turns = 0
         self.faults = 0
 
     def run(self, until: float | None = None) -> None:
-        """Run in this thread until `stop` is called or `until` is reached, then release every operator."""
+        """Run in this thread until `stop` or `abandon` is called or `until` is reached, then release every operator."""
         due = self._clock.monotonic()  # whoever sets the wall clock, passes stay an interval apart
         self._has_ended = False
         try:
@@ -86,6 +87,11 @@ class Runner:
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_seconds)
+
+    def abandon(self, timeout_seconds: float = 30.0) -> None:
+        """End after the running pass and leave every operator as it is: another controller goes on."""
+        self._releases = False
+        self.stop(timeout_seconds)
 
     @property
     def has_ended(self) -> bool:
@@ -183,7 +189,10 @@ class Runner:
             self._close(late)
         for cycle in self._cycles:
             try:
-                cycle.release()
+                if self._releases:
+                    cycle.release()
+                else:
+                    self._close(cycle.policy)
             except Exception as fault:  # the other operators must be released all the same
                 _LOG.exception("release of %s failed", cycle.operator)
                 self._note(cycle.operator, f"release failed: {fault}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.monitor.batch_arrivals import ArrivalResolver
@@ -65,6 +66,7 @@ class Monitor:
         self._batches: deque[BatchProgress] = deque()
         self._records_done = 0
         self._faults: tuple[str, ...] = ()
+        self._metrics: Mapping[str, float | None] = {}
 
     def look(self, telemetry: Telemetry, now: float, cluster: ClusterState) -> Look:
         """Take in what one look brought, and give the picture of it."""
@@ -75,7 +77,7 @@ class Monitor:
     def _ingest(self, telemetry: Telemetry) -> tuple[FloatArray | None, ...]:
         self._quality.looked(telemetry.at, batch_is_running=telemetry.batch_is_running)
         self._quality.is_running = telemetry.is_running
-        self._faults = telemetry.faults
+        self._faults, self._metrics = telemetry.faults, telemetry.metrics
         self._cpu.add(telemetry)
         carried: list[FloatArray | None] = []
         for batch in telemetry.batches:
@@ -147,6 +149,7 @@ class Monitor:
             query_run=None if last is None else last.run_id,
             busy_fraction=busy,
             back_pressure=self._back_pressure(busy, processed, batch_seconds, latency),
+            metrics=self._metrics,
         )
 
     def restarted(self) -> None:

@@ -120,6 +120,7 @@ def run_operator(job: OperatorJob) -> int:
                 hold.probe,
                 hold.actuator,
                 job.socket_path,
+                meters=hold.meters,
                 lease_seconds=job.lease_seconds,
                 on_stop=stop.set,
                 on_stop_at_border=borders.put,

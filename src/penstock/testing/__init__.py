@@ -6,6 +6,7 @@ The suites are plain functions with plain asserts: run them in any test framewor
 
 from penstock.clock import VirtualClock
 from penstock.testing.check_actuator import check_actuator
+from penstock.testing.check_leases import check_leases
 from penstock.testing.check_model import check_model
 from penstock.testing.check_policy import check_policy
 from penstock.testing.check_store import check_store
@@ -19,6 +20,7 @@ __all__ = [
     "a_request",
     "an_observation",
     "check_actuator",
+    "check_leases",
     "check_model",
     "check_policy",
     "check_store",

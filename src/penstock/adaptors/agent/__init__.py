@@ -5,8 +5,11 @@
 
     controller process                           operator process
     client.RemoteOperator ──> private socket ──> server.OperatorAgent ──> metric source and actuator
+    penstock serve        <── TCP, TLS ───────── link.MasterLink ──┘
 
-`wire` defines the messages, `private_socket` the socket that only this user can open, and `outbox` keeps measurements
-until the controller confirms them. Nothing here depends on Spark: the operator's process brings its own metric source
-and actuator.
+`wire` defines the messages, which are the same both ways, and `channel` sends them. A controller on the same host comes
+to the agent's `private_socket`, which only this user can open. To masters the agent connects by itself (`link`), and
+both prove that they know a token (`handshake`). `outbox` keeps batches until the controller confirms them; `meters` are
+the metrics that can be subscribed to, and `reporter` sends them. Nothing here depends on Spark: the operator's process
+brings its own metric source and actuator.
 """

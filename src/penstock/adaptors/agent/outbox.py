@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from dataclasses import replace
-from typing import Any
 
-from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES
+import msgspec
+
+from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES, Collected
 from penstock.ports import MetricSource
-from penstock.records import BatchProgress, encode
+from penstock.records import BatchProgress
 
 BATCH_BYTES_PER_REPLY = REPLY_LIMIT_BYTES // 4
 """What batches may take of a reply; the rest is for executors and faults."""
@@ -62,7 +62,7 @@ class Outbox:
             del self._unsent_faults[:more]
             self._faults_dropped += more
 
-    def next_reply(self, ack: int) -> dict[str, Any]:
+    def next_reply(self, ack: int) -> Collected:
         """Return the next reply. It repeats the last one's content unless `ack` confirms that one."""
         if ack != self._number:
             self._unsent.extendleft(reversed(self._sent))
@@ -82,15 +82,14 @@ class Outbox:
         self._sent_faults, self._unsent_faults = self._unsent_faults, []
         self._number += 1
         reply = replace(telemetry, batches=tuple(self._sent), faults=(*self._sent_faults, *telemetry.faults))
-        return {"number": self._number, "telemetry": encode(reply)}
+        return Collected(self._number, reply)
 
     def _take(self) -> list[BatchProgress]:
         """Take the batches that one reply may hold."""
         taken: list[BatchProgress] = []
         room = self._bytes_per_reply
         while self._unsent and len(taken) < self._per_reply:
-            # As it will stand on the wire: text inside JSON, whose quotes are escaped once more.
-            size = len(json.dumps(encode(self._unsent[0])))
+            size = len(msgspec.msgpack.encode(self._unsent[0]))
             if size > self._bytes_per_reply:
                 batch = self._unsent.popleft()
                 self.add_fault(f"batch {batch.batch_id} is left out: its report of {size} bytes is too long to be sent")

@@ -12,23 +12,56 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
+from penstock.adaptors.agent.channel import AgentChannel, Channel
+from penstock.adaptors.agent.handshake import other_version
+from penstock.adaptors.agent.meters import Meters, add_own_metrics
 from penstock.adaptors.agent.outbox import Outbox
 from penstock.adaptors.agent.private_socket import checked_socket_path, listen_privately, wake_listener
-from penstock.adaptors.agent.wire import PROTOCOL, REQUEST_LIMIT_BYTES, LineChannel, OversizedMessageError
+from penstock.adaptors.agent.reporter import Reporter
+from penstock.adaptors.agent.wire import (
+    PROTOCOL,
+    REQUEST_LIMIT_BYTES,
+    Beat,
+    Collect,
+    Done,
+    Hello,
+    Open,
+    OversizedMessageError,
+    Pulse,
+    Refusal,
+    Release,
+    Reply,
+    Request,
+    Stop,
+    StopAtBorder,
+    Subscribe,
+    ToAgent,
+    Welcome,
+)
 from penstock.adaptors.allocation_check import check_allocation
 from penstock.errors import ActuationRejectedError, AdaptorError, MetricSourceError
 from penstock.ports import Actuator, MetricSource
-from penstock.records import Action, decode
 
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.2
 _LONGEST_WAIT_FOR_THREADS_SECONDS = 5.0
+
+
+_LONGEST_ERROR = 4000
+
+
+class _NoReply:
+    """Stands for a message that wants no reply."""
+
+
+NO_REPLY = _NoReply()
 
 
 class LeasedActuator(Actuator, Protocol):
@@ -44,11 +77,14 @@ class _Seat:
     """The one controller being served."""
 
     controller: str
-    channel: LineChannel
+    channel: Channel[ToAgent]
 
 
 class OperatorAgent:
-    """Serves one controller at a time on a Unix domain socket that only this user can reach.
+    """Serves one controller at a time: on a Unix domain socket that only this user can reach, and over connections
+    that it has opened to masters itself (`serve`).
+
+    A controller with a larger fencing number takes over at once, and from then on all with a smaller one are refused.
 
     Parameters
     ----------
@@ -57,7 +93,9 @@ class OperatorAgent:
     source, actuator
         Measures and changes the operator.
     socket_path
-        Where to listen. The folder is created with mode 0700; an existing folder must have that mode.
+        Where to listen. The folder is created with mode 0700; an existing folder must have that mode. None: nowhere.
+    meters
+        Metrics that can be subscribed to; the user's own come to them.
     lease_seconds
         How long a controller that has acted may be silent before CPU shares are opened.
     on_stop
@@ -71,8 +109,9 @@ class OperatorAgent:
         operator: str,
         source: MetricSource,
         actuator: LeasedActuator,
-        socket_path: str | Path,
+        socket_path: str | Path | None = None,
         *,
+        meters: Meters | None = None,
         on_stop: Callable[[], None],
         on_stop_at_border: Callable[[float], None] | None = None,
         lease_seconds: float = 5.0,
@@ -83,7 +122,10 @@ class OperatorAgent:
         self._operator = operator
         self._source = source
         self._actuator = actuator
-        self._path = checked_socket_path(socket_path)
+        self._path = None if socket_path is None else checked_socket_path(socket_path)
+        self._reporter = Reporter(meters or Meters())
+        add_own_metrics(self._reporter.meters)
+        self._fence = 0
         self._on_stop = on_stop
         self._on_stop_at_border = on_stop_at_border
         self._all_collected = threading.Event()
@@ -101,10 +143,13 @@ class OperatorAgent:
         self._is_closing = threading.Event()
         self._listening: socket.socket | None = None
         self._threads: list[threading.Thread] = []
-        self._channels: set[LineChannel] = set()
+        self._channels: set[Channel[ToAgent]] = set()
 
     def start(self) -> OperatorAgent:
         """Start listening in background threads."""
+        if self._path is None:
+            self._run("penstock-agent", self._watch_lease)
+            return self
         listening = listen_privately(self._path)
         listening.settimeout(_LOOK_EVERY_SECONDS)
         self._listening = listening
@@ -114,11 +159,11 @@ class OperatorAgent:
     def close(self) -> None:
         """Stop listening and leave the operator as it is. May be called twice."""
         self._is_closing.set()
+        self._reporter.close()
         listening, self._listening = self._listening, None
-        if listening is None:
-            return
-        wake_listener(self._path, _LOOK_EVERY_SECONDS)
-        self._path.unlink(missing_ok=True)
+        if listening is not None and self._path is not None:
+            wake_listener(self._path, _LOOK_EVERY_SECONDS)
+            self._path.unlink(missing_ok=True)
         with self._lock:
             channels = list(self._channels)
         for channel in channels:
@@ -127,7 +172,8 @@ class OperatorAgent:
             if thread is not threading.current_thread():
                 thread.join(_LONGEST_WAIT_FOR_THREADS_SECONDS)
         # Close it last, when no thread waits on it: the kernel may reuse its number at once.
-        listening.close()
+        if listening is not None:
+            listening.close()
 
     def __enter__(self) -> OperatorAgent:
         return self.start()
@@ -136,6 +182,22 @@ class OperatorAgent:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def meters(self) -> Meters:
+        """What can be subscribed to."""
+        return self._reporter.meters
+
+    @property
+    def fence(self) -> int:
+        """The largest fencing number that a controller came with."""
+        return self._fence
+
+    def serve(self, channel: Channel[ToAgent]) -> None:
+        """Serve a connection until it ends: one that came in, or one that was opened to a master."""
+        with self._lock:
+            self._channels.add(channel)
+        self._serve(channel)
 
     def await_last_collect(self, timeout_seconds: float) -> bool:
         """Wait until a controller has collected everything measured so far. False: none did in time."""
@@ -166,6 +228,10 @@ class OperatorAgent:
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
 
+    def _watch_lease(self) -> None:
+        while not self._is_closing.wait(_LOOK_EVERY_SECONDS):
+            self.check_lease()
+
     def _accept(self, listening: socket.socket) -> None:
         while not self._is_closing.is_set():
             self.check_lease()
@@ -182,30 +248,31 @@ class OperatorAgent:
                 connection.close()
                 return
             connection.settimeout(None)
-            channel = LineChannel(connection, REQUEST_LIMIT_BYTES)
-            with self._lock:
-                self._channels.add(channel)
-            self._run("penstock-agent-connection", lambda c=channel: self._serve(c))  # type: ignore[misc]
+            channel = AgentChannel(connection, REQUEST_LIMIT_BYTES)
+            self._run("penstock-agent-connection", lambda c=channel: self.serve(c))  # type: ignore[misc]
 
-    def _serve(self, channel: LineChannel) -> None:
+    def _serve(self, channel: Channel[ToAgent]) -> None:
         try:
             while (reply := self._next_reply(channel)) is not None:
+                if isinstance(reply, _NoReply):
+                    continue
                 channel.send(reply)
                 if self._replied_all:
                     self._all_collected.set()
-                if reply.get("kind") == "oversized":
+                if isinstance(reply, Refusal) and reply.kind == "oversized":
                     return
         except OSError as fault:
             # The controller has gone. The lease decides what follows.
             _log.info("%s: connection lost: %s", self._operator, fault)
         finally:
+            self._reporter.away(channel)
             with self._lock:
                 self._channels.discard(channel)
                 if self._seat is not None and self._seat.channel is channel:
                     self._seat = None
             channel.close()
 
-    def _next_reply(self, channel: LineChannel) -> dict[str, Any] | None:
+    def _next_reply(self, channel: Channel[ToAgent]) -> Reply | _NoReply | None:
         try:
             message = channel.receive()
         except ValueError as fault:
@@ -220,28 +287,21 @@ class OperatorAgent:
             _log.exception("%s: a request failed", self._operator)
             return _refusal("actuation", fault)
 
-    def _answer(self, message: dict[str, Any], channel: LineChannel) -> dict[str, Any]:
-        verb = message.get("do")
-        if verb == "hello":
+    def _answer(self, message: ToAgent, channel: Channel[ToAgent]) -> Reply | _NoReply:
+        if isinstance(message, Hello):
             return self._greet(message, channel)
-        verbs: dict[str, Callable[[], dict[str, Any]]] = {
-            "collect": lambda: self._collect(message),
-            "request": lambda: self._request(message),
-            "release": self._release,
-            "open": self._open,
-            "beat": dict,
-            "stop": self._stop,
-            "stop_at_border": lambda: self._stop_after_batch(message),
-        }
-        if not isinstance(verb, str) or verb not in verbs:
-            raise ValueError(f"unknown verb {verb!r}; known: hello, {', '.join(verbs)}")
+        if isinstance(message, Pulse):
+            return NO_REPLY
+        if isinstance(message, Subscribe):
+            self._reporter.subscribe(message, channel)
+            return NO_REPLY
         with self._lock:
-            if self._seat is None or self._seat.channel is not channel:
-                raise ValueError("say hello first: this connection does not belong to the controller in charge")
+            self._check_seat(channel)
             self._in_progress += 1
         try:
             with self._work_lock:
-                reply = verbs[verb]()
+                self._check_seat(channel)  # it may have been deposed while it waited
+                reply = self._do(message)
             self._heard_at = self._monotonic()
         except AdaptorError:
             self._heard_at = self._monotonic()  # the operator failed, not the controller
@@ -249,75 +309,72 @@ class OperatorAgent:
         finally:
             with self._lock:
                 self._in_progress -= 1
-        return {"ok": True, **reply}
+        return reply
 
-    def _greet(self, message: dict[str, Any], channel: LineChannel) -> dict[str, Any]:
-        controller = message.get("controller")
-        if not isinstance(controller, str) or not controller:
-            raise ValueError("hello: 'controller' must name the controller")
-        if message.get("protocol") != PROTOCOL:
-            raise ValueError(
-                f"hello: protocol {message.get('protocol')!r} is not {PROTOCOL}; "
-                "run the same version of Penstock on both sides"
-            )
-        with self._lock:
+    def _check_seat(self, channel: Channel[ToAgent]) -> None:
+        if self._seat is None or self._seat.channel is not channel:
+            raise ValueError("say hello first: this connection does not belong to the controller in charge")
+
+    def _do(self, message: ToAgent) -> Reply:
+        match message:
+            case Collect(ack):
+                return self._collect(ack)
+            case Request():
+                self._request(message)
+            case Release():
+                self._actuator.release()
+                self._is_leased = False
+            case Open():
+                self._actuator.open_shares()
+                self._is_leased = False
+            case Beat():
+                pass
+            case Stop():
+                self._on_stop()
+            case StopAtBorder(seconds):
+                self._stop_after_batch(seconds)
+            case _:
+                raise ValueError(f"{type(message).__name__}: not a request to an operator's agent")
+        return Done()
+
+    def _greet(self, hello: Hello, channel: Channel[ToAgent]) -> Reply:
+        if hello.protocol != PROTOCOL:
+            raise ValueError(f"hello: {other_version(hello.protocol).error}")
+        with self._work_lock if hello.fence > self._fence else nullcontext(), self._lock:
+            # With a larger number: what the deposed controller has asked for is done, and nothing of it comes after.
+            if hello.fence < self._fence:
+                return Refusal("deposed", f"fencing number {hello.fence} is older than {self._fence}: another leads")
             seat, now = self._seat, self._monotonic()
             # Once the lease has run out, a connection whose controller hangs counts as dead.
             is_alive = self._in_progress > 0 or now - self._heard_at <= self._lease_seconds
-            if seat is not None and seat.controller != controller and is_alive:
+            is_deposed = hello.fence > self._fence
+            if seat is not None and seat.controller != hello.controller and is_alive and not is_deposed:
                 return _refusal("occupied", ValueError("another controller is in charge of this operator"))
-            self._seat, self._heard_at = _Seat(controller, channel), now
+            self._seat, self._heard_at, self._fence = _Seat(hello.controller, channel), now, hello.fence
         if seat is not None and seat.channel is not channel:
             seat.channel.close()
-        return {
-            "ok": True,
-            "operator": self._operator,
-            "can_set_cpu_share": self._actuator.can_set_cpu_share,
-        }
+        return Welcome(self._operator, self._actuator.can_set_cpu_share, self.meters.offers)
 
-    def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
-        ack = message.get("ack")
-        if isinstance(ack, bool) or not isinstance(ack, int):
-            raise ValueError("collect: 'ack' must be the number of the last reply received, 0 before the first")
+    def _collect(self, ack: int) -> Reply:
         is_last_collect = self._is_last_collect  # read before collecting: what comes then is all there is
         reply = self._outbox.next_reply(ack)
         self._replied_all = is_last_collect and self._outbox.is_empty
         return reply
 
-    def _request(self, message: dict[str, Any]) -> dict[str, Any]:
-        text = message.get("action")
-        if not isinstance(text, str):
-            raise ValueError("request: 'action' must be an encoded Action")
-        action = decode(Action, text)
+    def _request(self, message: Request) -> None:
+        action = message.action
         if action.operator != self._operator:
             raise ValueError(f"request: this is {self._operator!r}, not {action.operator!r}")
         check_allocation(action.target, action.request_id)
         self._is_leased = True
         self._actuator.request(action)
-        return {}
 
-    def _release(self) -> dict[str, Any]:
-        self._actuator.release()
-        self._is_leased = False
-        return {}
-
-    def _open(self) -> dict[str, Any]:
-        self._actuator.open_shares()
-        self._is_leased = False
-        return {}
-
-    def _stop(self) -> dict[str, Any]:
-        self._on_stop()
-        return {}
-
-    def _stop_after_batch(self, message: dict[str, Any]) -> dict[str, Any]:
-        seconds = message.get("seconds")
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+    def _stop_after_batch(self, seconds: float) -> None:
+        if not 0 <= seconds < float("inf"):
             raise ValueError("stop_at_border: 'seconds' must say how long the running batch may take")
         if self._on_stop_at_border is None:
             raise ValueError("stop_at_border: this operator cannot be stopped at a batch border")
         self._on_stop_at_border(float(seconds))
-        return {}
 
 
 def _kind_of(fault: Exception) -> str:
@@ -328,11 +385,10 @@ def _kind_of(fault: Exception) -> str:
     return "actuation" if isinstance(fault, AdaptorError) else "malformed"
 
 
-def _refusal(kind: str, fault: Exception) -> dict[str, Any]:
-    return {
-        "ok": False,
-        "kind": kind,
-        "error": str(fault) or type(fault).__name__,
-        "retryable": bool(getattr(fault, "retryable", kind == "occupied")),
-        "request_id": getattr(fault, "request_id", None),
-    }
+def _refusal(kind: str, fault: Exception) -> Refusal:
+    return Refusal(
+        kind,
+        (str(fault) or type(fault).__name__)[:_LONGEST_ERROR],
+        bool(getattr(fault, "retryable", kind == "occupied")),
+        getattr(fault, "request_id", None),
+    )

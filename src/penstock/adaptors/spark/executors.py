@@ -6,14 +6,15 @@ from __future__ import annotations
 import http.client
 import json
 import urllib.request
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import MetricSourceError
 from penstock.records import ExecutorState
 
 _LARGEST_REPLY_BYTES = 16 << 20
+T = TypeVar("T")
 
 
 class ExecutorsByRest:
@@ -54,6 +55,13 @@ class ExecutorsByRest:
         MetricSourceError
             The page is disabled, does not answer in time or answers something else.
         """
+        return self._read(executor_states)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what the REST interface lists, as it is; raises MetricSourceError likewise."""
+        return self._read(lambda entries: [dict(entry) for entry in entries])
+
+    def _read(self, take: Callable[[Iterable[Mapping[str, Any]]], T]) -> T:
         if self._url is None:
             raise MetricSourceError(
                 "executors cannot be listed: Spark's web page is off; set spark.ui.enabled=true",
@@ -62,7 +70,7 @@ class ExecutorsByRest:
         try:
             with self._opener.open(self._url, timeout=self._next_timeout_seconds) as reply:
                 entries = json.loads(reply.read(_LARGEST_REPLY_BYTES))
-            states = executor_states(entries)
+            found = take(entries)
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as fault:
             raise MetricSourceError(
                 f"executors cannot be listed: {self._url} failed with {type(fault).__name__}: {fault}",
@@ -70,7 +78,7 @@ class ExecutorsByRest:
                 retryable=True,
             ) from fault
         self._next_timeout_seconds = self._timeout_seconds
-        return states
+        return found
 
 
 def executor_states(entries: Iterable[Mapping[str, Any]]) -> tuple[ExecutorState, ...]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from penstock.policies.rules.evaluation import Evidence, apply, original_evidence
 from penstock.policies.rules.rule_book import RuleBook
 from penstock.policies.rules.words import rule_text
-from penstock.ports import Look, LookingBackPolicy, Policy, WatchingPolicy
+from penstock.ports import Look, LookingBackPolicy, Policy, SubscribingPolicy, WatchingPolicy
 from penstock.records import Allocation, Decision, PlanRequest, Quality, new_id
 from penstock.units import format_seconds
 
@@ -52,6 +52,12 @@ class RulesAround:
         """As far back as the rules or the policy inside look."""
         own = self.book.history_seconds
         return own if self._looking_back is None else max(own, self._looking_back.history_seconds)
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Those that the rules or the policy inside read."""
+        inner = self.inner.metrics if isinstance(self.inner, SubscribingPolicy) else frozenset()
+        return self.book.metrics | inner
 
     @property
     def changes_seconds(self) -> float:

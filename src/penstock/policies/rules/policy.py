@@ -13,7 +13,7 @@ EVERY_LOOK = 0.5
 
 
 class RulesPolicy:
-    """Scales by rules: a `ports.WatchingPolicy`, and a `ports.LookingBackPolicy`.
+    """Scales by rules: a `ports.WatchingPolicy`, `ports.LookingBackPolicy` and `ports.SubscribingPolicy`.
 
     A decision depends on the request alone: its history, its recent changes, and `at`, which is the clock of time
     triggers. Only forecasts rest on looks.
@@ -37,6 +37,11 @@ class RulesPolicy:
     def history_seconds(self) -> float:
         """The longest time of a trigger, and what may be missing around its start."""
         return self.book.history_seconds
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics in its triggers."""
+        return self.book.metrics
 
     @property
     def changes_seconds(self) -> float:

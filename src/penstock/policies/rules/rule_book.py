@@ -79,6 +79,11 @@ class RuleBook:
         return reach(max(times), self._interval) if times else 0.0
 
     @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that its triggers name."""
+        return frozenset(t.metric for rule in self.rules for t in rule.triggers if isinstance(t, MetricTrigger))
+
+    @property
     def changes_seconds(self) -> float:
         """How far back changes are needed: the longest guard time."""
         return max((guard.seconds for rule in self.rules for guard in rule.guards), default=0.0)

@@ -11,7 +11,7 @@ import pytest
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.outbox import Outbox
 from penstock.adaptors.agent.server import OperatorAgent
-from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES
+from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES, frame_of
 from penstock.records import BatchProgress, SourceProgress, Telemetry
 from penstock.testing.fakes import FakeActuator, FakeMetricSource
 
@@ -57,9 +57,9 @@ def an_outbox(*batches: BatchProgress, most_bytes: int) -> Outbox:
 def test_a_batch_that_no_reply_can_hold_is_left_out_and_named() -> None:
     """It would be offered for ever; those behind it are reported, with a fault in its place."""
     outbox = an_outbox(a_wide_batch(1, 2), a_wide_batch(2, 500), a_wide_batch(3, 2), most_bytes=3000)
-    seen = json.loads(outbox.next_reply(0)["telemetry"])
-    assert [batch["batch_id"] for batch in seen["batches"]] == [1, 3]
-    assert any("batch 2" in fault for fault in seen["faults"])
+    seen = outbox.next_reply(0).telemetry
+    assert [batch.batch_id for batch in seen.batches] == [1, 3]
+    assert any("batch 2" in fault for fault in seen.faults)
 
 
 def test_a_reply_that_was_lost_comes_again_in_the_same_bounds() -> None:
@@ -67,11 +67,11 @@ def test_a_reply_that_was_lost_comes_again_in_the_same_bounds() -> None:
     outbox = an_outbox(*(a_wide_batch(number, 2) for number in range(6)), most_bytes=2000)
     first = outbox.next_reply(0)
     again = outbox.next_reply(0)
-    ids = [[batch["batch_id"] for batch in json.loads(reply["telemetry"])["batches"]] for reply in (first, again)]
+    ids = [[batch.batch_id for batch in reply.telemetry.batches] for reply in (first, again)]
     assert ids[0] == ids[1]
     assert 0 < len(ids[0]) < 6
-    then = json.loads(outbox.next_reply(again["number"])["telemetry"])
-    assert then["batches"][0]["batch_id"] == len(ids[0])
+    then = outbox.next_reply(again.number).telemetry
+    assert then.batches[0].batch_id == len(ids[0])
 
 
 @pytest.mark.parametrize("length", [10, 1_000_000])
@@ -81,7 +81,7 @@ def test_faults_without_end_are_bounded(length: int) -> None:
     for number in range(5000):
         outbox.add_fault(f"{number:04d} " + "x" * length if number > 4990 else f"{number:04d} x")
     reply = outbox.next_reply(0)
-    faults = json.loads(reply["telemetry"])["faults"]
-    assert len(json.dumps(reply)) < REPLY_LIMIT_BYTES // 8
+    faults = reply.telemetry.faults
+    assert len(frame_of(reply)) < REPLY_LIMIT_BYTES // 8
     assert any(fault.startswith("4999 ") for fault in faults)
     assert any("4900 earlier faults" in fault for fault in faults)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import stat
 import threading
@@ -13,21 +12,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.adaptors.agent.channel import ControllerChannel
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import OperatorAgent
-from penstock.adaptors.agent.wire import REQUEST_LIMIT_BYTES
+from penstock.adaptors.agent.wire import (
+    PROTOCOL,
+    REPLY_LIMIT_BYTES,
+    REQUEST_LIMIT_BYTES,
+    Beat,
+    Collect,
+    Collected,
+    Done,
+    FromAgent,
+    Hello,
+    Refusal,
+    Request,
+    ToAgent,
+    Welcome,
+    frame_of,
+)
 from penstock.errors import (
     ActuationError,
     ActuationRejectedError,
     ConfigurationError,
     MetricSourceError,
 )
-from penstock.records import Action, Allocation, BatchProgress, Telemetry, encode
+from penstock.records import Action, Allocation, BatchProgress, Telemetry
 from penstock.testing.fakes import FakeActuator, FakeMetricSource
 
-HELLO = {"do": "hello", "controller": "c1", "protocol": 1}
+HELLO = Hello("c1", PROTOCOL)
 
 
 def batch(batch_id: int) -> BatchProgress:
@@ -121,29 +137,27 @@ class RawController:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(10)
         self._socket.connect(str(path))
-        self._lines = self._socket.makefile("rb")
+        self._channel = ControllerChannel(self._socket, REPLY_LIMIT_BYTES)
 
-    def say(self, line: bytes) -> dict[str, Any]:
-        """Send a line, and give the reply."""
-        self._socket.sendall(line + b"\n")
-        reply: dict[str, Any] = json.loads(self._lines.readline())
-        return reply
+    def say(self, payload: bytes, *, length: int | None = None) -> FromAgent | None:
+        """Send a frame, whatever is in it, and give the reply."""
+        self._socket.sendall((len(payload) if length is None else length).to_bytes(4, "big") + payload)
+        return self._channel.receive()
 
-    def tell(self, message: dict[str, Any]) -> dict[str, Any]:
+    def tell(self, message: ToAgent) -> FromAgent | None:
         """Send a message, and give the reply."""
-        return self.say(json.dumps(message).encode())
+        return self.say(frame_of(message)[4:])
 
     def is_closed(self) -> bool:
         """Whether the agent has hung up; with bytes of ours unread, the kernel calls that a reset."""
         try:
-            return self._lines.readline() == b""
+            return self._channel.receive() is None
         except ConnectionResetError:
             return True
 
     def close(self) -> None:
         """Go away."""
-        self._lines.close()
-        self._socket.close()
+        self._channel.close()
 
 
 @pytest.fixture
@@ -185,42 +199,49 @@ def test_a_controller_collects_acts_releases_and_stops(served: Served) -> None:
     assert served.stops == 1
 
 
+def packed(*fields: object) -> bytes:
+    """A payload as another implementation would write it."""
+    return msgspec.msgpack.encode(fields)
+
+
 @pytest.mark.parametrize(
-    "line",
+    "payload",
     [
         b"",
+        b"\xc1",
         b"{",
-        b"7",
-        b"[]",
-        b'"do"',
-        b"null",
-        b"\xff\xfe",
-        b"[" * 50_000,
-        b"{}",
-        b'{"do": 7}',
-        b'{"do": ["collect"]}',
-        b'{"do": "explode"}',
-        b'{"do": "collect"}',
-        b'{"do": "collect", "ack": "1"}',
-        b'{"do": "collect", "ack": true}',
-        b'{"do": "request"}',
-        b'{"do": "request", "action": 5}',
-        b'{"do": "request", "action": "{}"}',
-        b'{"do": "hello"}',
-        b'{"do": "hello", "controller": "", "protocol": 1}',
-        b'{"do": "hello", "controller": "c2", "protocol": 99}',
+        packed(),
+        packed(7),
+        packed("explode"),
+        packed(["collect"]),
+        msgspec.msgpack.encode({"do": "beat"}),
+        b"\x91" * 50_000,
+        packed("collect"),
+        packed("collect", "1"),
+        packed("collect", True),
+        packed("collect", -1),
+        packed("request"),
+        packed("request", 5),
+        packed("request", {}),
+        packed("request", {"operator": "operator", "at": 0.0, "target": {"executors": "2"}, "decision_id": None}),
+        packed("hello"),
+        packed("hello", "", PROTOCOL),
+        packed("hello", "c2", 99),
+        packed("hello", "c2", PROTOCOL, -1),
+        packed("stop_at_border", "soon"),
+        frame_of(Done())[4:],
     ],
 )
-def test_malformed_input_gets_an_error_and_changes_nothing(served: Served, raw: RawController, line: bytes) -> None:
+def test_malformed_input_gets_an_error_and_changes_nothing(served: Served, raw: RawController, payload: bytes) -> None:
     """Whatever arrives, the reply says what is wrong, nothing is done, and the connection goes on."""
-    assert raw.tell(HELLO)["ok"]
-    reply = raw.say(line)
-    assert reply["ok"] is False
-    assert reply["kind"] == "malformed"
-    assert reply["error"]
+    assert isinstance(raw.tell(HELLO), Welcome)
+    reply = raw.say(payload)
+    assert isinstance(reply, Refusal)
+    assert reply.kind == "malformed"
+    assert reply.error
     assert served.source.calls == served.stops == served.actuator.releases == 0
     assert served.actuator.requests == []
-    assert raw.tell({"do": "beat"}) == {"ok": True}
+    assert raw.tell(Beat()) == Done()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +271,9 @@ def test_a_request_for_another_operator_is_rejected(served: Served) -> None:
 def test_a_message_without_end_is_cut_off(served: Served, raw: RawController) -> None:
     """A line above the limit gets an error and the end of the connection; others are served."""
     raw.tell(HELLO)
-    assert raw.say(b"x" * (REQUEST_LIMIT_BYTES + (1 << 16)))["kind"] == "oversized"
+    reply = raw.say(b"x", length=REQUEST_LIMIT_BYTES + 1)
+    assert isinstance(reply, Refusal)
+    assert reply.kind == "oversized"
     assert raw.is_closed()
     served.source.push(telemetry(0))
     assert len(served.remote().collect().batches) == 1
@@ -258,8 +281,9 @@ def test_a_message_without_end_is_cut_off(served: Served, raw: RawController) ->
 
 def test_without_hello_nothing_is_done(served: Served, raw: RawController) -> None:
     """A connection that is not that of the controller in charge is refused."""
-    reply = raw.tell({"do": "request", "action": encode(action())})
-    assert (reply["ok"], reply["kind"]) == (False, "malformed")
+    reply = raw.tell(Request(action()))
+    assert isinstance(reply, Refusal)
+    assert reply.kind == "malformed"
     assert served.actuator.requests == []
 
 
@@ -269,7 +293,7 @@ def test_a_second_controller_is_refused_while_the_first_is_alive(served: Served,
     with pytest.raises(MetricSourceError, match="another controller is in charge") as caught:
         served.remote().collect()
     assert caught.value.retryable
-    assert raw.tell({"do": "beat"})["ok"]
+    assert raw.tell(Beat()) == Done()
 
 
 def test_a_controller_that_went_is_replaced_at_once(served: Served, raw: RawController) -> None:
@@ -300,7 +324,7 @@ def test_the_same_controller_takes_its_seat_again(served: Served, raw: RawContro
     """A controller that reconnects replaces its own old connection at once."""
     raw.tell(HELLO)
     again = RawController(served.path)
-    assert again.tell(HELLO)["ok"]
+    assert isinstance(again.tell(HELLO), Welcome)
     assert raw.is_closed()
     again.close()
 
@@ -325,9 +349,9 @@ def test_shares_are_opened_when_a_controller_that_acted_falls_silent(served: Ser
 def test_every_valid_message_renews_the_lease_and_no_other_does(served: Served, raw: RawController) -> None:
     """A beat keeps the shares; nonsense does not."""
     raw.tell(HELLO)
-    raw.tell({"do": "request", "action": encode(action())})
+    raw.tell(Request(action()))
     served.time.now += 4.0
-    assert raw.tell({"do": "beat"})["ok"]
+    assert raw.tell(Beat()) == Done()
     served.time.now += 4.0
     served.agent.check_lease()
     assert served.actuator.openings == 0
@@ -380,9 +404,10 @@ def test_a_batch_whose_reply_was_lost_comes_again_once(served: Served, raw: RawC
     raw.tell(HELLO)
 
     def collect(ack: int) -> tuple[int, list[int], list[str]]:
-        reply = raw.tell({"do": "collect", "ack": ack})
-        seen = json.loads(reply["telemetry"])
-        return reply["number"], [b["batch_id"] for b in seen["batches"]], seen["faults"]
+        reply = raw.tell(Collect(ack))
+        assert isinstance(reply, Collected)
+        seen = reply.telemetry
+        return reply.number, [b.batch_id for b in seen.batches], list(seen.faults)
 
     assert collect(0) == (1, [0], ["gap"])
     assert collect(0)[:2] == (2, [0, 1])
@@ -405,11 +430,13 @@ def test_a_look_that_failed_loses_nothing(served: Served, raw: RawController) ->
     """When the operator cannot be reached, unconfirmed batches stay for later."""
     served.source.push(telemetry(0), MetricSourceError("the driver does not answer", retryable=True), telemetry(1))
     raw.tell(HELLO)
-    raw.tell({"do": "collect", "ack": 0})
-    failed = raw.tell({"do": "collect", "ack": 0})
-    assert (failed["kind"], failed["retryable"]) == ("metrics", True)
-    seen = json.loads(raw.tell({"do": "collect", "ack": 0})["telemetry"])
-    assert [b["batch_id"] for b in seen["batches"]] == [0, 1]
+    raw.tell(Collect(0))
+    failed = raw.tell(Collect(0))
+    assert isinstance(failed, Refusal)
+    assert (failed.kind, failed.retryable) == ("metrics", True)
+    seen = raw.tell(Collect(0))
+    assert isinstance(seen, Collected)
+    assert [b.batch_id for b in seen.telemetry.batches] == [0, 1]
 
 
 def test_many_batches_come_in_bounded_replies_and_overflow_is_told(served: Served) -> None:
@@ -504,3 +531,47 @@ def test_a_controller_can_have_the_shares_opened(served: Served) -> None:
     served.time.now += 100.0
     served.agent.check_lease()
     assert served.actuator.openings == 1
+
+
+def test_a_larger_fencing_number_takes_over_at_once(served: Served, raw: RawController) -> None:
+    """The one before is hung up on although it lives, and what it says from then on is refused."""
+    raw.tell(Hello("first leader", PROTOCOL, 3))
+    raw.tell(Request(action()))
+    second = RawController(served.path)
+    assert isinstance(second.tell(Hello("second leader", PROTOCOL, 4)), Welcome)
+    assert raw.is_closed()
+    late = RawController(served.path)
+    reply = late.tell(Hello("first leader", PROTOCOL, 3))
+    assert isinstance(reply, Refusal)
+    assert reply.kind == "deposed"
+    assert isinstance(late.tell(Request(action())), Refusal)
+    assert len(served.actuator.requests) == 1
+    assert second.tell(Beat()) == Done()
+    second.close()
+    late.close()
+
+
+def test_an_older_fencing_number_is_refused_also_after_the_lease(served: Served, raw: RawController) -> None:
+    """However long the newer leader is silent, an older one does not come back."""
+    raw.tell(Hello("second leader", PROTOCOL, 4))
+    served.time.now += 60
+    with pytest.raises(MetricSourceError, match="older than 4"):
+        served.remote().collect()
+
+
+def test_metrics_come_along_with_telemetry_once_subscribed(served: Served) -> None:
+    """What is not subscribed to does not come; one that cannot be read is None."""
+    served.agent.meters.add_own("depth", "records", lambda: 12)
+    served.agent.meters.add_own("broken", "", lambda: 1 // 0)
+    served.agent.meters.add_own("other", "", lambda: 3)
+    remote = served.remote()
+    served.source.push(telemetry())
+    assert remote.collect().metrics == {}
+    remote.subscribe(["own_depth", "own_broken", "own_unknown"], 0.1)
+
+    def found() -> dict[str, float | None]:
+        served.source.push(replace(telemetry(), at=time.time()))
+        return dict(remote.collect().metrics)
+
+    until(lambda: bool(found()))
+    assert found() == {"own_depth": 12.0, "own_broken": None}
