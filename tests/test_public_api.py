@@ -11,8 +11,8 @@ import penstock
 
 PUBLIC = [
     "Allocation", "ConfigurationError", "Decision", "LatencySummary", "Limits", "Look", "LookingBackPolicy",
-    "Objective", "Observation", "OperatorSite", "PenstockError", "PlanRequest", "Policy", "PolicyContext",
-    "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler",
+    "MasterScaler", "Objective", "Observation", "OperatorSite", "PenstockError", "PlanRequest", "Policy",
+    "PolicyContext", "PolicyEntry", "QueueArrivals", "QueueTap", "RabbitMQConnection", "RabbitMQSource", "Scaler",
     "WatchingPolicy", "attach", "keep_up", "latency", "metric", "run",
 ]  # fmt: skip
 

@@ -28,6 +28,7 @@ from penstock.units import parse_seconds
 
 if TYPE_CHECKING:
     from penstock._attach import attach
+    from penstock._master_scaler import MasterScaler
     from penstock._scaler import Scaler
     from penstock.adaptors.agent.meters import metric
     from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 _LATE = {
     "attach": "penstock._attach",
     "metric": "penstock.adaptors.agent.meters",
+    "MasterScaler": "penstock._master_scaler",
     "Scaler": "penstock._scaler",
     "run": "penstock.running.library",
     "PolicyEntry": "penstock.policies.entry",
@@ -64,6 +66,7 @@ __all__ = [
     "Limits",
     "Look",
     "LookingBackPolicy",
+    "MasterScaler",
     "Objective",
     "Observation",
     "OperatorSite",

@@ -7,9 +7,10 @@ import logging
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from penstock._attach_arguments import read_arguments
+from penstock._master_scaler import MasterScaler, settings_for_master
 from penstock._scaler import Scaler, policy_context_of, policy_fact
 from penstock._wiring import (
     LoopSettings,
@@ -20,8 +21,9 @@ from penstock._wiring import (
     metered,
     objective_out_of_reach,
 )
+from penstock.adaptors.agent.master_address import MasterAddress, master_address
 from penstock.clock import SystemClock
-from penstock.errors import known_arguments
+from penstock.errors import ConfigurationError, known_arguments
 from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.run_facts import SUMMARY, begin_run
@@ -45,7 +47,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-@known_arguments
+@overload
+def attach(query: StreamingQuery, *, master: str | MasterAddress, **options: Any) -> MasterScaler: ...
+
+
+@overload
 def attach(
     query: StreamingQuery,
     *,
@@ -63,7 +69,30 @@ def attach(
     warm_up_seconds: float = 15.0,
     store: str | Path | None = None,
     prices: dict[str, Any] | None = None,
-) -> Scaler:
+    master: None = None,
+) -> Scaler: ...
+
+
+@known_arguments
+def attach(  # type: ignore[misc]  # the first form takes the arguments of the second, which mypy does not see
+    query: StreamingQuery,
+    *,
+    objective: Objective | None = None,
+    executors: tuple[int, int] = (1, 1),
+    cpu_shares: tuple[float, ...] = (1.0,),
+    mode: str = "recommend",
+    policy: str | Policy | None = None,
+    policy_options: dict[str, Any] | None = None,
+    guards: dict[str, Any] | Literal["none"] | None = None,
+    name: str | None = None,
+    arrivals: ArrivalTimes | Literal["interpolated"] | None = None,
+    interval_seconds: float = 1.0,
+    window_seconds: float = 15.0,
+    warm_up_seconds: float = 15.0,
+    store: str | Path | None = None,
+    prices: dict[str, Any] | None = None,
+    master: str | MasterAddress | None = None,
+) -> Scaler | MasterScaler:
     """Watch a running query, and (mode ``"act"``) keep it inside its objective with the least resources.
 
     The query is never stopped, and an error in Penstock never reaches it. Use the result in a ``with`` statement,
@@ -100,6 +129,10 @@ def attach(
     prices
         What an hour costs, such as ``{"executor_hour": 0.1, "core_hour": 0.04, "currency": "EUR"}``; one price is
         enough. `Scaler.cost` and the report then have cost and savings. Default: no cost is shown.
+    master
+        ``"host:port"`` of a master (`penstock serve`), or several joined by commas: it decides in place of this process
+        and keeps the history, and `attach` returns a `MasterScaler`. The token is taken from the environment
+        (docs/how-to/run-a-master.md). Arrival times are interpolated then, and a policy has to be named.
 
     Raises
     ------
@@ -125,8 +158,13 @@ def attach(
         store=store,
         prices=prices,
     )
+    address = None if master is None else _master_address(master, policy=policy, arrivals=arrivals, store=store)
     limits = given.limits
     facts = _facts(query)
+    if address is not None and facts.is_real_time:
+        raise ConfigurationError(
+            "master: a query in real-time mode is not scaled, so no master is needed; leave it out", field="master"
+        )
     notes = list(facts.notes)
     if facts.is_real_time:
         limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
@@ -148,6 +186,19 @@ def attach(
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
+        if address is not None:
+            reached = replace(
+                settings,
+                limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
+                cores_per_executor=hold.cores_per_executor or 1,
+            )
+            decides = {"name": str(chosen), "options": _sendable(policy_options)}
+            known = settings_for_master(
+                query, operator, reached, facts, policy=decides, interval_seconds=interval_seconds, prices=prices
+            )
+            scaler = MasterScaler(operator, hold, address, known, (*hold.notes, *notes))
+            undo.pop_all()
+            return scaler
         cycles: list[Cycle] = []
 
         def open_shares() -> None:
@@ -236,6 +287,34 @@ def attach(
 
 def _cost_basis(prices: Prices | None, cores: int | None, limits: Limits) -> CostBasis | None:
     return None if prices is None else CostBasis(prices, cores, limits.top.executors, limits.top.capacity)
+
+
+def _master_address(master: str | MasterAddress, *, policy: object, arrivals: object, store: object) -> MasterAddress:
+    """Where the masters are; refuses what cannot be handed to another process."""
+    given = {
+        "policy": policy is not None and not isinstance(policy, str),
+        "arrivals": arrivals not in (None, "interpolated"),
+        "store": store is not None,
+    }
+    why = {
+        "policy": "an object cannot be sent to a master; name a policy",
+        "arrivals": "a master interpolates them",
+        "store": "the master keeps the history",
+    }
+    for field, is_given in given.items():
+        if is_given:
+            raise ConfigurationError(f"{field}: {why[field]}; leave it out", field=field)
+    return master_address(master) if isinstance(master, str) else master
+
+
+def _sendable(options: dict[str, Any] | None) -> dict[str, Any]:
+    """Options for another host: rules by their text, also where they were the name of a file."""
+    if not options or options.get("rules") is None:
+        return dict(options or {})
+    from penstock.rules import rules
+    from penstock.rules.to_text import to_text
+
+    return {**options, "rules": f"{to_text(rules(options['rules'])).rstrip()}\n"}
 
 
 def _run_settings(

@@ -18,6 +18,7 @@ import penstock as ps
 from penstock import _attach, _scaler
 from penstock._wiring import QueryHold, make_cycle, objective_out_of_reach, objectives_out_of_reach
 from penstock.adaptors import query_arrivals
+from penstock.adaptors.agent.meters import Meters
 from penstock.adaptors.query_arrivals import FoundArrivals
 from penstock.adaptors.spark.query_facts import QueryFacts
 from penstock.cli import main
@@ -62,7 +63,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> ToyQuery:
     """What is held instead of a real query."""
     found = ToyQuery()
     near: Any = found
-    monkeypatch.setattr(_attach, "hold_query", lambda *_: QueryHold(near, near, 1, (), lambda: None))
+    monkeypatch.setattr(_attach, "hold_query", lambda *_: QueryHold(near, near, 1, Meters(), (), lambda: None))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.agent import agent
 from penstock.cli.backtest import backtest
 from penstock.cli.characterize import characterize
 from penstock.cli.demo import demo
@@ -49,7 +50,8 @@ def main() -> None:
       penstock report          how it went, with pictures
       penstock run FILE        run and scale a pipeline of your own
       penstock status          what happens in a run now, and why; with pause, resume and policy, steer it
-      penstock serve           stored runs over HTTP, for looking back
+      penstock serve           a master for attached queries, with its page; or stored runs, for looking back
+      penstock agent           reports this host's load to a master
       penstock prometheus      a dashboard for Grafana, and alerts
       penstock kafka start     a real Kafka broker on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
@@ -68,7 +70,7 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, status, pause, resume, policy, serve, kafka, produce, explain, report, doctor,
+    demo, run, status, pause, resume, policy, serve, agent, kafka, produce, explain, report, doctor,
     fit, trace, forecast, characterize, solve, what_if, predict,
     measure, simulate, backtest, reproduce, policies, rules, metrics, prometheus,
 ):  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`penstock serve`: stored runs over HTTP, for looking back."""
+"""`penstock serve`: a master for attached queries, or stored runs over HTTP for looking back."""
 
 from __future__ import annotations
 
@@ -10,20 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from penstock.stores import StorePlace
-
 from penstock.cli.failures import debug_option
 from penstock.cli.page import site, site_options
 from penstock.cli.runs import Run, RunPlace
 
+if TYPE_CHECKING:
+    from penstock.service.server import Site
+    from penstock.stores import StorePlace
 
-@click.command(short_help="Show stored runs over HTTP, for looking back.")
+AGENT_PORT = 7071
+_WATCHED = ("heap_used", "gc_time", "state_rows", "state_memory", "task_skew", "host_busy", "groups_throttled")
+
+
+@click.command(short_help="A master for attached queries; or stored runs, for looking back.")
 @click.option(
-    "--store", "stores", multiple=True, type=RunPlace(), metavar="RUN|STORE",
-    help="A run's folder, its knowledge.sqlite, or the address of a store in PostgreSQL; may be given several times.  "
-    "[default: the newest under runs/]",
+    "--store", "stores", multiple=True, metavar="URL|RUN",
+    help="sqlite:FOLDER makes this a master that keeps its history there; or a run's folder, its "
+    "knowledge.sqlite or the address of its store in PostgreSQL, to look back, several times if you like.  [default: the newest under runs/]",
 )  # fmt: skip
+@click.option(
+    "--agent-port", type=click.IntRange(0, 65535), default=AGENT_PORT, show_default=True,
+    help="Where agents connect to a master; 0 takes a free one.",
+)  # fmt: skip
+@click.option(
+    "--watch", "watched", multiple=True, metavar="METRIC",
+    help=f"A metric that agents report for those who look; several times.  [default: {', '.join(_WATCHED)}]",
+)  # fmt: skip
+@click.option(
+    "--watch-every", default=5.0, show_default=True, type=click.FloatRange(0.5, 3600.0), help="How often, in seconds."
+)
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -31,21 +46,99 @@ from penstock.cli.runs import Run, RunPlace
 )
 @site_options
 @debug_option
-def serve(stores: tuple[StorePlace, ...], token_file: Path | None, **where: Any) -> None:
-    """Serve the HTTP API of stored runs: their operators, decisions, audit and series. Nothing can be changed.
+def serve(
+    stores: tuple[str, ...],
+    agent_port: int,
+    watched: tuple[str, ...],
+    watch_every: float,
+    token_file: Path | None,
+    **where: Any,
+) -> None:
+    """Serve a master: queries attached with attach(..., master="HOST:PORT") are watched and scaled from here.
 
-    A run that goes on in another process is shown as far as it has come. To steer a run, start it with --page.
+    With the folder of a run in place of sqlite:FOLDER, show stored runs; nothing can be changed then.
 
     \b
     Examples:
-      penstock serve
+      penstock serve --store sqlite:/var/lib/penstock --port 7077
+      penstock serve --store sqlite:/var/lib/penstock --port 7078 --agent-port 7072     a second one, to take over
       penstock serve --store runs/demo-20260101-120000 --store runs/logs --port 7078
-      penstock serve --host 0.0.0.0 --tls-certificate host.pem --tls-key host-key.pem
+      penstock serve --store sqlite:masters --host 0.0.0.0 --tls-certificate host.pem --tls-key host-key.pem
 
-    It prints its address with a token behind the #. Ctrl-C ends it. docs/reference/http-api.md describes the API.
+    It prints its address with a token behind the #. Ctrl-C ends it; queries go on. docs/how-to/run-a-master.md says
+    what agents need.
     """
     place = site(**where)
+    from penstock.errors import ConfigurationError
+    from penstock.service.master_stores import SCHEME
 
+    masters = [store for store in stores if store.startswith(SCHEME)]
+    if masters and len(stores) > 1:
+        raise ConfigurationError("--store: a master has one store; give sqlite:FOLDER alone", field="--store")
+    if masters:
+        _serve_master(
+            place,
+            masters[0],
+            agent_port=agent_port,
+            watched=watched or _WATCHED,
+            watch_every=watch_every,
+            token_file=token_file,
+        )
+    else:
+        _serve_stored(place, tuple(RunPlace().convert(store, None, None) for store in stores), token_file)
+
+
+def _serve_master(
+    place: Site, url: str, *, agent_port: int, watched: tuple[str, ...], watch_every: float, token_file: Path | None
+) -> None:
+    from dataclasses import replace
+
+    from penstock.cli.output import words_console
+    from penstock.cli.signals import stopping_on_signals
+    from penstock.metrics import metric_named
+    from penstock.service.access import Access
+    from penstock.service.address_file import ADDRESS_FILE, write_address
+    from penstock.service.application import LOOPBACK_NAMES, make_application
+    from penstock.service.asking import Service
+    from penstock.service.events import EventFeed
+    from penstock.service.master import Master
+    from penstock.service.master_stores import StoreFolder, stores_at
+    from penstock.service.page_files import page_router
+    from penstock.service.server import Server
+
+    console, stop = words_console(as_json=False), threading.Event()
+    metrics = [metric_named(name).name for name in watched]
+    access, feed = Access(), EventFeed()
+    service = Service((), access, feed)
+    kept = stores_at(url)
+    with ExitStack() as ends:
+        app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
+        server = ends.enter_context(Server(app, place, feed))
+        files = [] if token_file is None else [token_file]
+
+        def write_addresses() -> None:
+            """Whoever leads is found in the folder."""
+            shared = [kept.folder / ADDRESS_FILE] if isinstance(kept, StoreFolder) else []
+            for file in (*files, *shared):
+                write_address(file, server.address, access)
+
+        for file in files:
+            write_address(file, server.address, access)
+            ends.callback(file.unlink, missing_ok=True)
+        master = Master(
+            replace(place, port=agent_port), kept, service, watch=metrics, every_seconds=watch_every,
+            on_lead=write_addresses,
+        )  # fmt: skip
+        service.master = master
+        ends.enter_context(master)
+        link = f"{server.address}/#token={access.operate_token}"
+        console.print(f"watch and steer: {link}", markup=False, soft_wrap=True)
+        console.print(f"agents: {master.address}", markup=False, soft_wrap=True)
+        with stopping_on_signals(stop, lambda _: None):
+            stop.wait()
+
+
+def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path | None) -> None:
     from penstock.cli.output import words_console
     from penstock.cli.runs import find_run, opened
     from penstock.cli.signals import stopping_on_signals

@@ -21,9 +21,11 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class RunService:
-    """The service of one run."""
+    """The service of one run, or of a master and one of its pipelines."""
 
     known: ServiceAddress
+    wanted: str | None = None
+    """The pipeline that is meant; None: there is only one."""
 
     def get(self, path: str) -> dict[str, Any]:
         """What stands at a path below the API."""
@@ -38,7 +40,9 @@ class RunService:
         names = [one["name"] for one in self.get("pipelines")["pipelines"]]
         if not names:
             raise Failure("the operators of the run are not there yet; try again in a while")
-        return str(names[0])
+        if self.wanted is None and len(names) > 1:
+            raise WrongInput(f"there are several pipelines: {', '.join(sorted(names))}; name one as FOLDER/NAME")
+        return str(self.wanted or names[0])
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         known = self.known
@@ -65,7 +69,7 @@ class RunService:
 
 
 def service_of_run(run: Path | None) -> RunService:
-    """The service of a run; by default of the newest under runs/.
+    """The service of a run; by default of the newest under runs/. Of a master: FOLDER, or FOLDER/PIPELINE.
 
     Raises
     ------
@@ -73,7 +77,11 @@ def service_of_run(run: Path | None) -> RunService:
         There is no run, or it has no service.
     """
     from penstock.cli.runs import find_run
+    from penstock.service.master_stores import LEASES_FILE
 
+    for folder, wanted in () if run is None else ((run, None), (run.parent, run.name)):
+        if (folder / LEASES_FILE).is_file():
+            return RunService(read_address(folder / ADDRESS_FILE), wanted)
     return RunService(read_address(find_run(run).folder / ADDRESS_FILE))
 
 

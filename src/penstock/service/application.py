@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from fastapi import APIRouter, FastAPI
 
-from penstock.service import machine_routes, read_routes, steer_routes
+from penstock.service import agent_routes, machine_routes, read_routes, steer_routes
 from penstock.service.asking import Service
 from penstock.service.gate import Gate, Rate
 from penstock.service.problems import answer_with_problems
@@ -38,7 +38,7 @@ def make_application(
     app = FastAPI(title="Penstock", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     app.state.service = service
     answer_with_problems(app)
-    for router in (machine_routes.router, read_routes.router, steer_routes.router, *routers):
+    for router in (machine_routes.router, read_routes.router, steer_routes.router, agent_routes.router, *routers):
         app.include_router(router)
     app.add_middleware(Gate, hosts=hosts, rate=rate)
     return app

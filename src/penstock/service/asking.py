@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 
@@ -13,6 +14,9 @@ from penstock.service.desk import PipelineDesk
 from penstock.service.events import EventFeed
 from penstock.service.gate import Rate
 from penstock.service.problems import ProblemError
+
+if TYPE_CHECKING:
+    from penstock.service.master import Master
 
 
 class Service:
@@ -41,6 +45,8 @@ class Service:
         self.desks: dict[str, PipelineDesk] = {}
         """The pipelines, by their names."""
         self.access, self.feed = access, feed
+        self.master: Master | None = None
+        """Who takes agents here; None: nobody does."""
         self._wrong_tokens = wrong_tokens or Rate(per_second=1.0, at_once=20.0)
         for desk in desks:
             self.add(desk)
@@ -58,6 +64,14 @@ class Service:
                 f"pipelines: two are called {desk.facts.name}; give each a name of its own", field="pipelines"
             )
         self.desks = {**self.desks, desk.facts.name: desk}  # a new one: requests may be reading the old
+
+    def put(self, desk: PipelineDesk) -> None:
+        """Show one more pipeline, or another run of one."""
+        self.desks = {**self.desks, desk.facts.name: desk}
+
+    def remove(self, name: str) -> None:
+        """Show a pipeline no more."""
+        self.desks = {known: desk for known, desk in self.desks.items() if known != name}
 
     def role(self, request: Request) -> Role:
         """The role of a request; raises ProblemError where it has none."""

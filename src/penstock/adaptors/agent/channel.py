@@ -45,6 +45,10 @@ class _SocketChannel(Generic[_Received]):
         self._frames = FrameBuffer(limit_bytes)
         self._sending = threading.Lock()
 
+    def set_patience(self, seconds: float) -> None:
+        """Let sending and receiving raise TimeoutError after so long without a byte."""
+        self._connection.settimeout(seconds)
+
     def raise_limit(self, limit_bytes: int) -> None:
         """Take longer frames from now on: the far side has proved who it is."""
         self._frames.limit_bytes = limit_bytes

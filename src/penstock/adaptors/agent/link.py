@@ -30,9 +30,9 @@ from penstock.records import new_id
 
 _log = logging.getLogger(__name__)
 _M = TypeVar("_M", Challenge, Accepted)
-SILENCE_SECONDS = 6.0
-"""A master sends something every two seconds: one that is silent for so long hangs, or is cut off."""
-_CONNECT_SECONDS = 3.0
+SILENCE_SECONDS = 5.0
+"""A master sends something at least every 1.5 s: one that is silent for so long hangs, or is cut off."""
+_CONNECT_SECONDS = 2.0
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 2.0
 _WAIT_OF_STRANGERS_SECONDS = 15.0
 """After a wrong token or another version: only people can mend that."""
@@ -91,7 +91,8 @@ class MasterLink:
         self._encryption = address.encryption()
         self._end = threading.Event()
         self._channel: AgentChannel | None = None
-        self._said: str | None = None
+        self._said: set[str] = set()
+        self._served_by: tuple[str, int] | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-agent-link", daemon=True)
         self.connected_to: str | None = None
         """The master that serves now; None: none does."""
@@ -122,7 +123,7 @@ class MasterLink:
         failures = 0
         while not self._end.is_set():
             was_served, longest = False, _MOST_WAIT_SECONDS
-            for place in self._address.places:
+            for place in self._in_turn():
                 if self._end.is_set():
                     return
                 try:
@@ -142,12 +143,19 @@ class MasterLink:
             wait = min(longest, _LEAST_WAIT_SECONDS * 2.0 ** min(failures, 10))
             self._end.wait(wait * (0.5 + 0.5 * self._draw()))
 
+    def _in_turn(self) -> list[tuple[str, int]]:
+        """The masters, the one that served last at the end: it has just gone, or hangs."""
+        places = self._address.places
+        return sorted(places, key=lambda place: place == self._served_by)
+
     def _once(self, place: tuple[str, int]) -> bool:
         """Connect and serve; returns when the connection has ended. Raises where none came about."""
         channel = self._connect(place)
         try:
             self._shake_hands(channel)
-            self.connected_to, self.fault, self._said = f"{place[0]}:{place[1]}", None, None
+            channel.set_patience(self._silence_seconds)
+            self._said.clear()
+            self.connected_to, self.fault, self._served_by = f"{place[0]}:{place[1]}", None, place
             self.connections += 1
             self._channel = channel
             _log.info("%s: the master at %s serves", self._name, self.connected_to)
@@ -163,7 +171,7 @@ class MasterLink:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._encryption is not None:
                 connection = self._encryption.wrap_socket(connection, server_hostname=place[0])
-            connection.settimeout(self._silence_seconds)
+            connection.settimeout(_CONNECT_SECONDS)
         except (OSError, ssl.SSLError):
             connection.close()
             raise
@@ -188,8 +196,8 @@ class MasterLink:
 
     def _note(self, place: tuple[str, int], text: str) -> None:
         self.fault = f"{place[0]}:{place[1]}: {text}"
-        if self._said != self.fault:  # the same fault comes at every attempt
-            self._said = self.fault
+        if self.fault not in self._said:  # the same faults come at every attempt
+            self._said.add(self.fault)
             _log.warning("%s: no master: %s; the query goes on without", self._name, self.fault)
 
 

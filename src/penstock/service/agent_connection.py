@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One agent that has connected to this master: what it reports, and a channel for requests to it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from penstock.adaptors.agent.wire import (
+    Advertise,
+    FromAgent,
+    Goodbye,
+    Introduction,
+    Message,
+    Offer,
+    Reports,
+    Subscribe,
+    frame_of,
+)
+
+_MOST_UNSENT_BYTES = 1 << 20
+"""An agent that does not read what it is sent is cut off."""
+_MOST_WAITING_REPLIES = 200
+
+
+class AgentConnection:
+    """The master's end of a connection. Threads may send and look; the event loop alone calls `take`.
+
+    Parameters
+    ----------
+    loop, writer
+        Where it is served, and how bytes go out.
+    introduction
+        Who the agent is.
+    address
+        Where it comes from.
+    skew_seconds
+        What its clock is behind ours (ahead: below 0).
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        writer: asyncio.StreamWriter,
+        introduction: Introduction,
+        address: str,
+        skew_seconds: float,
+    ) -> None:
+        self._loop, self._writer = loop, writer
+        self.introduction, self.address, self.skew_seconds = introduction, address, skew_seconds
+        self.offers: list[Offer] = introduction.metrics
+        self.since = time.time()
+        self.latest: dict[str, tuple[float, float | None]] = {}
+        """By metric: when it was read, by our clock, and its value."""
+        self.replies: queue.SimpleQueue[FromAgent | None] = queue.SimpleQueue()
+        self.bytes_in = self.bytes_out = self.reports = self.dropped = 0
+        self.goodbye: str | None = None
+        """Why the agent took leave; None: it has not."""
+        self.is_open = True
+        self.heard_at = loop.time()
+        self._watched: tuple[frozenset[str], float] = (frozenset(), math.inf)
+        self._wanted: tuple[frozenset[str], float] = (frozenset(), math.inf)
+        self._subscribed: Subscribe | None = None
+
+    @property
+    def name(self) -> str:
+        """The pipeline or the host that it speaks for."""
+        return self.introduction.name
+
+    @property
+    def scales(self) -> bool:
+        """Whether something can be scaled through it; otherwise it only measures."""
+        return bool(self.introduction.settings)
+
+    def send(self, message: Message) -> None:
+        """Send a message, from any thread. Raises OSError where the connection has ended."""
+        if not self.is_open:
+            raise ConnectionResetError(f"the agent of {self.name} has gone")
+        try:
+            self._loop.call_soon_threadsafe(self.write, frame_of(message))
+        except RuntimeError as fault:
+            raise ConnectionResetError("the master is ending") from fault
+
+    def write(self, frame: bytes) -> None:
+        """Send bytes; for the event loop."""
+        transport = self._writer.transport
+        if not self.is_open or transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
+            transport.abort()
+            return
+        self.bytes_out += len(frame)
+        self._writer.write(frame)
+
+    def close(self) -> None:
+        """End the connection, from any thread; the agent will come back."""
+        try:
+            self._loop.call_soon_threadsafe(self._writer.transport.abort)
+        except RuntimeError:
+            return  # the loop has ended, and with it every connection
+
+    def watch(self, metrics: Collection[str], every_seconds: float) -> None:
+        """Have metrics reported for those who look, as far as the agent has them."""
+        self._watched = (frozenset(metrics), every_seconds)
+        self._subscribe()
+
+    def want(self, subscription: Subscribe) -> None:
+        """Have metrics reported for the policy."""
+        self._wanted = (frozenset(subscription.metrics), subscription.every_seconds)
+        self._subscribe()
+
+    def take(self, message: FromAgent) -> None:
+        """Take what came: reports are kept, replies wait for who has asked."""
+        match message:
+            case Reports(reports, dropped):
+                self.dropped += dropped
+                for report in reports:
+                    self._keep(report.at, report.values)
+                if self._wanted[0] and self.replies.qsize() < _MOST_WAITING_REPLIES:
+                    self.replies.put(message)
+            case Advertise(offers):
+                self.offers = offers
+                self._subscribe()
+                self.replies.put(message)
+            case Goodbye(reason):
+                self.goodbye = reason or "it has ended"
+            case _:
+                self.replies.put(message)
+
+    def ended(self) -> None:
+        """Take that the connection has ended; for the event loop."""
+        self.is_open = False
+        self.replies.put(None)
+
+    def view(self, now: float) -> dict[str, Any]:
+        """The agent as plain data."""
+        return {
+            "name": self.name,
+            "host": self.introduction.host,
+            "address": self.address,
+            "scales": self.scales,
+            "connected_at": self.since,
+            "clock_behind_seconds": round(self.skew_seconds, 3),
+            "offers": [{"name": o.name, "unit": o.unit, "meaning": o.meaning} for o in self.offers],
+            "subscribed": [] if self._subscribed is None else sorted(self._subscribed.metrics),
+            "every_seconds": None if self._subscribed is None else self._subscribed.every_seconds,
+            "reports": self.reports,
+            "dropped": self.dropped,
+            "metrics": {
+                name: {"value": value, "age_seconds": round(max(0.0, now - at), 3)}
+                for name, (at, value) in sorted(dict(self.latest).items())
+            },
+        }
+
+    def _keep(self, at: float, values: dict[int, float | None]) -> None:
+        self.reports += 1
+        ours = at + self.skew_seconds if math.isfinite(at) else time.time()
+        for place, value in values.items():
+            if 0 <= place < len(self.offers):
+                known = None if value is None or not math.isfinite(value) else value
+                self.latest[self.offers[place].name] = (ours, known)
+
+    def _subscribe(self) -> None:
+        offered = {offer.name for offer in self.offers}
+        names = sorted((self._watched[0] | self._wanted[0]) & offered)
+        periods = [every for wanted, every in (self._watched, self._wanted) if wanted & offered]
+        subscription = Subscribe(names, min(86_400.0, max(0.1, min(periods, default=1.0))))
+        if subscription == self._subscribed or (not names and self._subscribed is None):
+            return
+        self._subscribed = subscription
+        if self.is_open:
+            self.send(subscription)
+
+
+class RequestChannel:
+    """Requests to the agent behind a connection, for code that may wait (an `adaptors.agent.channel.Channel`).
+
+    Parameters
+    ----------
+    connection
+        The agent's.
+    may_speak
+        Whether this master still leads: one that does not says nothing more.
+    timeout_seconds
+        How long a reply may take.
+    """
+
+    def __init__(
+        self, connection: AgentConnection, may_speak: Callable[[], bool], *, timeout_seconds: float = 10.0
+    ) -> None:
+        self._connection, self._may_speak, self._timeout = connection, may_speak, timeout_seconds
+
+    def send(self, message: Message) -> None:
+        """Send one message."""
+        if not self._may_speak():
+            raise ConnectionResetError("this master does not lead any more")
+        if isinstance(message, Subscribe):
+            self._connection.want(message)
+        else:
+            self._connection.send(message)
+
+    def receive(self) -> FromAgent | None:
+        """The next reply; None where the agent has gone."""
+        try:
+            return self._connection.replies.get(timeout=self._timeout)
+        except queue.Empty:
+            raise TimeoutError from None
+
+    def close(self) -> None:
+        """End the connection: a reply that comes late must not be taken for another one."""
+        self._connection.close()

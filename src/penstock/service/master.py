@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The master: takes agents, runs the loops of attached queries while it leads, and says what comes in."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from penstock.adaptors.agent.channel import Channel
+from penstock.adaptors.agent.wire import Accepted, FromAgent, Introduction, Refusal
+from penstock.errors import ConfigurationError, PenstockError
+from penstock.service.agent_connection import AgentConnection, RequestChannel
+from penstock.service.agent_port import AgentPort
+from penstock.service.asking import Service
+from penstock.service.attached_pipeline import AttachedPipeline, read_attached
+from penstock.service.attached_run import AttachedRun
+from penstock.service.leadership import HEARD_SECONDS, LEASE_SECONDS, Leadership
+from penstock.service.master_stores import MasterStores
+from penstock.service.server import Site
+
+_LOG = logging.getLogger(__name__)
+_AWAY_SECONDS = 120.0
+"""After so long without its agent the loop of a query ends; it begins again when the agent is back."""
+_LOOK_SECONDS = 1.0
+_MOST_PIPELINES = 200
+
+
+class Master:
+    """One master. Use as a context manager.
+
+    Parameters
+    ----------
+    site
+        Where agents connect.
+    stores
+        What it shares with other masters.
+    service
+        Where its pipelines are shown.
+    watch, every_seconds
+        Metrics that are subscribed to for those who look, and how often.
+    lease_seconds
+        How long the lead lasts without being renewed.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        stores: MasterStores,
+        service: Service,
+        *,
+        watch: Collection[str] = (),
+        every_seconds: float = 5.0,
+        lease_seconds: float = LEASE_SECONDS,
+        on_lead: Callable[[], None] | None = None,
+    ) -> None:
+        self._stores, self._service = stores, service
+        self._watch, self._every_seconds = frozenset(watch), every_seconds
+        self._on_lead = on_lead
+        self._lock = threading.Lock()
+        self._agents: dict[str, AgentConnection] = {}
+        self._away: dict[str, float] = {}
+        self._runs: dict[str, AttachedRun] = {}
+        self._building: set[str] = set()
+        self._refused: dict[str, str] = {}
+        self._workers = ThreadPoolExecutor(4, thread_name_prefix="penstock-master")
+        self._end = threading.Event()
+        self.port = AgentPort(site, stores.token(), self)
+        self.address = f"{site.host}:{self.port.port}"
+        self.leadership = Leadership(
+            stores.leases,
+            self.address,
+            on_lead=self._lead,
+            on_lost=self._lost,
+            count_agents=lambda: self.port.heard_within(HEARD_SECONDS),
+            lease_seconds=lease_seconds,
+        )
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Master:
+        with ExitStack() as undo:
+            undo.enter_context(self.port)
+            undo.enter_context(self.leadership)
+            self._ends = undo.pop_all()
+        threading.Thread(target=self._look_after, name="penstock-master", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._ends.close()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    # --- what agents do (in the event loop of the port) -------------------------------------------------------
+
+    def admit(self, introduction: Introduction, address: str) -> Accepted | Refusal:
+        """Whether an agent that has proved who it is can be taken."""
+        if not self.leadership.is_leading:
+            self.leadership.knock()
+            return Refusal("not leading", "another master leads", retryable=True)
+        known = self._agents.get(introduction.name)
+        if known is not None and known.is_open and known.introduction.agent != introduction.agent:
+            text = f"an agent called {introduction.name!r} is connected from {known.address}; give another name"
+            return Refusal("occupied", text, retryable=True)
+        if introduction.settings:
+            try:
+                read_attached(introduction.settings, introduction.name)
+            except ConfigurationError as fault:
+                self._refused[introduction.name] = str(fault)
+                return Refusal("rejected", str(fault)[:2000])
+            if len(self._runs) >= _MOST_PIPELINES and introduction.name not in self._runs:
+                return Refusal("busy", f"this master has {_MOST_PIPELINES} pipelines already", retryable=True)
+        _LOG.info("%s: its agent comes from %s", introduction.name, address)
+        return Accepted(self.leadership.fence, time.time())
+
+    def joined(self, connection: AgentConnection) -> None:
+        """An agent is there."""
+        with self._lock:
+            before = self._agents.get(connection.name)
+            self._agents[connection.name] = connection
+            self._away.pop(connection.name, None)
+            self._refused.pop(connection.name, None)
+        if before is not None and before.is_open:
+            before.close()
+        if self._watch:
+            connection.watch(self._watch, self._every_seconds)
+        if connection.scales:
+            self._workers.submit(self._begin, connection)
+
+    def left(self, connection: AgentConnection) -> None:
+        """An agent has gone."""
+        with self._lock:
+            if self._agents.get(connection.name) is not connection:
+                return  # it has come back before its old connection ended
+            del self._agents[connection.name]
+            if connection.scales:
+                self._away[connection.name] = float("-inf") if connection.goodbye else time.monotonic()
+
+    # --- loops ------------------------------------------------------------------------------------------------
+
+    def _begin(self, connection: AgentConnection) -> None:
+        """Begin the loop of a query, or let the one that runs go on with a new connection."""
+        name = connection.name
+        with self._lock:
+            run = self._runs.get(name)
+            is_same = run is not None and run.attached.plain == _plain(connection)
+            if is_same or name in self._building or not self.leadership.is_leading:
+                return
+            self._building.add(name)
+        failed = ""
+        try:
+            if run is not None:  # another query, or another run of it
+                self._finish(name)
+            made = self._build(read_attached(connection.introduction.settings, name))
+            with self._lock:
+                fence = self.leadership.fence
+                if self.leadership.is_leading:
+                    self._runs[name] = made
+            if self._runs.get(name) is made:
+                _LOG.info("%s: its loop begins, with fencing number %d", name, fence)
+                self._service.put(made.desk)
+                made.start()
+            else:
+                made.end()
+        except PenstockError as fault:
+            _LOG.error("%s: its loop cannot begin: %s", name, fault)
+            failed = str(fault)
+        except Exception:
+            _LOG.exception("%s: its loop cannot begin", name)
+            failed = "a defect of the master; see its log"
+        with self._lock:
+            self._building.discard(name)
+            there = self._agents.get(name)
+        if failed:
+            self._refused[name] = failed
+            if there is not None:
+                there.close()  # it comes again: what is wrong may be over then
+
+    def _build(self, attached: AttachedPipeline) -> AttachedRun:
+        def connect() -> Channel[FromAgent]:
+            connection = self._agents.get(attached.name)
+            if connection is None or not connection.is_open:
+                raise ConnectionResetError("its agent is not connected")
+            return RequestChannel(connection, lambda: self.leadership.is_leading)
+
+        def skew() -> float:
+            connection = self._agents.get(attached.name)
+            return 0.0 if connection is None else connection.skew_seconds
+
+        return AttachedRun(
+            attached,
+            connect,
+            fence=self.leadership.fence,
+            is_leading=lambda: self.leadership.is_leading,
+            skew=skew,
+            stores=self._stores,
+            feed=self._service.feed,
+        )
+
+    def _finish(self, name: str) -> None:
+        with self._lock:
+            run = self._runs.pop(name, None)
+        if run is not None:
+            self._service.remove(name)
+            try:
+                run.end()
+            except Exception:  # the others go on
+                _LOG.exception("%s: its loop did not end in order", name)
+
+    def _look_after(self) -> None:
+        """End the loops of queries whose agents do not come back."""
+        while not self._end.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            with self._lock:
+                over = [name for name, since in self._away.items() if now - since > _AWAY_SECONDS]
+                for name in over:
+                    del self._away[name]
+            for name in over:
+                self._finish(name)
+
+    # --- leadership -------------------------------------------------------------------------------------------
+
+    def _lead(self, fence: int) -> None:
+        _LOG.info("agents are taken, with fencing number %d", fence)
+        if self._on_lead is not None:
+            self._on_lead()
+
+    def _lost(self) -> None:
+        self.port.drop_all()
+        with self._lock:
+            names = list(self._runs)
+            self._away.clear()
+        threads = [threading.Thread(target=self._finish, args=(name,), daemon=True) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5.0)
+
+    # --- what is shown ----------------------------------------------------------------------------------------
+
+    def watch(self, metrics: Collection[str], every_seconds: float) -> None:
+        """Have other metrics reported for those who look."""
+        self._watch, self._every_seconds = frozenset(metrics), every_seconds
+        for connection in self.port.connections:
+            try:
+                connection.watch(metrics, every_seconds)
+            except OSError:
+                continue  # it has just gone, and comes back with what is wanted then
+
+    def view(self) -> dict[str, Any]:
+        """The master and its agents as plain data."""
+        leader, now = self.leadership.leader(), time.time()
+        with self._lock:
+            agents, away, refused = list(self._agents.values()), list(self._away), dict(self._refused)
+        return {
+            "address": self.address,
+            "is_leading": self.leadership.is_leading,
+            "fence": self.leadership.fence,
+            "leader": None if leader is None else leader.holder,
+            "watched": sorted(self._watch),
+            "every_seconds": self._every_seconds,
+            "agents": [agent.view(now) for agent in sorted(agents, key=lambda one: one.name)],
+            "away": sorted(away),
+            "refused": refused,
+        }
+
+
+def _plain(connection: AgentConnection) -> Any:
+    return read_attached(connection.introduction.settings, connection.name).plain
