@@ -14,6 +14,7 @@ from penstock._master_scaler import MasterScaler, settings_for_master
 from penstock._scaler import Scaler, policy_context_of, policy_fact
 from penstock._wiring import (
     LoopSettings,
+    QueryHold,
     fitting_limits,
     hold_query,
     ignored_objective,
@@ -73,8 +74,8 @@ def attach(
 ) -> Scaler: ...
 
 
-@known_arguments
-def attach(  # type: ignore[misc]  # the first form takes the arguments of the second, which mypy does not see
+@known_arguments  # type: ignore[misc]  # the first form takes the arguments of the second, which mypy does not see
+def attach(
     query: StreamingQuery,
     *,
     objective: Objective | None = None,
@@ -161,10 +162,8 @@ def attach(  # type: ignore[misc]  # the first form takes the arguments of the s
     address = None if master is None else _master_address(master, policy=policy, arrivals=arrivals, store=store)
     limits = given.limits
     facts = _facts(query)
-    if address is not None and facts.is_real_time:
-        raise ConfigurationError(
-            "master: a query in real-time mode is not scaled, so no master is needed; leave it out", field="master"
-        )
+    if address is not None:
+        _refuse_real_time(facts)
     notes = list(facts.notes)
     if facts.is_real_time:
         limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
@@ -187,18 +186,17 @@ def attach(  # type: ignore[misc]  # the first form takes the arguments of the s
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
         if address is not None:
-            reached = replace(
-                settings,
-                limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
-                cores_per_executor=hold.cores_per_executor or 1,
-            )
-            decides = {"name": str(chosen), "options": _sendable(policy_options)}
             known = settings_for_master(
-                query, operator, reached, facts, policy=decides, interval_seconds=interval_seconds, prices=prices
+                query,
+                operator,
+                _as_held(settings, hold),
+                facts,
+                policy={"name": str(chosen), "options": _sendable(policy_options)},
+                interval_seconds=interval_seconds,
+                prices=prices,
             )
-            scaler = MasterScaler(operator, hold, address, known, (*hold.notes, *notes))
             undo.pop_all()
-            return scaler
+            return MasterScaler(operator, hold, address, known, (*hold.notes, *notes))
         cycles: list[Cycle] = []
 
         def open_shares() -> None:
@@ -214,11 +212,7 @@ def attach(  # type: ignore[misc]  # the first form takes the arguments of the s
                 on_lost=open_shares,
             )
         undo.callback(kept.close)
-        settings = replace(
-            settings,
-            limits=fitting_limits(limits, hold.actuator.can_set_cpu_share),
-            cores_per_executor=hold.cores_per_executor or 1,
-        )
+        settings = _as_held(settings, hold)
         made = make_policy(
             chosen,
             policy_context_of(operator, settings.limits, settings.objective, facts, interval_seconds),
@@ -305,6 +299,19 @@ def _master_address(master: str | MasterAddress, *, policy: object, arrivals: ob
         if is_given:
             raise ConfigurationError(f"{field}: {why[field]}; leave it out", field=field)
     return master_address(master) if isinstance(master, str) else master
+
+
+def _refuse_real_time(facts: QueryFacts) -> None:
+    if facts.is_real_time:
+        raise ConfigurationError(
+            "master: a query in real-time mode is not scaled, so no master is needed; leave it out", field="master"
+        )
+
+
+def _as_held(settings: LoopSettings, hold: QueryHold) -> LoopSettings:
+    """The settings with what is known of the query once it is held."""
+    limits = fitting_limits(settings.limits, hold.actuator.can_set_cpu_share)
+    return replace(settings, limits=limits, cores_per_executor=hold.cores_per_executor or 1)
 
 
 def _sendable(options: dict[str, Any] | None) -> dict[str, Any]:

@@ -270,7 +270,7 @@ def test_what_the_user_gives_wins(given: list[Any]) -> None:
     with ps.attach(java_query(REPLAY), arrivals="interpolated"):
         assert given == [own, None]
     with pytest.raises(ps.ConfigurationError, match="arrivals: 'exact' is none"):
-        ps.attach(java_query(REPLAY), arrivals="exact")  # type: ignore[arg-type]
+        ps.attach(java_query(REPLAY), arrivals="exact")  # type: ignore[call-overload]
 
 
 def test_a_tap_ends_with_the_watch(toy: ToyQuery, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +491,7 @@ def test_an_unknown_argument_is_a_mistake_with_the_nearest_name() -> None:
         ps.latency(p59="2s")  # type: ignore[call-arg]
     assert latency.value.field == "p59"
     with pytest.raises(ConfigurationError, match="executor: attach has no such argument; did you mean executors"):
-        ps.attach("query", executor=(1, 3))  # type: ignore[call-arg, arg-type]
+        ps.attach("query", executor=(1, 3))  # type: ignore[call-overload]
 
 
 def test_of_a_path_the_longest_trigger_is_to_blame() -> None:

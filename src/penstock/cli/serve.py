@@ -25,8 +25,8 @@ _WATCHED = ("heap_used", "gc_time", "state_rows", "state_memory", "task_skew", "
 @click.command(short_help="A master for attached queries; or stored runs, for looking back.")
 @click.option(
     "--store", "stores", multiple=True, metavar="URL|RUN",
-    help="sqlite:FOLDER makes this a master that keeps its history there; or a run's folder, its "
-    "knowledge.sqlite or the address of its store in PostgreSQL, to look back, several times if you like.  [default: the newest under runs/]",
+    help="sqlite:FOLDER makes this a master that keeps its history there; or a run's folder, its knowledge.sqlite or "
+    "the address of its store in PostgreSQL, to look back, also several times.  [default: the newest under runs/]",
 )  # fmt: skip
 @click.option(
     "--agent-port", type=click.IntRange(0, 65535), default=AGENT_PORT, show_default=True,
