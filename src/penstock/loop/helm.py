@@ -170,7 +170,8 @@ class Helm:
         """
         if operator is None and len(self._cycles) > 1:
             raise ConfigurationError(
-                f"operator: name the one whose size is set; there are {', '.join(self._cycles)}", field="operator"
+                f"operator: is missing, and there are {', '.join(self._cycles)}; name the one whose size is set",
+                field="operator",
             )
         order, name = self._order(by, reason), self._names(operator)[0]
         limits = self._cycles[name].limits

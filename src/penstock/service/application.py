@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from penstock.service import agent_routes, machine_routes, read_routes, steer_routes
 from penstock.service.asking import Service
 from penstock.service.gate import Gate, Rate
+from penstock.service.openapi import describe
 from penstock.service.problems import answer_with_problems
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -38,6 +39,7 @@ def make_application(
     app = FastAPI(title="Penstock", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     app.state.service = service
     answer_with_problems(app)
+    describe(app)
     for router in (machine_routes.router, read_routes.router, steer_routes.router, agent_routes.router, *routers):
         app.include_router(router)
     app.add_middleware(Gate, hosts=hosts, rate=rate)

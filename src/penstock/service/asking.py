@@ -105,6 +105,14 @@ def may_operate(request: Request) -> Role:
     return role
 
 
+def only_known_query(request: Request) -> None:
+    """Refuse a query that names what there is not: left out in silence, a slip would look like an answer."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            raise ProblemError(422, f"{name[:100]}: is no part of this query", did_you_mean(name, known))
+
+
 def desk_of(request: Request, name: str) -> PipelineDesk:
     """The pipeline that is meant."""
     desks = service_of(request).desks

@@ -82,6 +82,8 @@ def problem_of(fault: Exception) -> ProblemError:
         detail = "; ".join(errors) if is_json else "the body is not JSON"
         fix = "correct these fields; /openapi.json lists them" if is_json else "send a JSON object"
         return ProblemError(422, detail, fix, errors=errors)
+    if isinstance(fault, HTTPException) and fault.status_code == 400:  # such as bytes that are no text
+        return ProblemError(422, "the body is not JSON", "send a JSON object, in UTF-8")
     if isinstance(fault, HTTPException):
         fixes = {404: "see /openapi.json for what there is", 405: "see /openapi.json for the methods of this path"}
         return ProblemError(

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from penstock.errors import ConfigurationError
 from penstock.metrics import catalogue, metric_named
 from penstock.service.access import Role
-from penstock.service.asking import check_operator, desk_of, may_read, service_of
+from penstock.service.asking import check_operator, desk_of, may_read, only_known_query, service_of
 from penstock.service.past import audit_page, decisions_page, series_view
 from penstock.service.picture import line_view, pipeline_view
 from penstock.service.series import Buckets
@@ -21,7 +21,7 @@ _DEFAULT_SPAN_SECONDS = 900.0
 _MOST_METRICS = 20
 _DEFAULT_METRICS = "arrival_rate,processed_rate,latency_p95,executors,cpu_share"
 
-router = APIRouter(prefix="/api/v1", tags=["read"], dependencies=[Depends(may_read)])
+router = APIRouter(prefix="/api/v1", tags=["read"], dependencies=[Depends(may_read), Depends(only_known_query)])
 
 Limit = Annotated[int, Query(ge=1, le=500, description="how many")]
 Before = Annotated[float | None, Query(allow_inf_nan=False, description="only what is older than this instant")]

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Depends, Request
 
 from penstock.errors import ConfigurationError
 from penstock.service.access import Role
-from penstock.service.asking import check_operator, desk_of, may_operate
+from penstock.service.asking import check_operator, desk_of, may_operate, only_known_query
 from penstock.service.bodies import ModeBody, OperatorBody, OrderBody, PolicyBody, SizeBody
 from penstock.service.desk import PipelineDesk
 from penstock.service.views import audit_view, decision_view, policy_view, state_view
 from penstock.steering import AuditEntry
 
-router = APIRouter(prefix="/api/v1/pipelines/{name}", tags=["steer"])
+router = APIRouter(prefix="/api/v1/pipelines/{name}", tags=["steer"], dependencies=[Depends(only_known_query)])
 
 Operates = Annotated[Role, Depends(may_operate)]
 

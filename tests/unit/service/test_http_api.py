@@ -18,7 +18,7 @@ from penstock.errors import AdaptorError
 from penstock.metrics import METRICS
 from penstock.records import Allocation
 from penstock.service.access import Access
-from penstock.service.application import make_application
+from penstock.service.application import LOOPBACK_NAMES, make_application
 from penstock.service.asking import Service
 from penstock.service.events import EventFeed
 from penstock.service.facts import facts_of
@@ -43,7 +43,9 @@ SIZE = {"operator": "a", "executors": 2, "for_seconds": 60}
 class World:
     """A steered loop with its desk and a client for each role."""
 
-    def __init__(self, rate: Rate | None = None, prices: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, rate: Rate | None = None, prices: dict[str, Any] | None = None, guesses: Rate | None = None
+    ) -> None:
         self.loop = Steered(ToyPolicy(grows), names=("a", "b"))
         self.feed = EventFeed()
         priced = SETTINGS if prices is None else parse_settings({**PLAIN, "prices": prices})
@@ -51,7 +53,9 @@ class World:
         self.desk = LiveDesk(facts, self.loop.helm, self.loop.store, clock=self.loop.clock, feed=self.feed)
         self.loop.on_report = self.desk.report
         roomy = rate or Rate(per_second=1e9, at_once=1e9)
-        self.app = make_application(Service([self.desk], ACCESS, self.feed), rate=roomy)
+        hosts = {*LOOPBACK_NAMES, "testserver"}  # what fuzzed requests call it
+        self.service = Service([self.desk], ACCESS, self.feed, wrong_tokens=guesses)
+        self.app = make_application(self.service, rate=roomy, hosts=hosts)
 
     def client(self, token: str | None = "steer", base: str = "http://127.0.0.1:7077") -> TestClient:
         """One who has that token."""
