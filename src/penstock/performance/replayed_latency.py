@@ -75,6 +75,8 @@ class ReplayedLatency:
     seed
         Seed of the service times. All shares are replayed with the same work, so that more CPU never makes a path
         slower.
+    errors
+        Standard errors by which a learnt demand is moved to the slow side.
 
     Examples
     --------
@@ -88,7 +90,7 @@ class ReplayedLatency:
     1.3
     """
 
-    def __init__(self, pipeline: PipelineModel, arrivals: FloatArray, *, seed: int = 0) -> None:
+    def __init__(self, pipeline: PipelineModel, arrivals: FloatArray, *, seed: int = 0, errors: float = 0.0) -> None:
         if not can_be_replayed(pipeline):
             raise ConfigurationError(
                 "pipeline: it cannot be replayed; every operator must read one stream, and all must take records "
@@ -100,7 +102,7 @@ class ReplayedLatency:
         self.pipeline = pipeline
         self._arrivals: FloatArray = arrivals - arrivals[0]
         self._rate = (len(arrivals) - 1) / float(self._arrivals[-1])
-        self._seed = seed
+        self._seed, self._errors = seed, errors
         self._in_batches = any(isinstance(o.demand, BatchDemand) for o in pipeline.operators)
         self._work: dict[str, FloatArray] = {}
         self._mean_work: dict[str, float] = {}
@@ -155,8 +157,9 @@ class ReplayedLatency:
     def _ended(self, name: str, came: FloatArray, has: Allocation) -> FloatArray:
         demand = self.pipeline.operator(name).demand
         if isinstance(demand, BatchDemand):
-            server = demand.at(has)
-            settled = server.smooth_batch_seconds(self._rate * self.pipeline.visits[name])
+            rate = self._rate * self.pipeline.visits[name]
+            server = demand.moved(self._errors, rate, has).at(has)
+            settled = server.smooth_batch_seconds(rate)
             return batch_ends(came, server, 0.0 if math.isinf(settled) else settled)
         return record_ends(came, self._work_of(name, demand)[: len(came)] / has.cpu_share, has.executors)
 
@@ -165,7 +168,7 @@ class ReplayedLatency:
         if name not in self._work:
             count = math.ceil(len(self._arrivals) * self.pipeline.visits[name]) + 1
             generator = np.random.default_rng([self._seed, self.pipeline.order.index(name)])
-            self._work[name] = demand.service.sample(count, generator)
+            self._work[name] = demand.moved(self._errors).service.sample(count, generator)
             self._mean_work[name] = float(self._work[name].mean())
         return self._work[name]
 
@@ -189,5 +192,6 @@ class ReplayedLatency:
     def _utilisation(self, name: str, allocation: Allocation) -> float:
         demand = self.pipeline.operator(name).demand
         if isinstance(demand, BatchDemand):
-            return demand.at(allocation).utilisation(self._rate * self.pipeline.visits[name])
+            rate = self._rate * self.pipeline.visits[name]
+            return demand.moved(self._errors, rate, allocation).at(allocation).utilisation(rate)
         return self._rate * self.pipeline.visits[name] * self._mean_work[name] / allocation.capacity

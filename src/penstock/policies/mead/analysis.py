@@ -23,6 +23,7 @@ from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_windows import ReplayedWindows
 from penstock.performance.screening import likely_worst, worst_processes
 from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
@@ -157,13 +158,25 @@ _Solved = MutableMapping[str, PipelineLatency]
 def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved) -> RestingPathLatency:
     pipeline, options = PipelineModel(task.operators, task.objectives), task.options
     if fitted is not None:
-        arrivals = np.concatenate([[0.0], np.cumsum(task.iats)]) / task.growth
-        windows = _windows(fitted, arrivals, task.growth)
+        windows = _windows(fitted, _arrivals(task.iats) / task.growth, task.growth)
         return checked_latency(pipeline, windows, believed=options.believed, errors=options.errors, solved=solved)
-    renewals = renewal_processes(task.iats / task.growth, task.windows)
+    iats = task.iats / task.growth
+    if options.queues == "replay":
+        return ReplayedWindows(
+            {
+                f"window {size}": ReplayedLatency(pipeline, _arrivals(iats[-size:]), errors=options.errors)
+                for size in (max(1, int(iats.size * part)) for part in task.windows)
+            }
+        )
+    renewals = renewal_processes(iats, task.windows)
     if not renewals:
         raise NotReadyError("too few arrivals for a window", needed=2, available=int(task.iats.size))
     return _network("renewals", pipeline, renewals, options.queues, options.errors, solved)
+
+
+def _arrivals(iats: FloatArray) -> FloatArray:
+    """When records arrived, counted from the first."""
+    return np.concatenate([[0.0], np.cumsum(iats)])
 
 
 def _network(  # noqa: PLR0917 - all are what a network is solved for

@@ -13,10 +13,11 @@ from penstock.policies.mead.planner import MeadPlanner, Search
 from penstock.policies.mead.rescue import Rescue
 from penstock.units import number, positive_seconds, whole_number
 
-Queues = Literal["map", "m/g/1", "gi/g/1"]
+Queues = Literal["map", "replay", "m/g/1", "gi/g/1"]
 
 MEANINGS = {
-    "queues": "`map` is MEAD; `m/g/1` and `gi/g/1` are what its paper compares it with (Sec. VII)",
+    "queues": "`map` is MEAD; `replay` takes what the windows themselves would have met, and fits nothing; `m/g/1` and "
+    "`gi/g/1` are what the paper compares it with (Sec. VII)",
     "window": "inter-arrival times of the base window (N_E)",
     "sub_windows": "further windows, each half as long as the one before",
     "best": "how many arrival processes are fitted to each window",

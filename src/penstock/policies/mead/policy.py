@@ -24,6 +24,7 @@ from functools import partial
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
+from penstock.performance.demand import RecordDemand
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.plan.levels import Levels
 from penstock.policies.background import AnalysisEnd, AnalysisReport, BackgroundAnalysis
@@ -74,6 +75,8 @@ class MeadPolicy:
             raise ConfigurationError(
                 "objective: gi/g/1 queues give means only; bound the mean, or use another policy", field="objective"
             )
+        if options.queues == "replay":
+            _require_replayable(context)
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
         for known in self._known.values():
             Levels.within(known.limits, options.costs)  # costs that do not fit are refused before anything runs
@@ -392,3 +395,12 @@ class MeadPolicy:
             return None
         self._why_no_plan = f"a plan was {report.end}: {report.detail}"
         return f"a plan was {report.end}: {report.detail}"
+
+
+def _require_replayable(context: PolicyContext) -> None:
+    """Refuse what cannot be replayed before anything runs."""
+    joins = [name for name in context.topology.order if len(context.topology.inputs(name)) > 1]
+    kinds = {site.is_real_time or isinstance(site.demand, RecordDemand) for site in context.operators.values()}
+    if joins or len(kinds) > 1:
+        why = f"{joins[0]} reads several streams" if joins else "some operators take records one by one, others batches"
+        raise ConfigurationError(f"queues: {why}, and that cannot be replayed; use queues: map", field="queues")

@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 from tests.unit.policies.mead.toy_query import TOP, Query, RisingArrivals, mead, step
 
+from penstock.errors import ConfigurationError
 from penstock.markov import MAP, PH
 from penstock.performance.demand import RecordDemand
-from penstock.performance.pipeline_model import OperatorModel
+from penstock.performance.pipeline_model import OperatorModel, PipelineModel
+from penstock.performance.replayed_latency import ReplayedLatency
 from penstock.policies import policy_entry
 from penstock.policies.mead import analysis
 from penstock.policies.mead.analysis import AnalysisTask, analyse
 from penstock.policies.mead.options import AS_PUBLISHED, mead_options
 from penstock.policies.mead.policy import MeadPolicy
+from penstock.ports import OperatorSite, PolicyContext
 from penstock.records import Allocation, Decision, Limits, Objective
+from penstock.topology import ARRIVALS, Topology
 from penstock.workload import FittedWorkload, estimate_workload
 
 WAVES = 150.0 + 60.0 * np.sin(np.arange(400) / 7.0)
@@ -235,6 +239,36 @@ def test_windows_and_fits_are_as_many_as_the_options_say() -> None:
     blind = analyse(a_task({"queues": "m/g/1"}))
     assert blind.fitted is None
     assert blind.plan.is_met
+
+
+def test_a_replay_plans_by_the_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `queues: replay` nothing is fitted, and the plan predicts what the worst window met at its levels."""
+
+    def no_fit(*_: Any, **__: Any) -> FittedWorkload:
+        raise AssertionError("a process was fitted")
+
+    monkeypatch.setattr(analysis, "estimate_workload", no_fit)
+    task = a_task({"queues": "replay", "most_levels_down": None})
+    result = analyse(task)
+    assert result.fitted is None
+    assert result.plan.is_met
+    has = {decision.operator: decision.target for decision in result.plan.decisions}
+    pipeline = PipelineModel(task.operators, task.objectives)
+    met = [
+        ReplayedLatency(pipeline, np.concatenate([[0.0], np.cumsum(task.iats[-size:])])).predict(has)[0].seconds
+        for size in (4000, 2000)
+    ]
+    assert result.plan.predictions[0].seconds == pytest.approx(max(met))
+
+
+def test_what_cannot_be_replayed_is_refused_before_anything_runs() -> None:
+    """A join has no order to replay: the option is refused, and the message says what to use."""
+    joined = Topology.from_inputs({"left": [ARRIVALS], "right": [ARRIVALS], "both": ["left", "right"]})
+    demand = RecordDemand(PH.erlang(2, mean=0.01))
+    sites = {name: OperatorSite(Limits(1, 1), demand=demand) for name in ("left", "right", "both")}
+    context = PolicyContext(joined, sites, dict.fromkeys(joined.paths, Objective("p95", 1.0)))
+    with pytest.raises(ConfigurationError, match="both reads several streams.*queues: map"):
+        MeadPolicy(context, mead_options(queues="replay"))
 
 
 @pytest.mark.parametrize("name", ["mead-published", "m/g/1", "gi/g/1"])
