@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ def prints_to_stderr() -> AbstractContextManager[object]:
     return redirect_stdout(sys.stderr)
 
 
-def print_json(result: Mapping[str, Any]) -> None:
-    """Print one JSON object on one line. Numbers that JSON lacks become null."""
+def print_json(result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Print one JSON object, or a list of them, on one line. Numbers that JSON lacks become null."""
     click.echo(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Do an experiment of a paper again.")
 @click.argument("name", required=False)
 @click.option("--list", "is_list", is_flag=True, help="List the experiments.")
-@click.option("--seeds", type=click.IntRange(1), help="How many seeds of the service times.  [default: the file's]")
+@click.option("--seeds", type=click.IntRange(1), help="How many seeds of what is drawn.  [default: the file's]")
 @click.option("--trace", "traces", multiple=True, metavar="TRACE", help="Only this trace; may be given several times.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes at once.")
 @click.option(
@@ -45,8 +45,9 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
 
     An experiment is a folder with a config.yaml, which says all that is run; its README says what it showed. Public
     traces are looked for in the folder named by PENSTOCK_DATA, then in ../shared/data; where one is missing, the
-    message says where to get it. --seeds 2 and --trace are for a quick look. Experiments on Spark run for minutes;
-    gesscale-law and gesscale-table-3-spark keep what they have measured, and go on where they were interrupted.
+    message says where to get it, and mead-frontier goes on without it. --seeds 2 and --trace are for a quick look.
+    Experiments on Spark run for minutes; gesscale-law and gesscale-table-3-spark keep what they have measured, and go
+    on where they were interrupted. So does mead-frontier, as long as code and config stay the same.
 
     \b
     Examples:
@@ -90,7 +91,7 @@ def reproduce(  # noqa: PLR0917 - click passes them by name
     if as_json:
         from penstock.evaluation.source_version import source_version
 
-        print_json({**result.document, **source_version()})
+        print_json({**result.document, **source_version()} if result.runs is None else result.runs)
 
 
 def printed(grid: Grid) -> Table:

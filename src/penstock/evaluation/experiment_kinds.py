@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.errors import ConfigurationError
 from penstock.evaluation.delay_law_experiment import DelayLawExperiment
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
+from penstock.evaluation.frontier_experiment import FrontierExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.live_scalers_experiment import LiveScalersExperiment
 from penstock.evaluation.measured_experiment import MeasuredExperiment
@@ -48,6 +49,12 @@ def _table(experiment: TableExperiment, call: Call) -> Reproduction:
     from penstock.evaluation.reproduce_table import reproduce_table
 
     return reproduce_table(experiment, call)
+
+
+def _frontier(experiment: FrontierExperiment, call: Call) -> Reproduction:
+    from penstock.evaluation.reproduce_frontier import reproduce_frontier
+
+    return reproduce_frontier(experiment, call)
 
 
 def _curve(experiment: CurveExperiment, call: Call) -> Reproduction:
@@ -125,6 +132,7 @@ def _reconfiguration(experiment: ReconfigurationExperiment, call: Call) -> Repro
 KINDS = {
     "table": Kind(TableExperiment, _table),
     "curve": Kind(CurveExperiment, _curve),
+    "frontier": Kind(FrontierExperiment, _frontier),
     "rules": Kind(RulesExperiment, _rules),
     "static-scaling": Kind(StaticExperiment, _static),
     "dynamic-scaling": Kind(DynamicExperiment, _dynamic),

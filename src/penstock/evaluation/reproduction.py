@@ -71,6 +71,8 @@ class Reproduction:
         Draws a PNG; called only if somebody wants it.
     remarks
         Lines below the tables.
+    runs
+        A row for each run, where JSON is to be a list of these; None: it is the document.
     """
 
     document: dict[str, Any]
@@ -78,3 +80,4 @@ class Reproduction:
     grids: tuple[Grid, ...]
     picture: Callable[[], bytes]
     remarks: tuple[str, ...] = field(default=())
+    runs: list[dict[str, Any]] | None = None

@@ -18,7 +18,7 @@ from penstock._demand import declared_demand
 from penstock.errors import ConfigurationError
 from penstock.evaluation.path_objectives import path_objectives
 from penstock.evaluation.policy_text import STATIC, PolicyChoice
-from penstock.evaluation.simulation_result import SimulationResult, path_result, time_share
+from penstock.evaluation.simulation_result import SimulationResult, broken_share, path_result
 from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle, CycleReport
@@ -262,7 +262,6 @@ class _Run:
             path_result(path, self._objectives[path], records, seconds, window_seconds)
             for path, records in simulation.records.items()
         )
-        broken = np.logical_or.reduce([path.is_broken for path in paths])
         executor_seconds, capacity_seconds, shares = 0.0, 0.0, {}
         for name, state in simulation.operators.items():
             executors, capacity = state.used(seconds)
@@ -281,10 +280,11 @@ class _Run:
             cpu_share_mean=mean,
             capacity_seconds=capacity_seconds,
             static_capacity_seconds=static,
-            violation_time_share=time_share(broken, seconds, window_seconds),
+            violation_time_share=broken_share(paths, seconds, window_seconds),
             changes=tuple(self._changes),
             window_seconds=window_seconds,
             allocations={name: tuple(steps) for name, steps in self._allocations.items()},
+            records_of=dict(simulation.records),
         )
 
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -80,6 +80,8 @@ class SimulationResult:
         Length of the windows of `violation_time_share`.
     allocations
         For each operator since when it was asked to have what.
+    records_of
+        When the records of each path came and ended.
     """
 
     policy: str
@@ -95,6 +97,15 @@ class SimulationResult:
     changes: tuple[Decision, ...]
     window_seconds: float
     allocations: Mapping[str, tuple[tuple[float, Allocation], ...]]
+    records_of: Mapping[Path, PathRecords]
+
+    def judged_by(self, objective: Objective) -> SimulationResult:
+        """The same run, held against another objective: for policies that do not read it, or plan for a stand-in."""
+        paths = tuple(
+            path_result(path, objective, records, self.seconds, self.window_seconds)
+            for path, records in self.records_of.items()
+        )
+        return replace(self, paths=paths, violation_time_share=broken_share(paths, self.seconds, self.window_seconds))
 
     @property
     def slowest(self) -> PathResult:
@@ -212,6 +223,11 @@ def time_share(broken: BoolArray, seconds: float, window_seconds: float) -> floa
     starts = window_starts(seconds, window_seconds)
     lengths = np.diff(np.append(starts, seconds))
     return float(lengths[broken].sum() / seconds)
+
+
+def broken_share(paths: Sequence[PathResult], seconds: float, window_seconds: float) -> float:
+    """The part of a run's time in which the objective of one path or more was broken."""
+    return time_share(np.logical_or.reduce([path.is_broken for path in paths]), seconds, window_seconds)
 
 
 def summary_of(latencies: FloatArray) -> LatencySummary | None:

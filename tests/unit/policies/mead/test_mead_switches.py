@@ -267,7 +267,7 @@ def test_what_cannot_be_replayed_is_refused_before_anything_runs() -> None:
     demand = RecordDemand(PH.erlang(2, mean=0.01))
     sites = {name: OperatorSite(Limits(1, 1), demand=demand) for name in ("left", "right", "both")}
     context = PolicyContext(joined, sites, dict.fromkeys(joined.paths, Objective("p95", 1.0)))
-    with pytest.raises(ConfigurationError, match="both reads several streams.*queues: map"):
+    with pytest.raises(ConfigurationError, match=r"both reads several streams.*queues: map"):
         MeadPolicy(context, mead_options(queues="replay"))
 
 
