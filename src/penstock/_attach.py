@@ -34,6 +34,7 @@ from penstock.money import CostBasis, Prices
 from penstock.policies import default_policy, make_policy
 from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
+from penstock.settings import parse_settings
 from penstock.settings.objectives import objective_settings
 from penstock.settings.real_time import REALTIME
 from penstock.steering import PolicyChoice
@@ -163,7 +164,7 @@ def attach(
     limits = given.limits
     facts = _facts(query)
     if address is not None:
-        _refuse_real_time(facts)
+        _check_for_master(facts, name or query.name or "query")
     notes = list(facts.notes)
     if facts.is_real_time:
         limits = Limits(limits.max_executors, limits.max_executors, limits.cpu_shares[-1:])
@@ -301,7 +302,9 @@ def _master_address(master: str | MasterAddress, *, policy: object, arrivals: ob
     return master_address(master) if isinstance(master, str) else master
 
 
-def _refuse_real_time(facts: QueryFacts) -> None:
+def _check_for_master(facts: QueryFacts, operator: str) -> None:
+    """Refuse a query that a master would not take."""
+    parse_settings({"name": operator, "operators": [{"name": operator}]}, "attach: a master needs a plain name")
     if facts.is_real_time:
         raise ConfigurationError(
             "master: a query in real-time mode is not scaled, so no master is needed; leave it out", field="master"

@@ -106,6 +106,7 @@ def _serve_master(
     from penstock.service.page_files import page_router
     from penstock.service.server import Server
 
+    _allow_many_connections()
     console, stop = words_console(as_json=False), threading.Event()
     metrics = [metric_named(name).name for name in watched]
     access, feed = Access(), EventFeed()
@@ -136,6 +137,14 @@ def _serve_master(
         console.print(f"agents: {master.address}", markup=False, soft_wrap=True)
         with stopping_on_signals(stop, lambda _: None):
             stop.wait()
+
+
+def _allow_many_connections() -> None:
+    """Each agent takes a file number; the usual limit of 1,024 is far below what the kernel allows."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock._wiring import LoopSettings, fitting_limits
 from penstock.errors import ConfigurationError
-from penstock.policies import make_policy
+from penstock.policies import make_policy, policy_entry
 from penstock.ports import Policy, PolicyContext
 from penstock.records import Limits, Mode
 from penstock.running.policy_choice import policy_context
@@ -108,6 +108,7 @@ def read_attached(text: str, name: str) -> AttachedPipeline:
     settings = parse_settings(plain, "the settings of the query")
     if settings.policy.name is None:
         raise ConfigurationError("settings.policy.name: is missing", field="settings")
+    policy_entry(settings.policy.name)  # raises where there is none
     cores, cap = given.get("cores_per_executor", 1), given.get("cap")
     if type(cores) is not int or not 1 <= cores <= 4096 or not (cap is None or (type(cap) is int and cap >= 1)):
         raise ConfigurationError("settings: cores_per_executor and cap have to be whole numbers", field="settings")
@@ -116,6 +117,8 @@ def read_attached(text: str, name: str) -> AttachedPipeline:
 
 def _text_only(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options in which rules can only be text: with a line's end nothing reads them as the name of a file or module."""
+    if "samples" in options:
+        raise ConfigurationError("policy.samples: a file of the master's host cannot be named", field="policy.samples")
     rules = options.get("rules")
     if rules is None:
         return dict(options)

@@ -35,7 +35,8 @@ SILENCE_SECONDS = 5.0
 _CONNECT_SECONDS = 2.0
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 2.0
 _WAIT_OF_STRANGERS_SECONDS = 15.0
-"""After a wrong token or another version: only people can mend that."""
+"""After a wrong token, another version or settings with mistakes: only people can mend that."""
+_REJECTED = "rejected"
 
 
 class ServingAgent(Protocol):
@@ -130,7 +131,7 @@ class MasterLink:
                     was_served = self._once(place)
                 except HandshakeError as fault:
                     self._note(place, str(fault))
-                    if fault.refusal.kind in (VERSION, TOKEN):
+                    if fault.refusal.kind in (VERSION, TOKEN, _REJECTED):
                         longest = _WAIT_OF_STRANGERS_SECONDS
                 except (OSError, ValueError) as fault:
                     self._note(place, str(fault) or type(fault).__name__)
