@@ -29,7 +29,7 @@ def settings(shape: str) -> dict[str, Any]:
                 "driver_memory": "700m",
             }
         ],
-        "objective": {"p95": "12s"},
+        "objective": {"p95": "15s"},
         "policy": {"name": "mead", "options": {"window": 5000, "every_seconds": "5s", "rescue_every": "2s"}},
         "window": "10s",
         "warm_up": "5s",
