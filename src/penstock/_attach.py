@@ -216,7 +216,7 @@ def attach(
         settings = _as_held(settings, hold)
         made = make_policy(
             chosen,
-            policy_context_of(operator, settings.limits, settings.objective, facts, interval_seconds),
+            policy_context_of(operator, settings.limits, settings.objective, facts, interval_seconds, store=kept),
             policy_options,
         )
         found = _arrivals(arrivals, facts)

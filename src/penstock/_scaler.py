@@ -16,6 +16,7 @@ from penstock._wiring import LoopSettings
 from penstock.account import OperatorAccount, PathOutcome, RunSummary
 from penstock.clock import SystemClock
 from penstock.errors import PenstockError
+from penstock.knowledge.notebook import StoreNotebook
 from penstock.knowledge.run_facts import SUMMARY, change_settings
 from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
@@ -215,7 +216,9 @@ class Scaler:
     @property
     def _context(self) -> PolicyContext:
         cycle = self._cycle
-        return policy_context_of(cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds)
+        return policy_context_of(
+            cycle.operator, cycle.limits, cycle.objective, self._facts, self._interval_seconds, store=self._store
+        )
 
     def _build(self, choice: PolicyChoice) -> Policy:
         return make_policy(choice.name, self._context, choice.all_options)
@@ -318,10 +321,21 @@ def _plain(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def policy_context_of(
-    operator: str, limits: Limits, objective: Objective, facts: QueryFacts, interval_seconds: float
+    operator: str,
+    limits: Limits,
+    objective: Objective,
+    facts: QueryFacts,
+    interval_seconds: float,
+    *,
+    store: KnowledgeStore | None = None,
 ) -> PolicyContext:
-    """The one query as a policy is introduced to it."""
-    site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time)
+    """The one query as a policy is introduced to it, with what those before it have learnt."""
+    site = OperatorSite(limits, facts.trigger_seconds, facts.cap, is_real_time=facts.is_real_time, query=facts.plan)
     return PolicyContext(
-        Topology.of_one(operator), {operator: site}, {(operator,): objective}, interval_seconds=interval_seconds
+        Topology.of_one(operator),
+        {operator: site},
+        {(operator,): objective},
+        interval_seconds=interval_seconds,
+        # Without a plan to know it by, it might be another query.
+        notebook=StoreNotebook(store) if store is not None and facts.plan else None,
     )

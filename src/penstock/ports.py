@@ -336,6 +336,8 @@ class OperatorSite:
         What its records ask of it (see `penstock.performance.demand`), where that is declared; None: it is learnt.
     selectivity
         Records out for one in, where that is declared; None: it is learnt.
+    query
+        Stands for the query that it runs: what was learnt about another one says nothing about it. Empty: not known.
     """
 
     limits: Limits
@@ -346,6 +348,23 @@ class OperatorSite:
     slots: int = 1
     demand: object | None = None
     selectivity: float | None = None
+    query: str = ""
+
+
+class Notebook(Protocol):
+    """Texts that a policy keeps for those that come after it, in this run or in later ones.
+
+    Promises: what was written is read again, by its name, until it is written anew or everything is forgotten; nothing
+    is raised where a disk fails.
+    """
+
+    def read(self, name: str) -> str | None:
+        """The text under a name; None: there is none."""
+        ...
+
+    def write(self, name: str, text: str) -> None:
+        """Keep a text under a name."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -366,6 +385,8 @@ class PolicyContext:
         How often the loop looks at each operator.
     round_trips
         How far the nodes are apart that executors may be placed on; None: nobody knows.
+    notebook
+        What policies before have written down, and where to write; None: nothing is kept.
     """
 
     topology: Topology
@@ -374,6 +395,7 @@ class PolicyContext:
     analysis: AnalysisPlace = AnalysisPlace()
     interval_seconds: float = 1.0
     round_trips: NodeDistances | None = None
+    notebook: Notebook | None = None
 
 
 class Guard(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import ConfigurationError, PenstockError, SteeringError, did_you_mean
+from penstock.knowledge.notebook import forget_notes
 from penstock.loop.cycle import Cycle
 from penstock.loop.kept_orders import difference, plain_choice
 from penstock.loop.order_checks import check_buildable, check_size, one_line
@@ -252,6 +253,7 @@ class Helm:
         """
         state = self._orders.state
         check_buildable(state.policy, "hand in a new one with replace_policy")
+        forget_notes(self._store)
         change = self._take_over(AuditAction.RESET, state.policy, state.previous, self._order(by, reason), forget=True)
         assert change.entry is not None
         return change.entry

@@ -67,12 +67,15 @@ class Now:
         b / (a + b).
     covariance
         Of f and c.
+    slope_error
+        Standard error of c if the speed of the machine were known, which makes c larger or smaller but never nothing.
     """
 
     fixed: float
     per_record: float
     cpu_part: float
     covariance: FloatArray
+    slope_error: float
 
 
 class _Circumstances:
@@ -186,9 +189,9 @@ class BatchTimeFit:
         records = self.theta[2] * x[..., 2] / total
         return total, 1.0 - records, records
 
-    def now(self) -> Now:
-        """What batches cost at the end of the newest one."""
-        newest = _Circumstances(self.batches[-1:])
+    def now(self, newest_batch: RememberedBatch) -> Now:
+        """What batches cost under the circumstances of one, which need not be one of those that were fitted."""
+        newest = _Circumstances((newest_batch,))
         speed = self._seen.speed(newest, self.speed, jumped=self._speed_jumped)[:, 0]
         drift = self._seen.drift(newest, jumped=self._cost_jumped)[:, 0]
         f, c = float(self.theta[0] + self.theta[1]), float(self.theta[2])
@@ -204,7 +207,16 @@ class BatchTimeFit:
             float((c if self._unbound[2] > 0.0 else self._unbound[2]) * factors[1]),
             float(self.theta[1] / f) if f > 0.0 else CPU_PART,
             np.outer(factors, factors) * covariance,
+            float(self._slope_error(covariance) * factors[1]),
         )
+
+    def _slope_error(self, covariance: FloatArray) -> float:
+        """Standard error of c among those f and c that give the mean batch the same time."""
+        mean_batch = np.array([1.0, float(np.exp(np.log(self._x[:, 2]).mean()))])
+        along = covariance @ mean_batch
+        total = float(mean_batch @ along)
+        left = covariance[1, 1] - (along[1] ** 2 / total if total > 0.0 else 0.0)
+        return float(np.sqrt(max(left, 0.0)))
 
     def predict(self, batch: RememberedBatch) -> tuple[float, float]:
         """Logarithm of the time that a further batch will take, and its standard deviation, noise included."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -48,6 +49,8 @@ _HARDLY = 0.25
 _KEEP = 0.5 ** (1.0 / 200.0)
 """Forgetting of the noise and of the grades, for each batch."""
 _NORMAL_90 = 1.6449
+_EARLIER = -1
+"""Number of the process, and of the spell of the machine's speed, of batches from an earlier run."""
 
 
 class Verdict(StrEnum):
@@ -182,6 +185,22 @@ class BatchDemandLearner:
         self._born: float | None = None
         self._fit: BatchTimeFit | None = None
 
+    @property
+    def batches(self) -> tuple[RememberedBatch, ...]:
+        """Those that are remembered, oldest first."""
+        return tuple(self._memory)
+
+    def begin_with(self, batches: Sequence[RememberedBatch]) -> None:
+        """Start with what batches of an earlier run taught. How fast the machine is now is not known from them."""
+        if self._taken or len(batches) < self._least:
+            return
+        for batch in sorted(batches, key=lambda batch: batch.at):
+            self._memory.add(replace(batch, life=_EARLIER, speed_spell=_EARLIER, cost_spell=0))
+        self._taken = len(self._memory)
+        rows = [batch.rows for batch in self._memory]
+        self._rows = min(rows), max(rows)
+        self._refit()
+
     def restart(self) -> None:
         """Say that the query was started anew: its first batches will not be learnt from, and its JVM is young."""
         self._skipped = 0
@@ -253,8 +272,8 @@ class BatchDemandLearner:
                 "fixed time and the time of a record cannot be separated; batches of other sizes are needed "
                 f"(relative standard deviation {spread:.1%}, needed {_VARIED:.0%}): let the rate vary, or the trigger"
             )
-        now = self._refit().now()
-        error = math.sqrt(max(float(now.covariance[1, 1]), 0.0))
+        now = self._now()
+        error = now.slope_error
         if now.per_record <= 2.0 * error and not self._hardly_counts(now, error):
             raise NotReadyError(
                 f"batch time does not yet show to grow with the records: {now.per_record:.3g} s a record, standard "
@@ -266,11 +285,14 @@ class BatchDemandLearner:
         """Whether records take so little that what is not known of it does not matter at the sizes seen."""
         largest = max(batch.rows / batch.allocation.capacity for batch in self._memory)
         most = max(now.per_record, 0.0) + 2.0 * error
+        if now.per_record < -2.0 * error:
+            return False  # larger batches are faster: something else is going on, and nothing follows for c
         return error > 0.0 and most * largest < _HARDLY * (now.fixed + most * largest)
 
     def _told(self, now: Now, confidence: float) -> LearntDemand:
         error = math.sqrt(max(float(now.covariance[1, 1]), 0.0))
-        per_record, record_error = _above_zero(now.per_record, error)
+        per_record, slope_error = _above_zero(now.per_record, now.slope_error)
+        record_error = math.sqrt(slope_error**2 + max(error**2 - now.slope_error**2, 0.0))
         # Records alone explain the time: what is fixed is below what can be seen, and taken as a hundredth of a batch.
         fixed = max(now.fixed, 0.01 * float(np.mean([batch.seconds for batch in self._memory])))
         fixed_error = math.sqrt(max(float(now.covariance[0, 0]), 0.0))
@@ -301,6 +323,13 @@ class BatchDemandLearner:
             coverage=noise.covered / noise.graded if noise.graded else None,
         )
 
+    def _now(self) -> Now:
+        """What a batch costs now; before the first batch of this run, of a process and machine nothing is known of."""
+        fit, newest = self._refit(), tuple(self._memory)[-1]
+        if newest.life == self._life:
+            return fit.now(newest)
+        return fit.now(replace(newest, youth=0.0, life=self._life, speed_spell=self._speed_spell))
+
     def _noise_of_fit(self) -> float:
         assert self._fit is not None
         return self._fit.noise**2
@@ -315,14 +344,14 @@ class BatchDemandLearner:
         """
         if self._fit is None:
             return None
-        now = self._refit().now()
+        now = self._now()
         x = np.array([regressors(batch.rows, batch.allocation) for batch in self._memory])
         seconds = np.array([batch.seconds for batch in self._memory])
         stretched = 1.0 - now.cpu_part + now.cpu_part * x[:, 1]
         weights = 1.0 / seconds**2
         most = float(np.sum(weights * seconds * stretched) / np.sum(weights * stretched * x[:, 2]))
         if self._spread() >= _VARIED:
-            slope, error = now.per_record, math.sqrt(max(float(now.covariance[1, 1]), 0.0))
+            slope, error = now.per_record, now.slope_error
             if -error <= slope and slope + 3.0 * error > 0.0:
                 most = min(most, slope + 3.0 * error)
         mean_records = float(np.sum(weights * stretched * x[:, 2]) / np.sum(weights * stretched**2))

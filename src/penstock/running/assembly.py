@@ -17,6 +17,7 @@ from penstock.clock import Clock
 from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.knowledge.enduring import EnduringStore
+from penstock.knowledge.notebook import StoreNotebook
 from penstock.knowledge.run_notes import RunNotes
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import Cycle, Orders, PatientSource
@@ -302,6 +303,7 @@ class Assembly:
             {name: self._limits(operator) for name, operator in self.operators.items()},
             {name: operator.job.reads.tasks for name, operator in self.operators.items()},
             self.nodes.distances(),
+            StoreNotebook(self.store),
         )
 
     def _make_policy(self) -> Policy:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 
 from penstock._demand import policy_demand
@@ -10,10 +12,22 @@ from penstock.latency_map import NodeDistances
 from penstock.policies import default_policy, make_policy, policy_entry
 from penstock.policies.resizing import ResizingPolicy, SizedOperator
 from penstock.policies.restart_weighing import RestartWeighing
-from penstock.ports import OperatorSite, Policy, PolicyContext
+from penstock.ports import Notebook, OperatorSite, Policy, PolicyContext
 from penstock.records import Limits
-from penstock.settings import WITH_SECRETS, RunSettings, parse_settings
+from penstock.settings import WITH_SECRETS, OperatorSettings, RunSettings, parse_settings
 from penstock.steering import PolicyChoice
+
+_OF_THE_QUERY = (
+    "given_app",
+    "inputs",
+    "options",
+    "executor_cores",
+    "executor_memory",
+    "input_options",
+    "unique",
+    "spark",
+)
+"""What of an operator's settings decides what its batches cost."""
 
 
 def with_policy(settings: RunSettings) -> RunSettings:
@@ -61,6 +75,7 @@ def policy_context(
     limits: Mapping[str, Limits] | None = None,
     tasks: Mapping[str, int | None] | None = None,
     round_trips: NodeDistances | None = None,
+    notebook: Notebook | None = None,
 ) -> PolicyContext:
     """The pipeline for a policy, with the demand that the settings declare, unless it is to be learnt.
 
@@ -74,6 +89,8 @@ def policy_context(
         How many tasks read each operator's records.
     round_trips
         How far the nodes are apart that executors may be placed on; None: nobody knows.
+    notebook
+        What policies before have written down; None: nothing is kept.
     """
     return PolicyContext(
         settings.topology,
@@ -87,13 +104,23 @@ def policy_context(
                 slots=o.executor_cores,
                 demand=policy_demand(o),
                 selectivity=None if o.demand == "learnt" else o.selectivity,
+                query=_query_of(settings, o),
             )
             for o in settings.operators
         },
         settings.path_objectives(),
         interval_seconds=settings.interval,
         round_trips=round_trips,
+        notebook=notebook,
     )
+
+
+def _query_of(settings: RunSettings, operator: OperatorSettings) -> str:
+    """Stands for what an operator does with a record, and with how much: another one has other costs."""
+    parts = operator.model_dump(mode="json", include=set(_OF_THE_QUERY))
+    given = settings.given_arrivals
+    payload = None if given is None else given.options.get("payload")
+    return hashlib.sha256(json.dumps([parts, payload], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def policy_of(settings: RunSettings, context: PolicyContext, policy: Policy | None = None) -> Policy:

@@ -219,6 +219,36 @@ def test_predictions_are_graded_before_they_are_learnt_from() -> None:
     assert 0.8 <= learnt.coverage <= 0.97
 
 
+def test_a_run_begins_with_what_an_earlier_one_learnt() -> None:
+    """The demand is known before the first batch, less surely than at the end; new batches show how fast it is now."""
+    earlier = BatchDemandLearner()
+    run(earlier, 100)
+    later = BatchDemandLearner(skip_first=2)
+    later.begin_with(earlier.batches)
+    first, last = later.learnt().demand, earlier.learnt().demand
+    assert first.fixed_seconds == pytest.approx(FIXED, rel=0.15)
+    assert first.per_record_seconds == pytest.approx(RECORD, rel=0.15)
+    assert first.fixed_error_seconds > 5 * last.fixed_error_seconds
+    rng = np.random.default_rng(4)
+    for at in range(1000, 1008):  # small batches on a machine that is slower by half
+        _told_by(later, at, 60, 1.5, rng)
+    now = later.learnt().demand
+    assert now.per_record_seconds == pytest.approx(1.5 * RECORD, rel=0.25)
+    assert now.fixed_error_seconds < 0.5 * first.fixed_error_seconds
+
+
+def test_too_little_of_an_earlier_run_is_no_start() -> None:
+    """A handful of batches does not count, nor does anything once the run has batches of its own."""
+    earlier, later = BatchDemandLearner(), BatchDemandLearner(skip_first=0)
+    run(earlier, 10)
+    later.begin_with(earlier.batches)
+    assert not later.has_enough_batches
+    run(later, 20)
+    before = later.learnt()
+    later.begin_with(later.batches)
+    assert later.learnt() == before
+
+
 def test_empty_batches_tell_nothing() -> None:
     """A batch without records is not taken for the fixed time."""
     learner = BatchDemandLearner(skip_first=0)

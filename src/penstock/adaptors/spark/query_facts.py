@@ -8,6 +8,7 @@ cannot be read is not known; nothing is raised.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRIGGER = re.compile(r"(\w+)Trigger(?:\((\d+)\))?")
+_PASSING = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|/[^\s,\]]*")
+"""Ids of columns, of objects and of queries, and paths: what differs between two starts of one query."""
 _AT_ONCE = ("AvailableNow", "OneTime")
 """Triggers of queries that read what is there and end."""
 _CAPS = {
@@ -61,6 +64,8 @@ class QueryFacts:
         The most records of a batch; None: there is no such bound, or it is not known.
     sources
         What it reads; None: not known.
+    plan
+        Stands for the query's plan: the same for each start of the same query. Empty: it is not known.
     notes
         What could not be read, a line each.
     """
@@ -70,6 +75,7 @@ class QueryFacts:
     cap: int | None = None
     sources: tuple[QuerySource, ...] | None = None
     notes: tuple[str, ...] = ()
+    plan: str = ""
 
 
 def read_query_facts(query: StreamingQuery) -> QueryFacts:
@@ -78,7 +84,17 @@ def read_query_facts(query: StreamingQuery) -> QueryFacts:
     trigger_seconds, is_real_time = _read_trigger(query, notes)
     sources = _read_sources(query, notes)
     cap = None if sources is None else _cap(sources, notes)
-    return QueryFacts(trigger_seconds, is_real_time, cap, sources, tuple(notes))
+    return QueryFacts(trigger_seconds, is_real_time, cap, sources, tuple(notes), _read_plan(query))
+
+
+def _read_plan(query: StreamingQuery) -> str:
+    """A digest of the plan's tree, without numbers that differ from start to start (ids of columns and objects)."""
+    try:
+        text = str(_execution(query).analyzedPlan().toString())
+    except Exception:
+        _log.debug("the plan cannot be read", exc_info=True)
+        return ""
+    return hashlib.sha256(_PASSING.sub("", text).encode()).hexdigest()[:16]
 
 
 def _read_trigger(query: StreamingQuery, notes: list[str]) -> tuple[float | None, bool]:

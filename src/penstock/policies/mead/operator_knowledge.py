@@ -12,7 +12,8 @@ from penstock.performance.cpu_demand_learning import CpuDemandLearner, LearntCpu
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.demand_learning import BatchDemandLearner, LearntDemand
 from penstock.plan.ladder import ladder
-from penstock.ports import Look, OperatorSite
+from penstock.policies.mead.kept_demand import as_text, from_text, note_name
+from penstock.ports import Look, Notebook, OperatorSite
 from penstock.records import Allocation, Limits, Observation, Quality, Telemetry
 
 _WARM_UP_BATCHES = 8
@@ -108,6 +109,12 @@ class OperatorKnowledge(ABC):
     def evidence(self) -> Evidence:
         """What was learnt, for a decision."""
 
+    def begin_with(self, notebook: Notebook) -> None:  # noqa: B027
+        """Start with what an earlier run has learnt, where that is of use."""
+
+    def write_down(self, notebook: Notebook) -> None:  # noqa: B027
+        """Keep what was learnt for a later run, where that is of use."""
+
     def lifted(self, target: Allocation, at: float) -> Allocation:  # noqa: ARG002
         """The level itself, or the next above those at which records were late not long ago."""
         return target
@@ -143,6 +150,16 @@ class BatchKnowledge(OperatorKnowledge):
                 # What was once known stays known, though what came since has all been alike.
                 self.why_not = str(fault)
         return self._known
+
+    def begin_with(self, notebook: Notebook) -> None:
+        """Start with the batches of an earlier run of the same query."""
+        self._learner.begin_with(from_text(self.site.query, notebook.read(note_name(self.name))))
+        self._is_stale = self._learner.has_enough_batches
+
+    def write_down(self, notebook: Notebook) -> None:
+        """Keep the batches that are remembered."""
+        if self._learner.has_enough_batches:
+            notebook.write(note_name(self.name), as_text(self.site.query, self._learner.batches))
 
     @property
     def demand(self) -> Demand | None:

@@ -37,6 +37,7 @@ MEANINGS = {
     "hold_while_rising": "switch: take nothing away while arrivals rise",
     "drop_overtaken": "switch: do not carry out a plan to scale down once more arrives than it was made for",
     "probe": "switch: while batches are too much alike to learn from, step down where that cannot break the bound",
+    "remember": "switch: begin with what earlier runs of the same query, in the same store, have learnt about batches",
     "errors": "standard errors by which a learnt demand is moved to the slow side",
     "costs": "what an executor costs at each of its CPU shares; default: the share",
 }
@@ -50,6 +51,7 @@ AS_PUBLISHED: dict[str, Any] = {
     "hold_while_rising": False,
     "drop_overtaken": False,
     "probe": False,
+    "remember": False,
     "errors": 0.0,
 }
 """Every addition of ours switched off: the policy of the paper."""
@@ -86,6 +88,7 @@ class MeadOptions:
     hold_while_rising: bool = True
     drop_overtaken: bool = True
     probe: bool = True
+    remember: bool = True
     errors: float = 1.0
     costs: tuple[float, ...] | None = None
 
@@ -118,6 +121,7 @@ def mead_options(
     hold_while_rising: bool = True,
     drop_overtaken: bool = True,
     probe: bool = True,
+    remember: bool = True,
     errors: float = 1.0,
     costs: Sequence[float] | None = None,
 ) -> MeadOptions:
@@ -146,6 +150,7 @@ def mead_options(
     for option, switch in (
         ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
         ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
+        ("remember", remember),
     ):  # fmt: skip
         mistakes.of(partial(_switch, option, switch))
     watched = None if rescue_every is None else mistakes.of(lambda: positive_seconds("rescue_every", rescue_every))
@@ -170,6 +175,7 @@ def mead_options(
         hold_while_rising=hold_while_rising,
         drop_overtaken=drop_overtaken,
         probe=probe,
+        remember=remember,
         errors=errors,
         costs=read_costs,
     )

@@ -18,6 +18,7 @@ In real-time mode records queue for CPU one by one. The demand of such an operat
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,8 @@ from penstock.policies.mead.probing import safe_step_down
 from penstock.ports import FloatArray, Look, PolicyContext
 from penstock.records import Allocation, Decision, Limits, PlanRequest, Quality
 
+_WRITE_SECONDS = 30.0
+"""How often what was learnt is written down."""
 _LEAST_ARRIVALS = 512
 """Inter-arrival times before the first analysis."""
 _RISE_FACTOR, _RISE_SECONDS = 1.25, 20.0
@@ -78,7 +81,10 @@ class MeadPolicy:
         if options.queues == "replay":
             _require_replayable(context)
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
+        self._notebook, self._written_at = context.notebook, -math.inf
         for known in self._known.values():
+            if self._notebook is not None and options.remember:
+                known.begin_with(self._notebook)
             Levels.within(known.limits, options.costs)  # costs that do not fit are refused before anything runs
         self._source = context.topology.entries[0]
         """The operator whose arrivals are the pipeline's."""
@@ -121,6 +127,7 @@ class MeadPolicy:
             self._watch_rate(at, look.observation.arrival_rate_rows_per_second, look.observation.window_seconds)
         if look.operator != next(reversed(self._known)):
             return ()  # once for each look at the pipeline, when all operators have been seen
+        self._write_down(at)
         reports = self._background.tick(at, lambda: self._task(at))
         return tuple(note for report in reports if (note := self._note(report)) is not None)
 
@@ -180,6 +187,14 @@ class MeadPolicy:
     def close(self) -> None:
         """End the process that plans."""
         self._background.close()
+
+    def _write_down(self, at: float) -> None:
+        """Keep what was learnt for later runs, now and then: a controller that is killed has no last moment."""
+        if self._notebook is None or not self.options.remember or abs(at - self._written_at) < _WRITE_SECONDS:
+            return
+        self._written_at = at
+        for known in self._known.values():
+            known.write_down(self._notebook)
 
     # --- what goes into a plan -------------------------------------------------------------------------------
 
