@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from penstock.stores import StorePlace
 
 AGENT_PORT = 7071
-_WATCHED = ("heap_used", "gc_time", "state_rows", "state_memory", "task_skew", "host_busy", "groups_throttled")
+_WATCHED = (
+    "cpu_used", "cpu_throttled", "processed_rate", "busy", "heap_used", "gc_time", "state_rows", "state_memory",
+    "task_skew", "host_busy", "groups_throttled",
+)  # fmt: skip
 
 
 @click.command(short_help="A master for attached queries; or stored runs, for looking back.")

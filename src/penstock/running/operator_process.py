@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from penstock.adaptors.agent.meters import Meters
     from penstock.adaptors.agent.server import OperatorAgent
     from penstock.adaptors.spark.query_probe import QueryProbe
 
 _LOG = logging.getLogger(__name__)
 _SCHEMA_FILE = "schema.json"
 _UPSTREAM_PATIENCE_SECONDS = 180.0
+MASTER_VARIABLE = "PENSTOCK_MASTER"
+"""Names masters that operators of a run report to."""
 _FAREWELL_SECONDS = 10.0
 """How long a process stays after its query has ended, so that the controller learns of it."""
 
@@ -130,7 +134,7 @@ def run_operator(job: OperatorJob) -> int:
                 from penstock.running.executor_round_trips_file import keep_measuring
 
                 threading.Thread(target=keep_measuring, args=(spark.sparkContext, job, stop), daemon=True).start()
-            with agent:
+            with agent, _reporting(job, agent.meters):
                 _LOG.warning("operator %s is ready", job.name)
                 while not stop.is_set() and query.isActive and borders.empty():
                     stop.wait(0.2)
@@ -154,6 +158,31 @@ def run_operator(job: OperatorJob) -> int:
         return code if failure is None else 1
     finally:
         spark.stop()
+
+
+@contextmanager
+def _reporting(job: OperatorJob, meters: Meters) -> Iterator[None]:
+    """Report what the agent can measure to a master as well, where the environment names one."""
+    if not (place := os.environ.get(MASTER_VARIABLE)):
+        yield
+        return
+    from penstock.adaptors.agent.link import MasterLink
+    from penstock.adaptors.agent.master_address import master_address
+    from penstock.adaptors.agent.meter_agent import MeterAgent
+
+    try:
+        address = master_address(place)
+    except ConfigurationError as fault:
+        _LOG.error("nothing is reported to a master: %s", fault)
+        yield
+        return
+    reporting = MeterAgent(meters)
+    link = MasterLink(reporting, address, f"{job.name} in {job.folder}"[-200:]).start()
+    try:
+        yield
+    finally:
+        link.close("the operator ends")
+        reporting.close()
 
 
 def _end_at_border(

@@ -31,9 +31,11 @@ Operator = Annotated[str | None, Query(max_length=200, description="of one opera
 @router.get("/pipelines")
 def pipelines(request: Request, role: Annotated[Role, Depends(may_read)]) -> dict[str, Any]:
     """Every pipeline, with one sentence about it."""
-    desks = service_of(request).desks.values()
+    service = service_of(request)
+    desks = service.desks.values()
     at = max((desk.now() for desk in desks), default=0.0)
-    return {"at": at, "role": str(role), "pipelines": [line_view(desk) for desk in desks]}
+    return {"at": at, "role": str(role), "has_agents": service.master is not None,
+            "pipelines": [line_view(desk) for desk in desks]}  # fmt: skip
 
 
 @router.get("/pipelines/{name}")

@@ -24,6 +24,7 @@ from penstock.adaptors.agent.meters import Meters, add_own_metrics
 from penstock.adaptors.agent.outbox import Outbox
 from penstock.adaptors.agent.private_socket import checked_socket_path, listen_privately, wake_listener
 from penstock.adaptors.agent.reporter import Reporter
+from penstock.adaptors.agent.telemetry_meters import TelemetryMeters
 from penstock.adaptors.agent.wire import (
     PROTOCOL,
     REQUEST_LIMIT_BYTES,
@@ -123,7 +124,9 @@ class OperatorAgent:
         self._source = source
         self._actuator = actuator
         self._path = None if socket_path is None else checked_socket_path(socket_path)
+        watched = TelemetryMeters(source)
         self._reporter = Reporter(meters or Meters())
+        watched.offer(self._reporter.meters)
         add_own_metrics(self._reporter.meters)
         self._fence = 0
         self._on_stop = on_stop
@@ -133,7 +136,7 @@ class OperatorAgent:
         self._replied_all = False
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
-        self._outbox = Outbox(source, batches_per_reply, batches_kept)
+        self._outbox = Outbox(watched, batches_per_reply, batches_kept)
         self._lock = threading.Lock()
         self._work_lock = threading.Lock()
         self._seat: _Seat | None = None

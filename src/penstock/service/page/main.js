@@ -45,7 +45,7 @@ function viewOf(part, rest) {
 function navigate(isFirst = false) {
   if (session.pipelines === null) return;
   const [name, part = "", rest] = route();
-  if (!name && session.pipelines.length === 1) {
+  if (!name && session.pipelines.length === 1 && !session.hasAgents) {
     location.replace(addresses.pipeline(session.pipelines[0].name));
     return;
   }
@@ -76,7 +76,7 @@ function navigate(isFirst = false) {
 function showPipelines() {
   const nav = document.getElementById("pipelines");
   const [name] = route();
-  if (!session.pipelines || session.pipelines.length < 2) return;
+  if (!session.pipelines || (session.pipelines.length < 2 && !session.hasAgents)) return;
   const choice = html(
     "select",
     { "aria-label": "Pipeline" },

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // All pipelines, with one sentence about each.
 
+import { AgentList } from "./agent_list.js";
 import { html, table } from "./elements.js";
 import { addresses } from "./facts.js";
 import { clockText, countText } from "./wording.js";
 
 const FEWEST_TO_FILTER = 8;
 const TICKS_BETWEEN_READS = 10;
+const TICKS_BETWEEN_AGENTS = 3;
 
 /** The list of pipelines. */
 export class PipelineList {
@@ -17,13 +19,23 @@ export class PipelineList {
     this.filter.addEventListener("input", () => this.show());
     this.filterTools = html("div", { class: "tools" }, html("label", null, "Show names with", this.filter));
     this.body = html("div");
-    this.element = html("div", null, html("h1", null, "Pipelines"), this.filterTools, this.body);
+    this.agents = new AgentList(session);
+    this.element = html(
+      "div",
+      null,
+      html("h1", null, "Pipelines"),
+      this.filterTools,
+      this.body,
+      this.agents.element,
+    );
+    this.agents.read();
   }
 
   /** Once a second: its sentences are read again now and then. */
   tick() {
     this.ticks = (this.ticks ?? 0) + 1;
     if (this.ticks % TICKS_BETWEEN_READS === 0) this.session.readList();
+    if (this.ticks % TICKS_BETWEEN_AGENTS === 0) this.agents.read();
   }
 
   /** Bring it up to date. */
@@ -33,7 +45,7 @@ export class PipelineList {
     if (!all) return;
     if (!all.length) {
       this.body.replaceChildren(
-        html("p", { class: "notice" }, "There is no pipeline yet. One appears here when a run starts."),
+        html("p", { class: "notice" }, "There is no pipeline yet. One appears here when a run starts, or a query is attached."),
       );
       return;
     }

@@ -26,6 +26,7 @@ export class Session {
   constructor() {
     this.pipelines = null; // null: not read yet
     this.role = null;
+    this.hasAgents = false; // whether the service is a master
     this.name = null; // of the pipeline that is shown
     this.pipeline = null; // null: not read yet
     this.problem = null; // why the newest read failed
@@ -51,8 +52,8 @@ export class Session {
   /** Read the list of pipelines, and follow what happens where something can happen. */
   async readList() {
     try {
-      const { at, role, pipelines } = await get(["pipelines"]);
-      Object.assign(this, { role, pipelines, problem: null });
+      const { at, role, pipelines, has_agents: hasAgents } = await get(["pipelines"]);
+      Object.assign(this, { role, pipelines, hasAgents, problem: null });
       this.#learnClock(at);
       if (pipelines.some((one) => one.is_live && one.ended_at === null)) this.#follow();
       if (!pipelines.length) setTimeout(() => this.readList(), READ_EMPTY_LIST_MS);

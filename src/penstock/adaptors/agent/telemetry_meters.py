@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics that an agent reads off the telemetry which passes through it on its way to the controller."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from penstock.adaptors.agent.meters import Meters
+from penstock.ports import MetricSource
+from penstock.records import BatchProgress, CpuReading, Telemetry
+
+NAMES = ("processed_rate", "batch_time", "busy", "cpu_used", "cpu_throttled", "executors")
+_WINDOW_SECONDS = 15.0
+
+
+class TelemetryMeters:
+    """A metric source that remembers the last 15 seconds of what it passes on, for those who only look.
+
+    Without a controller that collects, nothing passes, and the metrics are not known.
+
+    Parameters
+    ----------
+    source
+        Measures the operator.
+    """
+
+    def __init__(self, source: MetricSource, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._source, self._monotonic = source, monotonic
+        self._lock = threading.Lock()
+        self._batches: deque[tuple[float, BatchProgress]] = deque()
+        self._cpu: deque[CpuReading] = deque()
+        self._begun: float | None = None
+        self._newest: tuple[float, Telemetry] | None = None
+
+    def offer(self, meters: Meters) -> None:
+        """Let these metrics be subscribed to."""
+        meters.add_known(NAMES, self.read)
+
+    def collect(self) -> Telemetry:
+        """Pass on what is new, and remember it."""
+        telemetry = self._source.collect()
+        now = self._monotonic()
+        with self._lock:
+            self._begun = now if self._begun is None else self._begun
+            self._newest = (now, telemetry)
+            self._batches.extend((now, batch) for batch in telemetry.batches)
+            if telemetry.cpu is not None:
+                self._cpu.append(telemetry.cpu)
+            while self._cpu and self._cpu[0].at < self._cpu[-1].at - _WINDOW_SECONDS:
+                self._cpu.popleft()
+        return telemetry
+
+    def read(self) -> dict[str, float | None]:
+        """The metrics over the window; None where nothing was collected lately."""
+        now = self._monotonic()
+        with self._lock:
+            while self._batches and self._batches[0][0] < now - _WINDOW_SECONDS:
+                self._batches.popleft()
+            batches, cpu = [batch for _, batch in self._batches], list(self._cpu)
+            newest, begun = self._newest, self._begun
+        if newest is None or begun is None or now - newest[0] > _WINDOW_SECONDS:
+            return dict.fromkeys(NAMES)
+        window = min(_WINDOW_SECONDS, now - begun)
+        spent = [batch.duration_seconds for batch in batches]
+        executors = newest[1].executors
+        return {
+            "processed_rate": sum(batch.rows for batch in batches) / window if window > 0 else None,
+            "batch_time": sum(spent) / len(spent) if spent else None,
+            "busy": min(1.0, sum(spent) / window) if window > 0 else None,
+            "executors": None if executors is None else float(sum(one.is_active for one in executors)),
+            **_cpu_use(cpu),
+        }
+
+
+def _cpu_use(readings: list[CpuReading]) -> dict[str, float | None]:
+    if len(readings) < 2 or readings[-1].at <= readings[0].at:
+        return {"cpu_used": None, "cpu_throttled": None}
+    first, last = readings[0], readings[-1]
+    seconds = last.at - first.at
+    used, throttled = last.used_seconds - first.used_seconds, last.throttled_seconds - first.throttled_seconds
+    if used < 0 or throttled < 0:  # the group was made anew meanwhile
+        return {"cpu_used": None, "cpu_throttled": None}
+    return {"cpu_used": used / seconds, "cpu_throttled": min(1.0, throttled / seconds)}

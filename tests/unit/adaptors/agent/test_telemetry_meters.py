@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent reads off the telemetry that passes through it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.adaptors.agent.meters import Meters
+from penstock.adaptors.agent.telemetry_meters import NAMES, TelemetryMeters
+from penstock.records import BatchProgress, CpuReading, ExecutorState, Telemetry
+from penstock.testing.fakes import FakeMetricSource
+
+
+def a_look(at: float, rows: int, used: float) -> Telemetry:
+    """One batch of half a second, two executors, and the CPU that was used so far."""
+    batch = BatchProgress("a", "q", "r", int(at), at - 0.5, at, rows, {}, ())
+    executors = tuple(ExecutorState(str(n), "h", 1, True, 0, 0.0) for n in range(2))
+    return Telemetry("a", at, (batch,), executors, CpuReading(at, used, used / 10, None, 2))
+
+
+def test_metrics_are_of_the_last_seconds() -> None:
+    """Three batches of 100 in 2 s; 0.5 s each, 0.8 cores used."""
+    moment = [0.0]
+    source = FakeMetricSource([a_look(10.0, 100, 0.0), a_look(11.0, 100, 0.8), a_look(12.0, 100, 1.6)])
+    meters, watched = Meters(), TelemetryMeters(source, monotonic=lambda: moment[0])
+    watched.offer(meters)
+    for second in range(3):
+        moment[0] = float(second)
+        watched.collect()
+    assert meters.sample(NAMES) == {
+        "processed_rate": 150.0,  # 300 rows in the 2 s since the first look
+        "batch_time": 0.5,
+        "busy": 0.75,  # 1.5 s of batches in 2 s
+        "cpu_used": pytest.approx(0.8),
+        "cpu_throttled": pytest.approx(0.08),
+        "executors": 2.0,
+    }
+
+
+def test_without_a_controller_that_collects_nothing_is_known() -> None:
+    """Neither before the first look, nor long after the last one."""
+    moment = [0.0]
+    watched = TelemetryMeters(FakeMetricSource([a_look(10.0, 100, 0.0)]), monotonic=lambda: moment[0])
+    assert set(watched.read().values()) == {None}
+    watched.collect()
+    moment[0] = 60.0
+    assert set(watched.read().values()) == {None}
+
+
+def test_a_group_that_was_made_anew_gives_no_negative_cpu() -> None:
+    """Counters that fall say nothing."""
+    watched = TelemetryMeters(FakeMetricSource([a_look(10.0, 1, 5.0), a_look(11.0, 1, 1.0)]))
+    watched.collect()
+    watched.collect()
+    assert watched.read()["cpu_used"] is None
