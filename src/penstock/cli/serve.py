@@ -160,6 +160,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
     from penstock.service.application import LOOPBACK_NAMES, make_application
     from penstock.service.asking import Service
     from penstock.service.events import EventFeed
+    from penstock.service.follower import Follower
     from penstock.service.page_files import page_router
     from penstock.service.server import Server
     from penstock.service.stored_desk import StoredDesk
@@ -170,10 +171,9 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
     with ExitStack() as ends:
         for found in map(find_run, stores or (None,)):
             store = ends.enter_context(opened(found))
-            desk = StoredDesk(store, SystemClock())
-            if stores and len(stores) > 1:  # runs of one pipeline differ by their folders
-                desk = StoredDesk(store, SystemClock(), name=_name_of(found))
-            service.add(desk)
+            # Runs of one pipeline differ by their folders.
+            name = _name_of(found) if len(stores) > 1 else None
+            service.add(StoredDesk(store, SystemClock(), name=name, feed=feed))
         app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
         known = ServiceAddress(server.address, access.read_token)
@@ -181,6 +181,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
             write_address(token_file, server.address, access)
             ends.callback(token_file.unlink, missing_ok=True)
         console.print(f"{', '.join(service.desks)}: {known.link}", markup=False, soft_wrap=True)
+        ends.enter_context(Follower(tuple(service.desks.values())))
         with stopping_on_signals(stop, lambda _: None):
             stop.wait()
 

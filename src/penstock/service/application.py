@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
 from penstock.service import agent_routes, machine_routes, read_routes, steer_routes
 from penstock.service.asking import Service
@@ -13,6 +14,7 @@ from penstock.service.gate import Gate, Rate
 from penstock.service.openapi import describe
 from penstock.service.problems import answer_with_problems
 
+_SMALLEST_PACKED_BYTES = 4000
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -42,5 +44,6 @@ def make_application(
     describe(app)
     for router in (machine_routes.router, read_routes.router, steer_routes.router, agent_routes.router, *routers):
         app.include_router(router)
+    app.add_middleware(GZipMiddleware, minimum_size=_SMALLEST_PACKED_BYTES, compresslevel=5)
     app.add_middleware(Gate, hosts=hosts, rate=rate)
     return app

@@ -118,7 +118,9 @@ def desk_of(request: Request, name: str) -> PipelineDesk:
     desks = service_of(request).desks
     if name not in desks:
         raise ProblemError(404, f"there is no pipeline {name[:100]!r}", did_you_mean(name, desks))
-    return desks[name]
+    desk = desks[name]
+    desk.refresh()
+    return desk
 
 
 def check_operator(desk: PipelineDesk, operator: str | None) -> None:

@@ -11,6 +11,7 @@ from penstock.loop import Helm
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
+from penstock.service.columns import Columns
 from penstock.service.facts import PipelineFacts
 from penstock.service.tally import Tally
 from penstock.steering import SteeringState
@@ -59,6 +60,20 @@ class PipelineDesk(Protocol):
     @property
     def history(self) -> KnowledgeStore:
         """Its records, to read."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """Its past as columns, for plots."""
+        ...
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its loop goes on in another process, as far as its store shows."""
+        ...
+
+    def refresh(self) -> None:
+        """Take in what has come since; every request asks for it first."""
         ...
 
     @property

@@ -12,6 +12,7 @@ from penstock.loop import CycleReport, Helm
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
+from penstock.service.columns import Columns
 from penstock.service.desk import Progress
 from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts
@@ -48,6 +49,7 @@ class LiveDesk:
         self._original: dict[str, Allocation] = {}
         self._progress = Progress(started_at=facts.started_at)
         self._tally = Tally()
+        self._columns = Columns(history, facts.started_at or 0.0)
         self._bill = Bill(facts.bases)
         self._bill.read(history, facts.started_at or 0.0)  # a run that was taken over has a past
         helm.on_audit = self._take_audit
@@ -71,6 +73,19 @@ class LiveDesk:
     def history(self) -> KnowledgeStore:
         """Its records, to read."""
         return self._history
+
+    @property
+    def columns(self) -> Columns:
+        """Its past as columns."""
+        return self._columns
+
+    @property
+    def is_followed(self) -> bool:
+        """It runs here."""
+        return False
+
+    def refresh(self) -> None:
+        """There is nothing to do: the loop reports."""
 
     @property
     def can_steer(self) -> bool:

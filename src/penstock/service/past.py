@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from penstock.metrics import Metric
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Mode, Outcome
+from penstock.service.columns import OperatorColumns
 from penstock.service.desk import PipelineDesk
 from penstock.service.series import Buckets
 from penstock.service.views import Plain, audit_view, decision_view, size_view
+from penstock.topology import Path
 
 _MOST_RECORDS = 100_000
 """How many observations are thinned out for one answer."""
-_MOST_PREDICTIONS = 20_000
 _MOST_CHANGES = 500
 _MOST_ACTIONS = 10_000
 
@@ -66,10 +67,7 @@ def outcomes_of(store: KnowledgeStore, decisions: Sequence[Decision]) -> dict[st
 
 def series_view(desk: PipelineDesk, operator: str, metrics: Sequence[Metric], buckets: Buckets) -> Plain:
     """Some metrics over a time, thinned out, with what decisions predicted for them."""
-    store = desk.history
-    seen = store.observations(operator, since=buckets.start, before=buckets.end, limit=_MOST_RECORDS)
-    decided = store.decisions(operator, since=buckets.start, before=buckets.end, limit=_MOST_PREDICTIONS)
-    changes = [d for d in decided if d.is_change][-_MOST_CHANGES:]
+    columns = desk.columns.of(operator)
     return {
         "pipeline": desk.facts.name,
         "operator": operator,
@@ -77,50 +75,47 @@ def series_view(desk: PipelineDesk, operator: str, metrics: Sequence[Metric], bu
         "to_at": buckets.end,
         "bucket_seconds": buckets.seconds,
         "bucket_at": buckets.starts(),
-        "is_cut": len(seen) == _MOST_RECORDS or len(decided) == _MOST_PREDICTIONS,
+        "is_cut": columns.is_cut(buckets.start),
         "series": [
             {
                 "metric": metric.name,
                 "unit": metric.unit,
-                **buckets.thinned((one.at, metric.read(one)) for one in seen).plain(),
-                "predicted": _predicted(desk, metric.name, decided, buckets),
+                **buckets.thinned(*columns.measured(metric.name, buckets.start, buckets.end)).plain(),
+                "predicted": _predicted(desk, operator, metric.name, columns, buckets),
             }
             for metric in metrics
         ],
         "decisions": [
             {
-                "decision_id": d.decision_id,
-                "at": d.at,
-                "verb": d.verb,
-                "target": size_view(d.target),
-                "is_recommended_only": d.mode is Mode.RECOMMEND,
+                "decision_id": one.decision_id,
+                "at": one.at,
+                "verb": one.verb,
+                "target": size_view(one.target),
+                "is_recommended_only": one.is_recommended_only,
             }
-            for d in changes
+            for one in columns.changes(buckets.start, buckets.end, _MOST_CHANGES)
         ],
     }
 
 
 def _predicted(
-    desk: PipelineDesk, metric: str, decided: Sequence[Decision], buckets: Buckets
+    desk: PipelineDesk, operator: str, metric: str, columns: OperatorColumns, buckets: Buckets
 ) -> dict[str, list[float | None]] | None:
-    thinned = buckets.thinned((d.at, _prediction(desk, metric, d)) for d in decided)
+    """What decisions expected of a metric; None: nothing."""
+    what = "arrivals" if metric == "arrival_rate" else "latency"
+    if what == "latency" and metric not in _predicted_latencies(desk, operator, columns.path()):
+        return None
+    thinned = buckets.thinned(*columns.expected(what, buckets.start, buckets.end))
     return None if thinned.is_empty else thinned.plain()
 
 
-def _prediction(desk: PipelineDesk, metric: str, decision: Decision) -> float | None:
-    """What a decision expected of a metric; None: nothing, or infinity."""
-    if metric == "arrival_rate":
-        return None if decision.workload is None else decision.workload.arrivals_per_second
-    prediction = decision.prediction
-    if prediction is None:
-        return None
-    objective = desk.facts.paths.get(prediction.path)
+def _predicted_latencies(desk: PipelineDesk, operator: str, path: Path | None) -> tuple[str, ...]:
+    """The metrics that predictions for a path are about."""
+    objective = None if path is None else desk.facts.paths.get(path)
     if objective is None or objective.statistic is None:
-        return None
-    names = [f"path_latency_{objective.statistic}"]
-    if prediction.path == (decision.operator,):
-        names.append(f"latency_{objective.statistic}")
-    return prediction.seconds if metric in names else None
+        return ()
+    of_path = f"path_latency_{objective.statistic}"
+    return (of_path, f"latency_{objective.statistic}") if path == (operator,) else (of_path,)
 
 
 def original_size(store: KnowledgeStore, operator: str, since: float) -> Allocation | None:

@@ -22,6 +22,7 @@ from penstock.service.views import (
     steering_view,
 )
 from penstock.service.why import why_now, why_of_all
+from penstock.steering import SteeringState
 from penstock.topology import Path
 
 _MOST_NOTES = 50
@@ -33,6 +34,7 @@ def line_view(desk: PipelineDesk) -> Plain:
     return {
         "name": facts.name,
         "is_live": desk.is_live,
+        "is_followed": desk.is_followed,
         "can_steer": desk.can_steer,
         "mode": facts.mode,
         "started_at": progress.started_at,
@@ -40,7 +42,7 @@ def line_view(desk: PipelineDesk) -> Plain:
         "operators": list(facts.names),
         "policy": state.policy.name,
         "is_steered": any(steering.is_steered for steering in state.operators.values()),
-        "why": why_of_all({name: why_of(desk, name) for name in facts.names}),
+        "why": why_of_all({name: why_of(desk, name, state) for name in facts.names}),
     }
 
 
@@ -48,11 +50,12 @@ def pipeline_view(desk: PipelineDesk) -> Plain:
     """A pipeline with all of its operators."""
     facts, state, progress, now = desk.facts, desk.state(), desk.progress(), desk.now()
     notes, bill = desk.notes(), desk.bill()
-    operators = [_operator_view(desk, operator, now, notes, bill) for operator in facts.operators]
+    operators = [_operator_view(desk, operator, now, state, notes=notes, bill=bill) for operator in facts.operators]
     return {
         "at": now,
         "name": facts.name,
         "is_live": desk.is_live,
+        "is_followed": desk.is_followed,
         "can_steer": desk.can_steer,
         "mode": facts.mode,
         "phase": progress.phase,
@@ -75,15 +78,15 @@ def pipeline_view(desk: PipelineDesk) -> Plain:
     }
 
 
-def why_of(desk: PipelineDesk, operator: str) -> str:
-    """What happens to an operator now, in one sentence."""
+def why_of(desk: PipelineDesk, operator: str, state: SteeringState) -> str:
+    """What happens to an operator now, in one sentence; `state` has the orders in force."""
     return why_now(
         desk.seen(operator),
         desk.decided(operator),
-        desk.state().of(operator),
+        state.of(operator),
         now=desk.now(),
         interval_seconds=desk.facts.interval_seconds,
-        is_live=desk.is_live,
+        is_live=desk.is_live or desk.is_followed,
     )
 
 
@@ -97,11 +100,13 @@ def observation_view(desk: PipelineDesk, seen: Observation) -> Plain:
         "missing": list(seen.missing),
         **cluster_view(seen.cluster),
         "metrics": metric_values(seen),
-        "why": why_of(desk, seen.operator),
+        "why": why_of(desk, seen.operator, desk.state()),
     }
 
 
-def _operator_view(desk: PipelineDesk, operator: OperatorFacts, now: float, notes: list[RunNote], bill: Bill) -> Plain:
+def _operator_view(
+    desk: PipelineDesk, operator: OperatorFacts, now: float, state: SteeringState, *, notes: list[RunNote], bill: Bill
+) -> Plain:
     name, seen, decision = operator.name, desk.seen(operator.name), desk.decided(operator.name)
     age = None if seen is None else max(0.0, now - seen.at)
     values = metric_values(seen)
@@ -122,8 +127,8 @@ def _operator_view(desk: PipelineDesk, operator: OperatorFacts, now: float, note
             for metric in METRICS.values()
         ],
         "cost": cost_view(bill.of(name)),
-        "steering": steering_view(desk.state().of(name)),
-        "why": why_of(desk, name),
+        "steering": steering_view(state.of(name)),
+        "why": why_of(desk, name, state),
         "latest_decision": None if decision is None else decision_view(decision),
         "faults": [_note_view(note) for note in notes if note.operator == name][-_MOST_NOTES:],
     }

@@ -33,6 +33,8 @@ def pipelines(request: Request, role: Annotated[Role, Depends(may_read)]) -> dic
     """Every pipeline, with one sentence about it."""
     service = service_of(request)
     desks = service.desks.values()
+    for desk in desks:
+        desk.refresh()
     at = max((desk.now() for desk in desks), default=0.0)
     return {"at": at, "role": str(role), "has_agents": service.master is not None,
             "pipelines": [line_view(desk) for desk in desks]}  # fmt: skip

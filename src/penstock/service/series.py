@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Buckets:
     >>> buckets = Buckets(0.0, 10.0, 5)
     >>> buckets.seconds, buckets.starts()
     (2.0, [0.0, 2.0, 4.0, 6.0, 8.0])
-    >>> buckets.thinned([(0.0, 1.0), (1.5, 9.0), (9.9, None)]).most
+    >>> buckets.thinned(np.array([0.0, 1.5, 9.9]), np.array([1.0, 9.0, np.nan])).most
     [9.0, None, None, None, None]
     """
 
@@ -34,21 +37,34 @@ class Buckets:
         """When each begins."""
         return [self.start + i * self.seconds for i in range(self.count)]
 
-    def thinned(self, values: Iterable[tuple[float, float | None]]) -> Thinned:
-        """Least, most and mean of the values in each; what is not known, or outside, counts for none."""
-        least: list[float | None] = [None] * self.count
-        most: list[float | None] = [None] * self.count
-        sums, counts = [0.0] * self.count, [0] * self.count
-        for at, value in values:
-            if value is None or not math.isfinite(value) or not self.start <= at < self.end:
-                continue
-            i = min(self.count - 1, int((at - self.start) / self.seconds))
-            low, high = least[i], most[i]
-            least[i] = value if low is None else min(low, value)
-            most[i] = value if high is None else max(high, value)
-            sums[i] += value
-            counts[i] += 1
-        return Thinned(least, most, [s / n if n else None for s, n in zip(sums, counts, strict=True)])
+    def thinned(self, at: FloatArray, values: FloatArray) -> Thinned:
+        """Least, most and mean of the values in each; what is not known, or outside, counts for none.
+
+        Parameters
+        ----------
+        at, values
+            When each was read, rising, and what it was.
+        """
+        is_known = np.isfinite(values) & (at >= self.start) & (at < self.end)
+        at, values = at[is_known], values[is_known]
+        if not len(at):
+            nothing: list[float | None] = [None] * self.count
+            return Thinned(nothing, nothing, nothing)
+        bucket = np.minimum(self.count - 1, ((at - self.start) / self.seconds).astype(np.int64))
+        filled, first = np.unique(bucket, return_index=True)
+        counts = np.diff(np.append(first, len(bucket)))
+        columns = (
+            np.minimum.reduceat(values, first),
+            np.maximum.reduceat(values, first),
+            np.add.reduceat(values, first) / counts,
+        )
+        return Thinned(*(self._spread(filled, column) for column in columns))
+
+    def _spread(self, filled: npt.NDArray[np.int64], column: FloatArray) -> list[float | None]:
+        spread: list[float | None] = [None] * self.count
+        for i, value in zip(filled.tolist(), column.tolist(), strict=True):
+            spread[i] = value
+        return spread
 
 
 @dataclass(frozen=True, slots=True)

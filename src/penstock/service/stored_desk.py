@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,26 +18,36 @@ from penstock.loop.kept_orders import first_state, kept_state
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
+from penstock.service.columns import Columns
 from penstock.service.desk import Progress
+from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts, facts_of_stored
 from penstock.service.past import original_size
+from penstock.service.picture import observation_view
 from penstock.service.tally import Tally
+from penstock.service.views import audit_view, decision_view, state_view
 from penstock.steering import SteeringState
 
 _STARTED_AT = "started_at"
+_SILENT_SECONDS, _SILENT_LOOKS = 30.0, 20
+"""After so long, and so many looks, without a record a run that has not ended counts as cut off."""
+_MOST_AT_ONCE = 5000
+_SLACK_SECONDS = 5.0
 
 
 class StoredDesk:
-    """A run in a store (a `PipelineDesk`), for reading.
+    """A run in a store (a `PipelineDesk`), for reading. What another process adds is taken in by `refresh`.
 
     Parameters
     ----------
     store
         Opened for reading.
-    name
-        How it is called; default: by the pipeline's name.
     clock
         The present, for a run that still goes on.
+    name
+        How it is called; default: by the pipeline's name.
+    feed
+        Where events go; None: nobody listens.
 
     Raises
     ------
@@ -44,17 +55,32 @@ class StoredDesk:
         The store holds no run.
     """
 
-    def __init__(self, store: KnowledgeStore, clock: Clock, *, name: str | None = None) -> None:
+    def __init__(
+        self, store: KnowledgeStore, clock: Clock, *, name: str | None = None, feed: EventFeed | None = None
+    ) -> None:
         settings = _plain(store.fact(SETTINGS))
         if settings is None:
             raise ConfigurationError("the store has no settings of a run; give the folder of a run", field="store")
         facts = facts_of_stored(settings, name=name)
         if facts.started_at is None:
             facts = replace(facts, started_at=_number(store.fact(_STARTED_AT)))
-        self._store, self._clock, self._facts = store, clock, facts
+        self._store, self._clock, self._facts, self._feed = store, clock, facts, feed
         self._since = facts.started_at or 0.0
         self._original: dict[str, Allocation] = {}
-        self._bill, self._tally = Bill(facts.bases), Tally()
+        self._bill, self._tally, self._columns = Bill(facts.bases), Tally(), Columns(store, self._since)
+        self._lock = threading.Lock()
+        self._seen: dict[str, Observation] = {}
+        self._decided: dict[str, Decision] = {}
+        self._state = first_state(facts.names, facts.policy)
+        self._audited: str | None = None
+        self._progress = Progress(started_at=facts.started_at)
+        self._notes: list[RunNote] = []
+        for operator in facts.names:
+            for seen in store.observations(operator, since=self._since, limit=1):
+                self._seen[operator] = seen
+            for decision in store.decisions(operator, since=self._since, limit=1):
+                self._decided[operator] = decision
+        self.refresh()
 
     @property
     def facts(self) -> PipelineFacts:
@@ -72,9 +98,21 @@ class StoredDesk:
         return False
 
     @property
+    def is_followed(self) -> bool:
+        """Whether it has not ended, and something was heard of it lately."""
+        newest = self._newest()
+        patience = max(_SILENT_SECONDS, _SILENT_LOOKS * self._facts.interval_seconds)
+        return self._progress.ended_at is None and newest is not None and self._clock.now() - newest < patience
+
+    @property
     def history(self) -> KnowledgeStore:
         """Its records, to read."""
         return self._store
+
+    @property
+    def columns(self) -> Columns:
+        """Its past as columns."""
+        return self._columns
 
     @property
     def can_steer(self) -> bool:
@@ -87,17 +125,17 @@ class StoredDesk:
         raise SteeringError("a stored run cannot be steered; use the service of the process that runs it")
 
     def now(self) -> float:
-        """The newest instant of the run, from which ages count."""
-        newest = [seen.at for name in self._facts.names if (seen := self.seen(name)) is not None]
-        return max(newest, default=self._clock.now())
+        """The present while the run goes on; else its newest instant: ages count from there."""
+        newest = self._newest()
+        return self._clock.now() if newest is None or self.is_followed else newest
 
     def seen(self, operator: str) -> Observation | None:
         """The newest observation of an operator."""
-        return next(iter(self._store.observations(operator, since=self._since, limit=1)), None)
+        return self._seen.get(operator)
 
     def decided(self, operator: str) -> Decision | None:
         """The newest decision on an operator."""
-        return next(iter(self._store.decisions(operator, since=self._since, limit=1)), None)
+        return self._decided.get(operator)
 
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
@@ -111,17 +149,13 @@ class StoredDesk:
 
     def state(self) -> SteeringState:
         """The orders that were in force last."""
-        state = kept_state(self._store, first_state(self._facts.names, self._facts.policy), self._since)
         now = self.now()
-        return replace(state, operators={name: orders.in_force(now) for name, orders in state.operators.items()})
+        operators = {name: orders.in_force(now) for name, orders in self._state.operators.items()}
+        return replace(self._state, operators=operators)
 
     def progress(self) -> Progress:
         """Whether it has come to its end."""
-        summary = _plain(self._store.fact(SUMMARY)) or {}
-        ended = summary.get("ended_at")
-        if not isinstance(ended, (int, float)) or ended < self._since:
-            return Progress(None, None, self._facts.started_at, None)
-        return Progress("ended", 1.0, self._facts.started_at, float(ended))
+        return self._progress
 
     @property
     def tally(self) -> Tally:
@@ -135,7 +169,72 @@ class StoredDesk:
 
     def notes(self) -> list[RunNote]:
         """What was said of it besides decisions."""
-        return [note for note in kept_notes(self._store) if note.at >= self._since]
+        return self._notes
+
+    # --- what another process adds ----------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take in what the store has got since, and hand it on as events."""
+        with self._lock:
+            self._read_records()
+            self._read_orders()
+            self._notes = [note for note in kept_notes(self._store) if note.at >= self._since]
+            self._read_end()
+
+    def _read_records(self) -> None:
+        # Operators are looked at one after the other: a record may be a little older than the newest of another.
+        since = max([self._since, *(one.at - _SLACK_SECONDS for one in self._seen.values())])
+        for seen in self._store.observations(since=since, limit=_MOST_AT_ONCE):
+            before = self._seen.get(seen.operator)
+            if before is None or seen.at > before.at:
+                self._seen[seen.operator] = seen
+                self._publish("observation", lambda seen=seen: observation_view(self, seen))  # type: ignore[misc]
+        since = max([self._since, *(one.at - _SLACK_SECONDS for one in self._decided.values())])
+        for decision in self._store.decisions(since=since, limit=_MOST_AT_ONCE):
+            known = self._decided.get(decision.operator)
+            if known is None or decision.at > known.at:
+                self._decided[decision.operator] = decision
+                self._publish(
+                    "decision",
+                    lambda decision=decision: {  # type: ignore[misc]
+                        "pipeline": self._facts.name,
+                        "decision": decision_view(decision),
+                    },
+                )
+
+    def _read_orders(self) -> None:
+        newest = next(iter(self._store.audit(since=self._since, limit=1)), None)
+        if newest is None or newest.audit_id == self._audited:
+            return
+        is_news, self._audited = self._audited is not None, newest.audit_id
+        self._state = kept_state(self._store, first_state(self._facts.names, self._facts.policy), self._since)
+        if is_news:
+            self._publish(
+                "audit",
+                lambda: {
+                    "pipeline": self._facts.name,
+                    "entry": audit_view(newest),
+                    "steering": state_view(newest.state),
+                },
+            )
+
+    def _read_end(self) -> None:
+        kept = (_plain(self._store.fact(SUMMARY)) or {}).get("ended_at")
+        ended = float(kept) if isinstance(kept, (int, float)) and kept >= self._since else None
+        was_over, started = self._progress.ended_at is not None, self._facts.started_at
+        is_over = ended is not None
+        self._progress = Progress("ended" if is_over else None, 1.0 if is_over else None, started, ended)
+        if is_over and not was_over:
+            self._publish(
+                "phase", lambda: {"pipeline": self._facts.name, "at": ended, "phase": "ended", "progress": 1.0}
+            )
+
+    def _newest(self) -> float | None:
+        return max((one.at for one in self._seen.values()), default=None)
+
+    def _publish(self, kind: str, plain: Callable[[], dict[str, Any]]) -> None:
+        if self._feed is not None:
+            self._feed.publish(self._facts.name, kind, plain)
 
 
 def _plain(text: str | None) -> Mapping[str, Any] | None:

@@ -2,11 +2,13 @@
 """Long series are thinned out without losing a peak."""
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.service.series import Buckets
+from penstock.service.series import Buckets, FloatArray
 
 VALUES = st.lists(
     st.tuples(st.floats(-10.0, 110.0), st.none() | st.floats(-1e6, 1e6) | st.just(math.inf) | st.just(math.nan)),
@@ -14,10 +16,16 @@ VALUES = st.lists(
 )
 
 
+def columns(values: Sequence[tuple[float, float | None]]) -> tuple[FloatArray, FloatArray]:
+    """Times and values as a service has them: what is not known is NaN."""
+    return np.array([at for at, _ in values]), np.array([math.nan if v is None else v for _, v in values])
+
+
 @given(VALUES, st.integers(1, 40))
 def test_the_extremes_of_what_is_known_survive(values: list[tuple[float, float | None]], count: int) -> None:
     """The least and most over all buckets are those of the values in the range; means lie between them."""
-    thinned = Buckets(0.0, 100.0, count).thinned(values)
+    values.sort(key=lambda one: one[0])
+    thinned = Buckets(0.0, 100.0, count).thinned(*columns(values))
     known = [v for at, v in values if v is not None and math.isfinite(v) and 0.0 <= at < 100.0]
     assert thinned.is_empty is (not known)
     if known:
@@ -33,9 +41,6 @@ def test_the_extremes_of_what_is_known_survive(values: list[tuple[float, float |
 def test_a_value_is_in_the_bucket_of_its_time() -> None:
     """A bucket begins with its start and ends before the next."""
     buckets = Buckets(0.0, 4.0, 4)
-    assert buckets.thinned([(0.0, 1.0), (0.999, 3.0), (1.0, 5.0), (3.999, 7.0), (4.0, 9.0)]).most == [
-        3.0,
-        5.0,
-        None,
-        7.0,
-    ]
+    thinned = buckets.thinned(*columns([(0.0, 1.0), (0.999, 3.0), (1.0, 5.0), (3.999, 7.0), (4.0, 9.0)]))
+    assert thinned.most == [3.0, 5.0, None, 7.0]
+    assert thinned.mean == [2.0, 5.0, None, 7.0]

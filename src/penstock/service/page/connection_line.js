@@ -2,6 +2,7 @@
 // The line at the top of the page that says whether what is shown is live, and since when it is not.
 
 import { button, html, setAttribute, setText } from "./elements.js";
+import { goesOn } from "./facts.js";
 import { ageText, clockText, secondsText } from "./wording.js";
 
 /** How the page is connected. */
@@ -31,9 +32,7 @@ export class ConnectionLine {
         ? { state: "bad", said: problem.message, detail: "" }
         : { state: "", said: "Connecting…", detail: "" };
     if (!pipelines.length) return { state: "", said: "Waiting for a run.", detail: "" };
-    const isLive = pipeline
-      ? pipeline.is_live && pipeline.ended_at === null
-      : pipelines.some((one) => one.is_live && one.ended_at === null);
+    const isLive = pipeline ? goesOn(pipeline) : pipelines.some(goesOn);
     if (isEnded) return { state: "", said: "The run has ended.", detail: "" };
     if (!isLive) return { state: "", said: pipeline ? "A stored run." : "", detail: "" };
     const newest = Math.max(...(pipeline?.operators ?? []).map((one) => one.observed_at ?? -Infinity));

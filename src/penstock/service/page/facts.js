@@ -15,6 +15,11 @@ export const addresses = {
   view: (name, view) => `#/${encodeURIComponent(name)}/${view}`,
 };
 
+/** Whether a pipeline goes on, here or in another process. */
+export function goesOn(pipeline) {
+  return (pipeline.is_live || pipeline.is_followed) && pipeline.ended_at === null;
+}
+
 /** Give every operator its metrics by name, as `values`. */
 export function withValues(pipeline) {
   for (const operator of pipeline.operators)
@@ -39,12 +44,13 @@ export function observe(operator, seen) {
 /** How old the newest data of an operator are, in seconds; null where there are none. */
 export function ageOf(operator, pipeline, now) {
   if (operator.observed_at === null) return null;
-  return pipeline.is_live ? Math.max(0, now - operator.observed_at) : operator.age_seconds;
+  return goesOn(pipeline) ? Math.max(0, now - operator.observed_at) : operator.age_seconds;
 }
 
 /** Why the page offers no controls; null where it does. */
 export function readOnlyReason(pipeline, role) {
   if (pipeline.ended_at !== null) return "This run has ended: it can be looked at, not steered.";
+  if (pipeline.is_followed) return "This run goes on in another process: it can be looked at here, not steered.";
   if (!pipeline.is_live) return "This is a stored run: it can be looked at, not steered.";
   if (!pipeline.can_steer) return "This run takes no orders: it can be looked at, not steered.";
   if (role !== "operate")
@@ -77,7 +83,7 @@ export function latencyOf(operator) {
 export function conditionOf(operator, pipeline, now) {
   const age = ageOf(operator, pipeline, now);
   if (operator.quality === null) return { state: "unknown", glyph: "…", words: "no data yet" };
-  if (pipeline.is_live && age !== null && age > Math.max(10, STALE_PASSES * (pipeline.interval_seconds ?? 1))) {
+  if (goesOn(pipeline) && age !== null && age > Math.max(10, STALE_PASSES * (pipeline.interval_seconds ?? 1))) {
     return { state: "near", glyph: "?", words: `data are ${ageText(age)}` };
   }
   if (operator.quality !== "good")

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { DecisionStrip } from "./decision_strip.js";
 import { html, setAttribute, setText } from "./elements.js";
-import { addresses, ageOf, conditionOf, orderText, readOnlyReason } from "./facts.js";
+import { addresses, ageOf, conditionOf, goesOn, orderText, readOnlyReason } from "./facts.js";
 import { OperatorPlots } from "./operator_plots.js";
 import { OperatorSeries } from "./operator_series.js";
 import { OrderPanel } from "./order_panel.js";
@@ -64,7 +64,7 @@ export class OperatorView {
   /** The end of what there is to see: now, or the newest record of a stored run. */
   #latest() {
     const { pipeline } = this.session;
-    if (!pipeline || (pipeline.is_live && pipeline.ended_at === null)) return this.session.now();
+    if (!pipeline || goesOn(pipeline)) return this.session.now();
     return pipeline.ended_at ?? this.#operator?.observed_at ?? this.session.now();
   }
 
@@ -131,7 +131,7 @@ export class OperatorView {
       ...links(below),
       ".",
     );
-    this.range.begin(pipeline.started_at, pipeline.is_live && pipeline.ended_at === null);
+    this.range.begin(pipeline.started_at, goesOn(pipeline));
   }
 
   #showFacts(operator) {
@@ -197,7 +197,7 @@ export class OperatorView {
   /** Once a second: ages, and the axis of a live plot, go on without events too. */
   tick() {
     this.show();
-    if (this.plots && this.range.isLive && this.session.pipeline?.is_live) this.#draw();
+    if (this.plots && this.range.isLive && this.session.pipeline && goesOn(this.session.pipeline)) this.#draw();
   }
 
   /** The decisions behind marks, with reason and evidence; the series has only their heads. */

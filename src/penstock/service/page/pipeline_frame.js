@@ -3,7 +3,7 @@
 // the whole of it, and the way to its views.
 
 import { html, setAttribute } from "./elements.js";
-import { addresses, readOnlyReason } from "./facts.js";
+import { addresses, goesOn, readOnlyReason } from "./facts.js";
 import { OrderPanel } from "./order_panel.js";
 import { problemBox } from "./problem_box.js";
 import { WhyLine } from "./why_line.js";
@@ -87,8 +87,8 @@ export class PipelineFrame {
     const entries = [
       ["Policy", pipeline.policy.name],
       ["Mode", pipeline.mode === "act" ? "act: decisions are carried out" : "recommend: decisions are only reported"],
-      ["Started", clockText(pipeline.started_at, !pipeline.is_live)],
-      pipeline.ended_at === null && pipeline.is_live
+      ["Started", clockText(pipeline.started_at, !goesOn(pipeline))],
+      goesOn(pipeline)
         ? ["Running for", ran === null ? UNKNOWN : secondsText(Math.floor(ran / 60) * 60 || Math.floor(ran))]
         : ["Ended", clockText(pipeline.ended_at, true)],
       pipeline.phase && pipeline.is_live

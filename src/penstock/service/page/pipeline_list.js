@@ -75,6 +75,7 @@ export class PipelineList {
 }
 
 function stateText(one) {
+  if (one.is_followed && one.ended_at === null) return "running in another process";
   if (!one.is_live) return `stored, from ${clockText(one.started_at, true)}`;
   if (one.ended_at !== null) return `ended at ${clockText(one.ended_at)}`;
   return one.is_steered

@@ -4,11 +4,11 @@
 
 import { get, Problem } from "./api.js";
 import { EventStream } from "./events.js";
-import { observe, withValues } from "./facts.js";
+import { goesOn, observe, withValues } from "./facts.js";
 
 const READ_SOON_MS = 300; // after a decision, an order or a fault
 const READ_LATER_MS = 5000; // while nothing but observations comes
-const READ_STORED_MS = 10000; // a stored run may still go on in another process
+const READ_STORED_MS = 10000; // a stored run that was cut off may be resumed
 const READ_EMPTY_LIST_MS = 2000; // the service listens before its pipeline is there
 const FIRST_RETRY_MS = 2000;
 const LONGEST_RETRY_MS = 30000;
@@ -55,7 +55,7 @@ export class Session {
       const { at, role, pipelines, has_agents: hasAgents } = await get(["pipelines"]);
       Object.assign(this, { role, pipelines, hasAgents, problem: null });
       this.#learnClock(at);
-      if (pipelines.some((one) => one.is_live && one.ended_at === null)) this.#follow();
+      if (pipelines.some((one) => goesOn(one))) this.#follow();
       if (!pipelines.length) setTimeout(() => this.readList(), READ_EMPTY_LIST_MS);
     } catch (problem) {
       this.#failed(problem, () => this.readList());
@@ -85,7 +85,8 @@ export class Session {
       this.#learnClock(answer.at);
       Object.assign(this, { pipeline: withValues(answer), problem: null });
       this.#retryMs = FIRST_RETRY_MS;
-      if (!answer.is_live && answer.ended_at === null) this.#readWithin(READ_STORED_MS);
+      if (goesOn(answer)) this.#follow();
+      else if (answer.ended_at === null) this.#readWithin(READ_STORED_MS);
     } catch (problem) {
       if (reading.signal.aborted || name !== this.name) return;
       this.#failed(problem, () => this.read());
