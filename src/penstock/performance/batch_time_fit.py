@@ -165,7 +165,7 @@ class BatchTimeFit:
         self._covariance = np.linalg.pinv(information, hermitian=True) / np.outer(scale, scale)
         self._unbound = self._covariance @ (rows.T @ target)
         # No further down than by a factor: a long step through a curved place is one that the next has to take back.
-        self.theta = np.maximum(nnls(rows / scale, target)[0] / scale, 0.02 * theta)
+        self.theta = np.maximum(_non_negative(rows / scale, target) / scale, 0.02 * theta)
         left = residuals - self._jacobian @ (self.theta - theta)
         self._solved = cho_solve((self._factor, True), left)
         self.likelihood = -0.5 * float(left @ self._solved) - float(np.log(np.diag(self._factor)).sum())
@@ -235,6 +235,14 @@ class BatchTimeFit:
         """Covariance of the processes of f and of c at one batch, before anything is known about it."""
         speed = there.speed(there, self.speed, jumped=self._speed_jumped)[0, 0]
         return np.asarray(speed + there.drift(there, jumped=self._cost_jumped)[0, 0] * np.eye(2))
+
+
+def _non_negative(rows: FloatArray, target: FloatArray) -> FloatArray:
+    """Least squares without negative unknowns."""
+    try:
+        return np.asarray(nnls(rows, target)[0])
+    except RuntimeError:  # it gave up: what is negative is taken as nothing, and the next step goes on from there
+        return np.maximum(np.linalg.lstsq(rows, target, rcond=None)[0], 0.0)
 
 
 def regressors(rows: int, allocation: Allocation) -> FloatArray:
