@@ -242,7 +242,7 @@ def _non_negative(rows: FloatArray, target: FloatArray) -> FloatArray:
     try:
         return np.asarray(nnls(rows, target)[0])
     except RuntimeError:  # it gave up: what is negative is taken as nothing, and the next step goes on from there
-        return np.maximum(np.linalg.lstsq(rows, target, rcond=None)[0], 0.0)
+        return np.asarray(np.maximum(np.linalg.lstsq(rows, target, rcond=None)[0], 0.0))
 
 
 def regressors(rows: int, allocation: Allocation) -> FloatArray:
