@@ -32,8 +32,9 @@ _WATCHED = (
     "the address of its store in PostgreSQL, to look back, also several times.  [default: the newest under runs/]",
 )  # fmt: skip
 @click.option(
-    "--agent-port", type=click.IntRange(0, 65535), default=AGENT_PORT, show_default=True,
-    help="Where agents connect to a master; 0 takes a free one.",
+    "--agent-port", type=click.IntRange(0, 65535),
+    help="Where agents connect; makes this a master also where its store is in PostgreSQL. 0 takes a free one.  "
+    f"[default: {AGENT_PORT}]",
 )  # fmt: skip
 @click.option(
     "--watch", "watched", multiple=True, metavar="METRIC",
@@ -51,7 +52,7 @@ _WATCHED = (
 @debug_option
 def serve(
     stores: tuple[str, ...],
-    agent_port: int,
+    agent_port: int | None,
     watched: tuple[str, ...],
     watch_every: float,
     token_file: Path | None,
@@ -75,14 +76,14 @@ def serve(
     from penstock.errors import ConfigurationError
     from penstock.service.master_stores import SCHEME
 
-    masters = [store for store in stores if store.startswith(SCHEME)]
-    if masters and len(stores) > 1:
-        raise ConfigurationError("--store: a master has one store; give sqlite:FOLDER alone", field="--store")
-    if masters:
+    masters = list(stores) if agent_port is not None else [store for store in stores if store.startswith(SCHEME)]
+    if agent_port is not None or masters:
+        if len(stores) != 1:
+            raise ConfigurationError("--store: a master has one store; give sqlite:FOLDER", field="--store")
         _serve_master(
             place,
             masters[0],
-            agent_port=agent_port,
+            agent_port=AGENT_PORT if agent_port is None else agent_port,
             watched=watched or _WATCHED,
             watch_every=watch_every,
             token_file=token_file,
@@ -116,6 +117,7 @@ def _serve_master(
     service = Service((), access, feed)
     kept = stores_at(url)
     with ExitStack() as ends:
+        ends.callback(kept.close)
         app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
         files = [] if token_file is None else [token_file]

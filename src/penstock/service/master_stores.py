@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from penstock.adaptors.agent.handshake import checked_token
+from penstock.adaptors.agent.master_address import token_of
+from penstock.adaptors.postgresql.address import StoreAddress, is_address
 from penstock.adaptors.private_file import make_private_folder, write_private
 from penstock.errors import ConfigurationError
 from penstock.knowledge.leases import SqliteLeases
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.ports import KnowledgeStore, LeaseStore
+from penstock.stores import open_store, open_store_readonly
 
 SCHEME = "sqlite:"
 TOKEN_FILE, LEASES_FILE = "agent-token", "leases.sqlite"
@@ -37,7 +42,11 @@ class MasterStores(Protocol):
         ...
 
     def token(self) -> bytes:
-        """The agents' token; it is made if missing."""
+        """The agents' token; raises ConfigurationError where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the leases' file or connection; histories are closed by those who opened them."""
         ...
 
 
@@ -82,15 +91,71 @@ class StoreFolder:
         except (OSError, UnicodeDecodeError) as fault:
             raise ConfigurationError(f"{file}: the token cannot be read: {fault}", field="--store") from fault
 
+    def close(self) -> None:
+        """Let go of the leases' file."""
+        self._leases.close()
+
     def _file(self, pipeline: str) -> Path:
-        # Names are anybody's: what cannot stand in the name of a file is left out, and a digest keeps them apart.
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", pipeline)[:60]
-        digest = hashlib.sha256(pipeline.encode()).hexdigest()[:8]
-        return self.folder / "pipelines" / f"{plain}-{digest}.sqlite"
+        return self.folder / "pipelines" / f"{_file_name(pipeline)}.sqlite"
+
+
+def _file_name(pipeline: str) -> str:
+    # Names are anybody's: what cannot stand in the name of a file is left out, and a digest keeps them apart.
+    digest = hashlib.sha256(pipeline.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', pipeline)[:30]}-{digest}"
+
+
+class StoreDatabase:
+    """A PostgreSQL database that masters of several hosts can share (`MasterStores`).
+
+    The leases are in the schema of the address, and each pipeline's history is in one of its own. The agents' token is
+    not kept there: every master takes it from its environment.
+
+    Parameters
+    ----------
+    address
+        The database and the schema.
+    """
+
+    def __init__(self, address: StoreAddress) -> None:
+        from penstock.adaptors.postgresql.leases import PostgresqlLeases
+
+        self._address = address
+        self._leases = PostgresqlLeases(address)
+
+    @property
+    def leases(self) -> LeaseStore:
+        """Who leads."""
+        return self._leases
+
+    def open(self, pipeline: str) -> KnowledgeStore:
+        """The history of a pipeline, to write."""
+        return open_store(self._of(pipeline))
+
+    def open_readonly(self, pipeline: str) -> KnowledgeStore:
+        """The history of a pipeline, to read."""
+        return open_store_readonly(self._of(pipeline))
+
+    def token(self) -> bytes:
+        """The agents' token."""
+        return token_of(None, os.environ)
+
+    def close(self) -> None:
+        """Let go of the leases' connection."""
+        self._leases.close()
+
+    def _of(self, pipeline: str) -> StoreAddress:
+        name = f"{self._address.schema[:20]}_{_file_name(pipeline).replace('-', '_').replace('.', '_').lower()[:40]}"
+        return replace(self._address, schema=name, shown=f"{self._address.shown} ({pipeline})")
 
 
 def stores_at(url: str) -> MasterStores:
-    """The stores at ``sqlite:FOLDER``."""
+    """The stores at ``sqlite:FOLDER``, or in a PostgreSQL database."""
+    if is_address(url):
+        return StoreDatabase(StoreAddress.parse(url))
     if not url.startswith(SCHEME) or not url.removeprefix(SCHEME):
-        raise ConfigurationError(f"--store: {url!r} is none for a master; write sqlite:FOLDER", field="--store")
+        raise ConfigurationError(
+            f"--store: {url!r} is none for a master; write sqlite:FOLDER, or the address of a PostgreSQL database",
+            field="--store",
+        )
     return StoreFolder(Path(url.removeprefix(SCHEME)))

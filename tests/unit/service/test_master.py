@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.toy_query import ToyQuery, start, toy_settings
 
 from penstock.adaptors.agent.channel import AgentChannel
@@ -438,3 +440,24 @@ def test_a_query_outlives_its_master(tmp_path: Path) -> None:
     assert not [line for line in done if "release" in line]
     assert link._thread.is_alive()
     stage.ends.close()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chunks=st.lists(st.binary(max_size=300), max_size=4), is_framed=st.booleans(), is_known=st.booleans())
+def test_whatever_bytes_come_the_port_goes_on(
+    stage: Stage, chunks: list[bytes], is_framed: bool, is_known: bool
+) -> None:
+    """From strangers and from agents that have proved who they are: the next agent is taken all the same."""
+    channel = stage.introduce("noisy")[0] if is_known else stage.dial()
+    try:
+        for chunk in chunks:
+            channel._connection.sendall((len(chunk).to_bytes(4, "big") if is_framed else b"") + chunk)
+    except OSError:
+        pass  # it was cut off meanwhile
+    finally:
+        channel.close()
+    until(lambda: "noisy" not in agents(stage))
+    good, answer = stage.introduce("good")
+    assert isinstance(answer, Accepted)
+    good.close()
+    until(lambda: agents(stage) == [])

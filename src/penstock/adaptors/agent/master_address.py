@@ -74,7 +74,7 @@ def master_address(
                     f"name the masters' certificates by {CA_VARIABLE}, or set {PLAIN_VARIABLE}=1",
                     field="master",
                 )
-    return MasterAddress(places, _token(token_file, known), None if ca is None else Path(ca))
+    return MasterAddress(places, token_of(token_file, known), None if ca is None else Path(ca))
 
 
 def is_loopback(host: str) -> bool:
@@ -93,7 +93,8 @@ def _place(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _token(file: str | Path | None, known: Mapping[str, str]) -> bytes:
+def token_of(file: str | Path | None, known: Mapping[str, str]) -> bytes:
+    """The token in a file, or as an environment has it; raises ConfigurationError."""
     given = known.get(TOKEN_VARIABLE)
     file = file or known.get(TOKEN_FILE_VARIABLE) or None
     if file is None and given is not None:
