@@ -25,7 +25,7 @@ from penstock.adaptors.agent.wire import (
 
 OFFERS = [Offer("own_load", "", "A number."), *(Offer(f"own_load{n}", "", "A number.") for n in range(9))]
 _PLACES = {offer.name: place for place, offer in enumerate(OFFERS)}
-_AT_ONCE = 50
+_AT_ONCE = 20
 
 
 class Load:

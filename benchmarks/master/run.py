@@ -27,7 +27,7 @@ from penstock.adaptors.agent.master_address import MasterAddress
 from penstock.service.address_file import ServiceAddress, read_address
 from penstock.service.master_stores import StoreFolder
 
-HEADERS = ("phase", "agents", "reports/s", "of", "bytes in/agent/s", "bytes out/agent/s", "CPU %", "API p50 ms",
+HEADERS = ("phase", "agents", "sent/s", "taken/s", "of", "bytes in/agent/s", "bytes out/agent/s", "CPU %", "API p50 ms",
            "API p99 ms", "RSS MiB")  # fmt: skip
 
 
@@ -74,7 +74,9 @@ async def _measure(folder: Path, agents: int, seconds: float, pipelines: int) ->
                 start(ToyQuery(f"query-{n}", done.append), MasterAddress((place,), token)) for n in range(pipelines)
             ]
             load = Load(place, token, agents)
+            begun = time.monotonic()
             await load.connect()
+            print(f"{agents} agents connected in {time.monotonic() - begun:.1f} s", file=sys.stderr)
             rows = [await _phase("no subscription", load, process.pid, known, seconds)]
             _asked(known, "agents/watch", {"metrics": ["own_load"], "every_seconds": 1.0})
             rows.append(await _phase("1 metric", load, process.pid, known, seconds))
@@ -99,6 +101,7 @@ async def _measure(folder: Path, agents: int, seconds: float, pipelines: int) ->
 async def _phase(name: str, load: Load, pid: int, known: ServiceAddress, seconds: float) -> dict[str, Any]:
     await asyncio.sleep(3.0)  # what was subscribed to before has ended
     master = psutil.Process(pid)
+    taken = await asyncio.to_thread(_taken, known)
     spent, begun = _cpu(master), time.monotonic()
     load.reset()
     asked: list[float] = []
@@ -108,13 +111,22 @@ async def _phase(name: str, load: Load, pid: int, known: ServiceAddress, seconds
         asked.append(1e3 * (time.perf_counter() - at))
         await asyncio.sleep(0.05)
     passed = time.monotonic() - begun
+    spent = _cpu(master) - spent
+    sent = load.reports
+    taken = await asyncio.to_thread(_taken, known) - taken
     asked.sort()
     wanted = load.agents if load.is_subscribed else 0
     return dict(zip(HEADERS, (
-        name, load.agents, round(load.reports / passed, 1), wanted, round(load.bytes_out / load.agents / passed, 1),
-        round(load.bytes_in / load.agents / passed, 1), round(100 * (_cpu(master) - spent) / passed, 1),
+        name, load.agents, round(sent / passed, 1), round(taken / passed, 1), wanted,
+        round(load.bytes_out / load.agents / passed, 1),
+        round(load.bytes_in / load.agents / passed, 1), round(100 * spent / passed, 1),
         round(asked[len(asked) // 2], 1), round(asked[int(0.99 * len(asked))], 1),
         round(master.memory_info().rss / 2**20)), strict=True))  # fmt: skip
+
+
+def _taken(known: ServiceAddress) -> int:
+    """How many reports the master has taken from the agents of the load."""
+    return sum(one["reports"] for one in _asked(known, "agents")["agents"] if one["name"].startswith("agent "))
 
 
 def _cpu(process: psutil.Process) -> float:

@@ -34,7 +34,7 @@ from penstock.service.server import Site
 
 _LOG = logging.getLogger(__name__)
 PULSE_SECONDS = 1.5
-_HANDSHAKE_SECONDS = 5.0
+_HANDSHAKE_SECONDS = 10.0
 _SILENT_AGENT_SECONDS = 90.0
 _MOST_AGENTS, _MOST_STRANGERS = 20_000, 1000
 _FRAMES_PER_SECOND, _FRAMES_AT_ONCE = 50.0, 500.0

@@ -30,8 +30,13 @@ def healthy() -> dict[str, str]:
 
 @router.get("/readyz")
 def ready(request: Request) -> dict[str, str]:
-    """Whether every pipeline was looked at, and its loop goes on."""
-    desks = service_of(request).desks
+    """Whether every pipeline was looked at, and its loop goes on; of a master, whether it leads."""
+    service = service_of(request)
+    desks = service.desks
+    if service.master is not None:  # its pipelines come and go, and one that is new does not make it unready
+        if not service.master.leadership.is_leading:
+            raise ProblemError(503, "this master does not lead", "ask the one that does")
+        return {"status": "ready"}
     if not desks:
         raise ProblemError(503, "no pipeline is there yet", "wait until its operators run")
     for desk in desks.values():

@@ -28,6 +28,7 @@ _AWAY_SECONDS = 120.0
 """After so long without its agent the loop of a query ends; it begins again when the agent is back."""
 _LOOK_SECONDS = 1.0
 _MOST_PIPELINES = 200
+_MOST_REFUSALS = 50
 
 
 class Master:
@@ -109,12 +110,19 @@ class Master:
             try:
                 read_attached(introduction.settings, introduction.name)
             except ConfigurationError as fault:
-                self._refused[introduction.name] = str(fault)
+                self._note_refusal(introduction.name, str(fault))
                 return Refusal("rejected", str(fault)[:2000])
             if len(self._runs) >= _MOST_PIPELINES and introduction.name not in self._runs:
                 return Refusal("busy", f"this master has {_MOST_PIPELINES} pipelines already", retryable=True)
         _LOG.info("%s: its agent comes from %s", introduction.name, address)
         return Accepted(self.leadership.fence, time.time())
+
+    def _note_refusal(self, name: str, why: str) -> None:
+        with self._lock:
+            self._refused.pop(name, None)
+            self._refused[name] = why
+            while len(self._refused) > _MOST_REFUSALS:  # names are anybody's
+                del self._refused[next(iter(self._refused))]
 
     def joined(self, connection: AgentConnection) -> None:
         """An agent is there."""
@@ -175,7 +183,7 @@ class Master:
             self._building.discard(name)
             there = self._agents.get(name)
         if failed:
-            self._refused[name] = failed
+            self._note_refusal(name, failed)
             if there is not None:
                 there.close()  # it comes again: what is wrong may be over then
 

@@ -131,6 +131,7 @@ def test_an_attached_query_is_scaled_and_shown(stage: Stage) -> None:
     )
     listed = client.get("/api/v1/pipelines").json()["pipelines"]
     assert [one["name"] for one in listed] == ["toy"]
+    assert client.get("/readyz").status_code == 200
     decisions = client.get("/api/v1/pipelines/toy/decisions", params={"changes_only": True}).json()["decisions"]
     assert {line["decision"] for line in done[:2]} <= {one["decision_id"] for one in decisions}
 
@@ -380,6 +381,8 @@ def test_a_master_that_does_not_lead_takes_nobody(tmp_path: Path) -> None:
         assert isinstance(answer, Refusal)
         assert (answer.kind, answer.retryable) == ("not leading", True)
         assert stage.master.view()["leader"] == "another"
+        client = TestClient(make_application(stage.service), base_url="http://127.0.0.1")
+        assert "does not lead" in client.get("/readyz").json()["detail"]
         stage.ends.close()
 
 

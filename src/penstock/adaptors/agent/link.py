@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _M = TypeVar("_M", Challenge, Accepted)
 SILENCE_SECONDS = 5.0
 """A master sends something at least every 1.5 s: one that is silent for so long hangs, or is cut off."""
-_CONNECT_SECONDS = 2.0
+_CONNECT_SECONDS = 3.0
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 2.0
 _WAIT_OF_STRANGERS_SECONDS = 15.0
 """After a wrong token, another version or settings with mistakes: only people can mend that."""
