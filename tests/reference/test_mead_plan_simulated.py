@@ -9,6 +9,7 @@ import pytest
 from penstock.markov import MAP, PH, superpose
 from penstock.markov.conditions import FloatArray
 from penstock.monitor.iat_windows import IatWindows
+from penstock.performance.checked_latency import BELIEVED
 from penstock.performance.demand import RecordDemand
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
@@ -75,7 +76,7 @@ def shares_of(plan: PipelinePlan) -> dict[str, float]:
 
 @pytest.mark.reference
 def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: FittedWorkload) -> None:
-    """Replaying the window under the planned shares keeps the 95th percentile, with a quarter of the CPU saved."""
+    """Replayed, the window keeps its 95th percentile at the planned shares, which is near what was predicted."""
     full = simulated(window, dict.fromkeys(LOADS, 1.0))
     bound = 3.0 * float(np.quantile(full[PATHS[1]], 0.95))
     plan = planned(estimate, bound, "map")
@@ -83,10 +84,10 @@ def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: Fi
     assert plan.cost <= 0.75 * 3 * (1 + 1e-9)
     under = simulated(window, shares_of(plan))
     for path, told in zip(PATHS, plan.predictions, strict=True):
-        # Predicted is the worst of ten processes: rather too long than too short.
+        # Predicted is the worst of ten processes: rather too long than too short, and no more than is ever believed.
         measured = float(np.quantile(under[path], 0.95))
         assert measured < bound
-        assert told.seconds > 0.85 * measured
+        assert 0.85 * measured < told.seconds < BELIEVED * measured
     # The matcher cannot do with a level less.
     matcher = next(d for d in plan.decisions if d.operator == "matcher")
     assert "break the bound" in matcher.rejected[0].reason

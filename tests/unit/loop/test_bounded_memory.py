@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's memory over an hour of a replay, under a virtual clock."""
+"""The controller's memory over an hour of a replay, under a virtual clock and the policies that ship."""
 
 import gc
 import json
 import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.account import OperatorAccount
 from penstock.arrivals.due import ReplayArrivals
-from penstock.arrivals.shapes import Constant
+from penstock.arrivals.shapes import Periodic
 from penstock.clock import VirtualClock
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.knowledge.sqlite import SqliteStore
-from penstock.loop import Cycle, Runner
+from penstock.loop import Cycle, CycleReport, Runner
 from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import default_guards
-from penstock.policies.threshold import ThresholdPolicy
-from penstock.ports import KnowledgeStore
+from penstock.policies import default_policy, make_policy
+from penstock.ports import AnalysisPlace, KnowledgeStore, OperatorSite, PolicyContext, WatchingPolicy
 from penstock.records import (
     Action,
     Allocation,
@@ -33,9 +35,14 @@ from penstock.records import (
     SourceProgress,
     Telemetry,
 )
+from penstock.topology import Topology
 
-RATE = 500.0
 LIMITS = Limits(1, 2, (0.5, 1.0))
+OBJECTIVE = Objective("p95", 10.0)
+LOAD = Periodic(base=200.0, peak=800.0, period_seconds=600.0, width_seconds=400.0, duration_seconds=4000.0)
+FIXED_SECONDS, PER_RECORD_SECONDS = 0.2, 0.002
+FULL_SECONDS, END_SECONDS = 1200, 3596
+"""By the first every history is full."""
 
 
 class ToyReplayOperator:
@@ -53,12 +60,13 @@ class ToyReplayOperator:
     def collect(self) -> Telemetry:
         """All records due since the last batch, done at once."""
         now = self._clock.now()
-        busy = 1.8 if int(now // 600) % 2 else 0.1
-        self._used += 4.0 * min(busy, self._allocation.capacity)
-        start, self._done = self._done, int(now * RATE)
+        start, self._done = self._done, LOAD.count_until(now)
+        records = self._done - start
+        seconds = FIXED_SECONDS + PER_RECORD_SECONDS * records / self._allocation.capacity
+        self._used += FIXED_SECONDS + PER_RECORD_SECONDS * records
         first, last = (json.dumps({"epoch_us": 0, "index": i}) for i in (start, self._done))
-        source = SourceProgress("replay", first, last, None, self._done - start)
-        batch = BatchProgress("a", "q", "r", self._batch, now - 0.5, now, self._done - start, {}, (source,))
+        source = SourceProgress("replay", first, last, None, records)
+        batch = BatchProgress("a", "q", "r", self._batch, now - seconds, now, records, {}, (source,))
         self._batch += 1
         executors = tuple(ExecutorState(str(i), "h", 1, True, 0, 0.0) for i in range(self._allocation.executors))
         quota = None if self._allocation == LIMITS.top else self._allocation.capacity
@@ -73,31 +81,46 @@ class ToyReplayOperator:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_memory_is_flat_over_an_hour(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("threshold", {}),
+        # Few arrivals, states and plans make the test quick; what is kept from plan to plan is the same.
+        (default_policy([OBJECTIVE]), {"window": 5000, "max_states": 2, "best": 1, "every_seconds": 120.0}),
+    ],
+)
+def test_memory_is_flat_over_an_hour(name: str, options: Mapping[str, Any], kind: str, tmp_path: Path) -> None:
     """After the histories are full, forty more minutes of an hour-long replay add less than one megabyte."""
     clock = VirtualClock(0.0)
-    arrivals = ReplayArrivals(Constant(RATE, 4000.0))
     operator = ToyReplayOperator(clock)
     store: KnowledgeStore = (
         MemoryStore(bound=100) if kind == "memory" else SqliteStore(tmp_path / "k.sqlite", bound_rows=100)
     )
+    topology = Topology.of_one("a")
+    context = PolicyContext(
+        topology, {"a": OperatorSite(LIMITS)}, dict.fromkeys(topology.paths, OBJECTIVE), AnalysisPlace("here")
+    )
+    policy = make_policy(name, context, options)
     path, account = PathMonitor(batches_kept=100), OperatorAccount()
     cycle = Cycle(
         source=operator,
-        monitor=Monitor("a", arrivals, path=path),
-        policy=ThresholdPolicy(),
+        monitor=Monitor("a", ReplayArrivals(LOAD), path=path),
+        policy=policy,
         guards=default_guards(),
         reconciler=Reconciler("a", operator, LIMITS),
         store=store,
         limits=LIMITS,
-        objective=Objective("p95", 10.0),
+        objective=OBJECTIVE,
         mode=Mode.ACT,
     )
-    sizes = {}
+    sizes: dict[int, int] = {}
+    plans: set[float] = set()
 
-    def watch(report: object) -> None:
-        account.add(report)  # type: ignore[arg-type]
-        if int(clock.now()) in (1200, 3596):
+    def watch(report: CycleReport) -> None:
+        account.add(report)
+        if report.decision is not None and report.decision.workload is not None:
+            plans.add(report.decision.workload.at)
+        if int(clock.now()) in (FULL_SECONDS, END_SECONDS):
             gc.collect()
             sizes[int(clock.now())] = tracemalloc.get_traced_memory()[0]
 
@@ -108,8 +131,12 @@ def test_memory_is_flat_over_an_hour(kind: str, tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
         store.close()
+        if isinstance(policy, WatchingPolicy):
+            policy.close()
     assert runner.passes == 900
     assert runner.faults == 0
     assert account.decisions  # it did scale
     assert path.latency_of_run() is not None  # and records were followed
-    assert sizes[3596] - sizes[1200] < 1 << 20
+    if isinstance(policy, WatchingPolicy):
+        assert sum(at > FULL_SECONDS for at in plans) >= 10, "it hardly planned: what plans keep was not tried"
+    assert sizes[END_SECONDS] - sizes[FULL_SECONDS] < 1 << 20
