@@ -68,6 +68,11 @@ def _line(seen: Observation, seconds: float) -> str:
     )
 
 
+def source_options(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The records, and the cap on a batch that makes it clear what a size sustains."""
+    return {"payload": "log", "partitions": 2 * chosen.sizes, "maxRowsPerBatch": chosen.rows}
+
+
 def settings(
     chosen: argparse.Namespace, load: dict[str, Any], policy: dict[str, Any], guards: str | dict[str, Any]
 ) -> RunSettings:
@@ -84,6 +89,8 @@ def settings(
                     "cpu_shares": [chosen.share],
                     "executor_memory": "600m",
                     "driver_memory": "700m",
+                    # Warm within seconds, so that what was measured is what the day has.
+                    "spark": {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"},
                 }
             ],
             "policy": policy,

@@ -3,7 +3,8 @@
 
 The log analysis runs twice as ``penstock run`` runs it, on an embedded cluster whose executors are held to a small CPU
 share, so that one to six of them show a difference on two cores. First every size gets more than it can do, in turn:
-what its full batches did is its throughput. Then records arrive with the shape of a day, between a fifth and most of
+what its full batches did is its throughput. A batch has at most so many records in both runs, so that this is what a
+size sustains in the day as well. Then records arrive with the shape of a day, between a fifth and most of
 what the largest size sustains, and the policy decides. The bar: no record older than the catch-up time, and at most
 15 % more executor seconds than the cheapest schedule that had known arrivals and throughputs
 (`penstock.evaluation.hindsight`).
@@ -29,7 +30,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.elastic_spark.outcome import Day, Times, draw, outcome
-from benchmarks.elastic_spark.pipeline import run, settings
+from benchmarks.elastic_spark.pipeline import run, settings, source_options
 from benchmarks.elastic_spark.sizes import free_folder, sustained
 
 _PEAK, _TROUGH = 0.85, 0.2
@@ -67,11 +68,11 @@ def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--folder", type=Path, default=Path("build/elastic-spark"), help="gets everything")
     arguments.add_argument("--minutes", type=float, default=10.0, help="how long the day is")
-    arguments.add_argument("--lead-in", type=float, default=90.0, help="seconds at the lowest rate before it")
+    arguments.add_argument("--lead-in", type=float, default=75.0, help="seconds at the lowest rate before it")
     arguments.add_argument("--sizes", type=int, default=6, help="most executors")
-    arguments.add_argument("--share", type=float, default=0.25, help="CPU share of each executor")
-    arguments.add_argument("--each", type=float, default=30.0, help="seconds for which each size is measured at least")
-    arguments.add_argument("--rows", type=int, default=4000, help="records of a full batch")
+    arguments.add_argument("--share", type=float, default=0.2, help="CPU share of each executor")
+    arguments.add_argument("--each", type=float, default=25.0, help="seconds for which each size is measured at least")
+    arguments.add_argument("--rows", type=int, default=48_000, help="most records of a batch")
     arguments.add_argument("--catch-up", type=float, default=60.0, help="how old a record may be, in seconds")
     arguments.add_argument("--cold", action="store_true", help="give the policy no samples")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
@@ -95,7 +96,7 @@ def _day(trace: Path, samples: Path, chosen: argparse.Namespace) -> Any:
     options: dict[str, Any] = {"catch_up": f"{chosen.catch_up:g}s"}
     if not chosen.cold:
         options["samples"] = str(samples.absolute())
-    load = {"trace": str(trace.absolute()), "options": {"payload": "log", "partitions": 2 * chosen.sizes, "seed": 1}}
+    load = {"trace": str(trace.absolute()), "options": {**source_options(chosen), "seed": 1}}
     guards = {"drain": f"{0.5 * chosen.catch_up:g}s"}
     return settings(chosen, load, {"name": "elastic", "options": options}, guards)
 

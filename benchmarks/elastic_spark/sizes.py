@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.elastic_spark.pipeline import run, say, settings
+from benchmarks.elastic_spark.pipeline import run, say, settings, source_options
 
 from penstock.monitor.steady import SteadyBatches
 from penstock.policies.elastic.sample_file import read_samples
@@ -97,10 +97,7 @@ def sustained(folder: Path, chosen: argparse.Namespace) -> tuple[Path, dict[Allo
 
 
 def _measure(sizes: list[Allocation], path: Path, folder: Path, chosen: argparse.Namespace) -> None:
-    load = {
-        "shape": "constant:rate=20000,duration=3600s",
-        "options": {"payload": "log", "partitions": 2 * chosen.sizes, "maxRowsPerBatch": chosen.rows},
-    }
+    load = {"shape": "constant:rate=20000,duration=3600s", "options": source_options(chosen)}
     stop, left = threading.Event(), set(sizes)
 
     def keep(size: Allocation, rates: Rates) -> None:

@@ -16,6 +16,7 @@ from penstock.ports import Notebook, OperatorSite, Policy, PolicyContext
 from penstock.records import Limits
 from penstock.settings import WITH_SECRETS, OperatorSettings, RunSettings, parse_settings
 from penstock.steering import PolicyChoice
+from penstock.topology import ARRIVALS
 
 _OF_THE_QUERY = (
     "given_app",
@@ -98,7 +99,7 @@ def policy_context(
             o.name: OperatorSite(
                 limits=o.limits() if limits is None else limits[o.name],
                 trigger_seconds=o.trigger_seconds,
-                cap=o.cap,
+                cap=_cap(settings, o),
                 is_real_time=o.is_real_time,
                 tasks=None if tasks is None else tasks[o.name],
                 slots=o.executor_cores,
@@ -121,6 +122,16 @@ def _query_of(settings: RunSettings, operator: OperatorSettings) -> str:
     given = settings.given_arrivals
     payload = None if given is None else given.options.get("payload")
     return hashlib.sha256(json.dumps([parts, payload], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _cap(settings: RunSettings, operator: OperatorSettings) -> int | None:
+    """The most records a batch of an operator may have: its own cap, or that of the replay that it reads itself."""
+    if operator.cap is not None or settings.broker is not None or operator.inputs[0].source != ARRIVALS:
+        return operator.cap
+    given = settings.given_arrivals
+    text = None if given is None else given.options.get("maxRowsPerBatch")
+    # What is no number is refused where the replay's options are read.
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def policy_of(settings: RunSettings, context: PolicyContext, policy: Policy | None = None) -> Policy:

@@ -218,17 +218,18 @@ class Capacity:
     def _kept_concave(self, predicted: ThroughputPrediction, allocation: Allocation) -> ThroughputPrediction:
         """A model's prediction within what holds whatever it says."""
         value, low, high = predicted.records_per_second, predicted.low, predicted.high
-        for other in {sample.allocation for sample in self._samples}:
-            measured = self._measured(other)
-            if measured is None:
-                continue
-            part = allocation.capacity / other.capacity
-            lost = (1.0 - _PER_DOUBLING) ** abs(math.log2(part))
-            if _is_within(allocation, other):
-                value, low = max(value, measured.records_per_second * part * lost), max(low, measured.low * part * lost)
-            elif _is_within(other, allocation):
+        known = {other: self._measured(other) for other in {sample.allocation for sample in self._samples}}
+        for other, measured in known.items():
+            if measured is not None and _is_within(other, allocation):
                 value, low = max(value, measured.records_per_second), max(low, measured.low)
-                high = min(high, measured.high * part)
+                high = min(high, measured.high * allocation.capacity / other.capacity)
+        # Last, since it is what is counted on: all of an interval rises, so that it stays one.
+        for other, measured in known.items():
+            if measured is not None and _is_within(allocation, other) and allocation != other:
+                part = allocation.capacity / other.capacity
+                part *= (1.0 - _PER_DOUBLING) ** abs(math.log2(part))
+                value = max(value, measured.records_per_second * part)
+                low, high = max(low, measured.low * part), max(high, measured.high * part)
         high = max(high, low)
         return ThroughputPrediction(min(max(value, low), high), low, high, predicted.coverage)
 

@@ -75,6 +75,14 @@ def test_two_sizes_are_enough_for_a_model() -> None:
     assert one.low >= 0.4 * known.sustained(Allocation(2)).low  # half of the work with half of the capacity, or nearly
 
 
+def test_an_interval_that_is_raised_stays_one() -> None:
+    """Where a larger size does so well that it raises what a model expects, the upper end rises with the lower one."""
+    known = capacity([(2, 395.0), (2, 405.0), (3, 400.0), (3, 410.0), (6, 2350.0), (6, 2370.0)])
+    five = known.sustained(Allocation(5)).prediction
+    assert five.low >= 0.9 * 5 / 6 * known.sustained(Allocation(6)).low
+    assert five.low < five.records_per_second < five.high
+
+
 def test_a_higher_confidence_counts_on_less() -> None:
     """The lower end falls with the coverage asked for."""
     given = [(2, 390.0), (2, 410.0), (2, 405.0)]
