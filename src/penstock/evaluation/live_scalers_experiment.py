@@ -62,10 +62,15 @@ class LiveScalersExperiment(Experiment):
         return self
 
     def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
-        """Only so many runs of each scaler."""
-        if traces:
-            raise ConfigurationError("--trace: the load is generated; there is no trace to choose", field="--trace")
-        return self if seeds is None else self.model_copy(update={"repeats": seeds})
+        """Only the scalers of these names, and so many runs of each."""
+        strange = sorted(set(traces) - set(self.scalers))
+        if strange:
+            raise ConfigurationError(
+                f"--trace: there is no scaler {', '.join(strange)}; there are {', '.join(self.scalers)}",
+                field="--trace",
+            )
+        kept = {name: policy for name, policy in self.scalers.items() if not traces or name in traces}
+        return self.model_copy(update={"scalers": kept, "repeats": self.repeats if seeds is None else seeds})
 
     @property
     def shape(self) -> str:

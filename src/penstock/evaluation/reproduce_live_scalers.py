@@ -45,7 +45,8 @@ def reproduce_live_scalers(experiment: LiveScalersExperiment, call: Call) -> Rep
     truth = read_truth(experiment, call.folder)
     path, demand = call.folder / experiment.kept, experiment.demand(truth.law)
     run_missing(experiment, call, path, truth)
-    runs = [run_of(row, demand, experiment.duration) for row in read_rows(path)]
+    kept = [row for row in read_rows(path) if row["scaler"] in experiment.scalers]
+    runs = [run_of(row, demand, experiment.duration) for row in kept]
     runs.sort(key=lambda run: (list(experiment.scalers).index(run.scaler), run.seed))
     published = {scaler: row.model_dump() for scaler, row in experiment.published.items()}
     ideal = elasticity(demand, demand, experiment.duration)
