@@ -76,8 +76,9 @@ class DelayLawExperiment(Experiment):
     uncounted_batches: int = Field(default=3, ge=1, description="first batches at a configuration")
     least_batches: int = Field(default=10, ge=2, description="that are counted at least")
     least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
-    warm_up: Seconds = Field(default=20.0, gt=0, description="at least, of a new application, on nodes without a cap")
-    warm_up_most: Seconds = Field(default=90.0, gt=0, description="at most")
+    warm_up: Seconds = Field(default=40.0, gt=0, description="at least, of a new application, on nodes without a cap")
+    warm_up_most: Seconds = Field(default=75.0, gt=0, description="at most")
+    warm_up_rows: int = Field(default=40_000, ge=1, description="records of a batch meanwhile")
     executor_memory: str = "512m"
     driver_memory: str = "700m"
     bar_percent: float = Field(default=5.0, gt=0, description="the error that is allowed beyond the spread")
@@ -140,4 +141,5 @@ class DelayLawExperiment(Experiment):
             CountRules(self.uncounted_batches, self.least_batches, self.least),
             self.warm_up,
             self.warm_up_most,
+            self.warm_up_rows,
         )  # fmt: skip

@@ -59,7 +59,7 @@ class CountRules:
     uncounted_batches: int = 3
     least_batches: int = 10
     least_seconds: float = 10.0
-    settle_seconds: float = 10.0
+    settle_seconds: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class PlacedJob:
         How each is counted.
     warm_up_seconds, warm_up_most_seconds
         The least and the most time that all executors run without a cap on their node's CPU before the first turn.
+    warm_up_cap
+        Records of a batch meanwhile: many, since small batches leave executors cold for minutes.
     """
 
     operator: Mapping[str, Any]
@@ -92,6 +94,7 @@ class PlacedJob:
     rules: CountRules
     warm_up_seconds: float
     warm_up_most_seconds: float
+    warm_up_cap: int
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -153,12 +156,12 @@ class TurnTaking:
         return None
 
     def _take(self, batch: BatchProgress) -> None:
-        if batch.rows < self.turn.cap:
+        if batch.rows != self.turn.cap:
             if self._ends or batch.rows == 0:
                 raise ClusterError(
-                    f"{self.turn}: a batch had {batch.rows:,} records only; let more arrive", target="measured"
+                    f"{self.turn}: a batch had {batch.rows:,} records; let more arrive", target="measured"
                 )
-            return  # the first batch may have been cut by the cap of the turn before
+            return  # the first batch may still have the cap of the turn before
         self._uncounted += 1
         if self._uncounted >= max(1, self._rules.uncounted_batches):
             done = self._ends[-1].records_done if self._ends else 0

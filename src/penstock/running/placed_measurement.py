@@ -107,7 +107,7 @@ class _Application:
         self._job, self._cluster, self._clock, self._stop = job, cluster, clock, threading.Event()
         own = folder / "application"
         own.mkdir(parents=True)
-        self._cap_file, self._cap = own / _CAP_FILE, job.turns[0].cap
+        self._cap_file, self._cap = own / _CAP_FILE, job.warm_up_cap
         limits = replace(operator.limits(), nodes=job.nodes, executors_per_node=1)
         made = make_job(
             operator,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ class FakeCluster:
             if len(self.taken) >= self.breaks_after:
                 raise ClusterError("interrupted", target="here")
             self.taken.append(turn)
-            waves = -(-job.tasks // turn.executors)
+            even = job.tasks / turn.executors
+            waves = 0.5 * (even + math.ceil(even))
             trips = TRIPS + WAVE_TRIPS * waves
             seconds = FIXED + PER_RECORD * turn.cap * waves / job.tasks + trips * turn.round_trip_seconds
             yield TakenTurn(place, turn.cap / seconds, 9, 0.5)

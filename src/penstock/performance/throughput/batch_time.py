@@ -19,10 +19,12 @@ be B seconds long, N is what fits, and
 f is then a part of c that no throughput shows, and stays 0. Without either bound batches grow until delay is hidden
 altogether. docs/background/delay-and-batches.md derives both. With the CPU share s a record takes c / s.
 
-Where the number of tasks m is known, they run in W = ceil(m / slots) waves over the executors' slots. The last wave may
-leave slots idle, so m / W of them count, not all; and every wave waits for the driver anew:
+Where the number of tasks m is known, they run in W waves over the s slots of the executors. Tasks that are all as long
+as each other need ceil(m / s), the last of which may leave slots idle; work that could be split at will would need
+m / s. Real tasks lie between, for the slot that is free first takes the last one: the mean of both is taken. So m / W
+slots count, and every wave waits for the driver anew:
 
-    n = m / W (in executors)       k = k0 + k1 W.
+    W = (m / s + ceil(m / s)) / 2 (1 where s > m)       n = m / W (in executors)       k = k0 + k1 W.
 
 Calibration is progressive, as of the power law: c from one configuration; from two also k0 where their delays differ,
 else f; from three or more, all that the samples tell apart, k1 the last.
@@ -114,7 +116,8 @@ class BatchTimeModel(CurveModel):
         """How many waves the tasks take; 0 where their number is not known."""
         if self.tasks is None:
             return np.zeros_like(executors)
-        return np.asarray(np.ceil(self.tasks / (executors * self.slots) - 1e-9), dtype=np.float64)
+        even = np.maximum(self.tasks / (executors * self.slots), 1.0)
+        return np.asarray(0.5 * (even + np.ceil(even - 1e-9)), dtype=np.float64)
 
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """The module's formulas."""

@@ -154,7 +154,7 @@ class _Plan:
                 break  # nodes hold no more
             does = self._predicted(candidate).records_per_second
             if target is not request.current and does < _GAIN * self._predicted(target).records_per_second:
-                continue  # it brings nothing, as a third executor for four tasks; one more may
+                break  # more bring nothing, or the model has not seen enough to say what they bring
             target = candidate
             if does >= needed:
                 break

@@ -38,14 +38,14 @@ def test_a_rate_that_needs_four_gets_four_at_once() -> None:
     assert decision.workload is not None
 
 
-def test_a_size_that_leaves_executors_idle_is_stepped_over() -> None:
-    """Four tasks on three executors take as long as on two: where two are too few, four come."""
+def test_no_executor_comes_for_which_there_is_no_task() -> None:
+    """Batches of two tasks keep two executors busy, whatever arrives."""
     limits = Limits(1, 8)
-    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None, tasks=4))
+    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None, tasks=2))
     for number, rate in enumerate((20.0, 39.0)):
         show_maximum(policy, Allocation(number + 1), rate, at=200.0 * number)
-    asked = a_request(Allocation(1), limits, arrival_rate_rows_per_second=50.0, back_pressure=0.9)
-    assert policy.plan(asked).target == Allocation(4)
+    asked = a_request(Allocation(1), limits, arrival_rate_rows_per_second=500.0, back_pressure=0.9)
+    assert policy.plan(asked).target == Allocation(2)
 
 
 def test_a_step_goes_no_further_than_twice_what_was_seen() -> None:
