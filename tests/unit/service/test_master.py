@@ -295,6 +295,10 @@ def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> N
     (connection,) = stage.master.port.connections
     connection.skew_seconds = -3600.0
     until(lambda: bool(done), "scaling in spite of the clock")
+    stage.introduce("late", at=time.time() - 3600.0)
+    until(lambda: "late" in agents(stage))
+    (late,) = [agent for agent in stage.master.view()["agents"] if agent["name"] == "late"]
+    assert 3599 < late["clock_behind_seconds"] < 3700
     now = Telemetry("a", 5000.0)
     assert shifted(now, -3600.0).at == 1400.0
 
