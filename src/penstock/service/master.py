@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -68,7 +67,6 @@ class Master:
         self._runs: dict[str, AttachedRun] = {}
         self._building: set[str] = set()
         self._refused: dict[str, str] = {}
-        self._workers = ThreadPoolExecutor(4, thread_name_prefix="penstock-master")
         self._end = threading.Event()
         self.port = AgentPort(site, stores.token(), self)
         self.address = f"{site.host}:{self.port.port}"
@@ -93,7 +91,6 @@ class Master:
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._ends.close()
-        self._workers.shutdown(wait=False, cancel_futures=True)
 
     # --- what agents do (in the event loop of the port) -------------------------------------------------------
 
@@ -136,7 +133,8 @@ class Master:
         if self._watch:
             connection.watch(self._watch, self._every_seconds)
         if connection.scales:
-            self._workers.submit(self._begin, connection)
+            # A thread of its own: an agent that does not answer must not hold up the beginning of others.
+            threading.Thread(target=self._begin, args=(connection,), name="penstock-begin", daemon=True).start()
 
     def left(self, connection: AgentConnection) -> None:
         """An agent has gone."""

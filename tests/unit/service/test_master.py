@@ -246,6 +246,17 @@ def test_an_agent_that_sends_without_end_is_cut_off(stage: Stage) -> None:
     until(lambda: len(done) > before, "scaling of the other")
 
 
+def test_agents_that_do_not_answer_hold_up_nobody(stage: Stage) -> None:
+    """Eight that never reply to their master, and one that does: that one is scaled meanwhile."""
+    for number in range(8):
+        name = f"hung-{number}"
+        _, answer = stage.introduce(name, json.dumps(toy_settings(name)))
+        assert isinstance(answer, Accepted)
+    _, _, done = stage.add()
+    until(lambda: len(done) >= 2, "scaling of the one that answers")
+    assert "hung-0" not in stage.service.desks
+
+
 def test_two_queries_of_one_name_are_not_mixed_up(stage: Stage) -> None:
     """The second is refused while the first is there, and taken when it has gone."""
     _, first, _ = stage.add()
