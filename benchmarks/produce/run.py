@@ -29,7 +29,7 @@ def rabbitmq(warden: Warden, folder: Path) -> Iterator[Callable[[int], list[str]
     """A private RabbitMQ; gives the arguments of the command for a run."""
     from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
     from penstock.adaptors.rabbitmq.fanout import Fanout, declare
-    from penstock.testing.rabbitmq_server import RabbitMQServer
+    from penstock.adaptors.rabbitmq.server import RabbitMQServer
 
     with RabbitMQServer(warden, folder / "rabbitmq") as server:
 

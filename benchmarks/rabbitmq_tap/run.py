@@ -25,8 +25,8 @@ from penstock.adaptors.process.children import Warden
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout, declare, remove
 from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+from penstock.adaptors.rabbitmq.server import RabbitMQServer
 from penstock.errors import ConfigurationError
-from penstock.testing.rabbitmq_server import RabbitMQServer
 
 
 def broker_process(server: RabbitMQServer) -> psutil.Process:

@@ -164,7 +164,7 @@ def load_seconds(settings: RunSettings) -> float | None:
     """How long records arrive, in seconds of the wall clock; None: nobody knows."""
     from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
 
-    if settings.arrivals.topic is not None:
+    if not settings.arrivals.is_replayed:
         return None
     options = ReplayOptions.parse(settings.arrivals.replay_options())
     return open_arrivals(options).duration_seconds / options.speed
@@ -191,6 +191,7 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     from penstock.cli.output import print_json, words_console
     from penstock.running.checks import check_run, not_contacted, unreachable_objectives
     from penstock.running.run_nodes import run_nodes
+    from penstock.secrets import without_secrets
     from penstock.settings import objectives_text
     from penstock.units import clock
 
@@ -202,9 +203,11 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     arrivals, seconds = settings.arrivals, load_seconds(settings)
     table.add_row("pipeline", settings.name)
     span = "until it is stopped" if seconds is None else f"for {clock(seconds)} (min:s)"
-    table.add_row("arrivals", f"{arrivals.topic or arrivals.trace or arrivals.shape} {span}")
+    table.add_row("arrivals", f"{arrivals.topic or arrivals.exchange or arrivals.trace or arrivals.shape} {span}")
     if settings.broker is not None:
-        table.add_row("broker", f"Kafka, {settings.broker.servers}")
+        address = settings.broker.rabbitmq
+        kind = f"Kafka, {settings.broker.servers}" if address is None else f"RabbitMQ, {without_secrets(address)}"
+        table.add_row("broker", kind)
     for operator in settings.operators:
         low, high = operator.executors
         shares = ", ".join(f"{share:.0%}" for share in operator.limits().cpu_shares)

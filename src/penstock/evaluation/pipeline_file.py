@@ -91,13 +91,13 @@ class PipelineSpec:
         Raises
         ------
         ConfigurationError
-            The file has none, they are a topic's, or they cannot be read.
+            The file has none, others send them, or they cannot be read.
         """
         from penstock.adaptors.replay.options import replay_arrivals
 
         given = self.settings.given_arrivals
-        if given is None or given.topic is not None:
-            why = "is missing" if given is None else "what comes to a topic is not known beforehand"
+        if given is None or not given.is_replayed:
+            why = "is missing" if given is None else "what others send is not known beforehand"
             raise ConfigurationError(
                 f"arrivals: {why}; give --trace FILE, or `arrivals` with a shape", field="arrivals"
             )

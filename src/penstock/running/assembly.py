@@ -157,7 +157,7 @@ class Assembly:
     @property
     def log_folders(self) -> tuple[Path, ...]:
         """Where processes of the run write their logs."""
-        return tuple(self._folder / name for name in ("logs", "cluster/logs", "kafka"))
+        return tuple(self._folder / name for name in ("logs", "cluster/logs", "kafka", "rabbitmq"))
 
     def end_operators(self) -> None:
         """Stop the operators, the last of the pipeline first."""
@@ -177,10 +177,11 @@ class Assembly:
         why = None
         if self._settings.cluster.master == "embedded":
             why = "a run on the embedded cluster ends with its controller; start a new one"
-        elif self._settings.broker is not None and self._settings.broker.servers == "embedded":
-            why = "a broker of the run's own ends with its controller, and its topics with it; start a new run"
+        elif self._settings.broker is not None and self._settings.broker.is_embedded:
+            why = "a broker of the run's own ends with its controller, and all it holds with it; start a new run"
         elif self._settings.broker is not None and self.store.fact("summary") is not None:
-            why = "the run in this folder has come to its end, and its topics are gone; start a new one"
+            what = "topics" if self._settings.has_topics else "queues"
+            why = f"the run in this folder has come to its end, and its {what} are gone; start a new one"
         elif self.store.fact("settings") != self._settings.model_dump_json():
             why = "the run in this folder has other settings; give those it was started with"
         if why is not None:
@@ -190,9 +191,11 @@ class Assembly:
     def _make_streams(self) -> OperatorStreams:
         if self._settings.broker is None:
             return FolderStreams(self._settings, self._folder_of)
+        from penstock.running.queue_streams import QueueStreams
         from penstock.running.topic_streams import TopicStreams
 
-        return TopicStreams(
+        streams = TopicStreams if self._settings.has_topics else QueueStreams
+        return streams(
             self._settings,
             self._folder,
             self._folder_of,

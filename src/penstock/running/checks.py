@@ -19,6 +19,7 @@ from penstock.running.operator_process import SessionMissingError, load_app
 from penstock.running.policy_choice import policy_context, policy_of, with_policy
 from penstock.running.real_time_floor import check_floor, known_partitions
 from penstock.running.run_nodes import check_nodes
+from penstock.secrets import without_secrets
 from penstock.settings import (
     WITH_SECRETS,
     ArrivalsSettings,
@@ -70,7 +71,7 @@ def _faults_in_parts(data: Mapping[str, Any]) -> list[str]:
             pass  # reported already: the part itself cannot be read
 
     arrivals, policy, operators = (data.get(name) for name in ("arrivals", "policy", "operators"))
-    if not (isinstance(arrivals, dict) and "topic" in arrivals):
+    if not (isinstance(arrivals, dict) and arrivals.keys() & {"topic", "exchange"}):
         attempt("arrivals.", lambda: replay_arrivals(_readable(ArrivalsSettings, arrivals).replay_options()))
     if (broker := data.get("broker")) is not None:
         attempt("broker.", lambda: _check_broker(BrokerSettings.model_validate(broker)))
@@ -125,7 +126,7 @@ def check_run(settings: RunSettings, *, has_own_policy: bool = False) -> None:
             faults.extend(f"{where}{text}" for text in fault.faults)
 
     attempt("", lambda: MasterAddress.parse(settings.cluster.master))
-    if settings.arrivals.topic is None:
+    if settings.arrivals.is_replayed:
         attempt("arrivals.", lambda: replay_arrivals(settings.arrivals.replay_options()))
         attempt("", lambda: _check_payload(settings))
     if settings.broker is not None:
@@ -159,8 +160,8 @@ def unreachable_objectives(settings: RunSettings) -> dict[str, str]:
 def not_contacted(settings: RunSettings) -> list[str]:
     """What a run will need that answers from outside, and that no check has asked."""
     found = []
-    if settings.broker is not None and settings.broker.servers != "embedded":
-        found.append(f"the broker {settings.broker.servers}")
+    if settings.broker is not None and not settings.broker.is_embedded:
+        found.append(f"the broker {settings.broker.servers or without_secrets(str(settings.broker.rabbitmq))}")
     if settings.cluster.master != "embedded":
         found.append(f"the master {settings.cluster.master}")
     if settings.cluster.page is not None:
@@ -173,7 +174,11 @@ def _check_broker(broker: BrokerSettings | None) -> None:
 
     if broker is None:
         return
-    if broker.servers != "embedded":
+    if broker.rabbitmq is not None:
+        from penstock.running.queue_streams import check_rabbitmq
+
+        check_rabbitmq(broker)
+    elif not broker.is_embedded:
         try:
             connection_of(broker)
         except ConfigurationError as fault:

@@ -8,12 +8,47 @@ from pathlib import Path
 
 from penstock.arrivals.due import ReplayOffset
 from penstock.monitor.path import PathMonitor
+from penstock.ports import ArrivalTimes
 from penstock.running.arrival_load import ArrivalLoad, ReplayLoad
 from penstock.running.checkpoint_files import newest_offsets
 from penstock.running.operator_job import JobInput, JobOutput, output_folder
 from penstock.running.operator_streams import OperatorInput
 from penstock.settings import OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
+
+
+class FolderJoins:
+    """Operators joined by folders: each reads the parquet folder of the one above.
+
+    Parameters
+    ----------
+    settings, folder_of
+        Of the run, and each operator's own folder.
+    """
+
+    def __init__(self, settings: RunSettings, folder_of: Mapping[str, Path]) -> None:
+        self._window, self._folder_of = settings.window, folder_of
+        self._paths: dict[str, PathMonitor] = {}
+
+    def reads(self, operator: OperatorSettings) -> JobInput:
+        """The folder above."""
+        return JobInput(above=str(self._folder_of[operator.input]))
+
+    def entry(self, operator: OperatorSettings, arrivals: ArrivalTimes) -> OperatorInput:
+        """How the loop follows an operator that reads what arrives."""
+        return self._kept(operator, OperatorInput(arrivals, PathMonitor(window_seconds=self._window)))
+
+    def input_of(self, operator: OperatorSettings, checkpoint: str) -> OperatorInput:
+        """How the loop follows one that reads another's folder: by what the sink's log of the one above says."""
+        from penstock.adaptors.spark.file_stream import FileStreamArrivals
+
+        files = FileStreamArrivals(checkpoint, folder=output_folder(self._folder_of[operator.input]))
+        path = PathMonitor(above=self._paths[operator.input], lineage=files, window_seconds=self._window)
+        return self._kept(operator, OperatorInput(files, path))
+
+    def _kept(self, operator: OperatorSettings, found: OperatorInput) -> OperatorInput:
+        self._paths[operator.name] = found.path
+        return found
 
 
 class FolderStreams:
@@ -31,9 +66,8 @@ class FolderStreams:
         from penstock.adaptors.replay.options import replay_arrivals
 
         self._settings = settings
-        self._folder_of = folder_of
+        self._joins = FolderJoins(settings, folder_of)
         self._replay = replay_arrivals(settings.arrivals.replay_options())
-        self._paths: dict[str, PathMonitor] = {}
         self._replayed_to: list[Path] = []
         """The checkpoints of the first operators."""
         self.load: ArrivalLoad = ReplayLoad(self._replay)
@@ -53,22 +87,14 @@ class FolderStreams:
         """The replay or the folder above, and its own folder."""
         if operator.input == ARRIVALS:
             return JobInput(replay=self._settings.arrivals.replay_options()), JobOutput()
-        return JobInput(above=str(self._folder_of[operator.input])), JobOutput()
+        return self._joins.reads(operator), JobOutput()
 
     def input_of(self, operator: OperatorSettings, checkpoint: str) -> OperatorInput:
         """The replay, or what the sink's log of the operator above says."""
-        from penstock.adaptors.spark.file_stream import FileStreamArrivals
-
-        window = self._settings.window
         if operator.input == ARRIVALS:
             self._replayed_to.append(Path(checkpoint))
-            found = OperatorInput(self._replay, PathMonitor(window_seconds=window))
-        else:
-            files = FileStreamArrivals(checkpoint, folder=output_folder(self._folder_of[operator.input]))
-            above = self._paths[operator.input]
-            found = OperatorInput(files, PathMonitor(above=above, lineage=files, window_seconds=window))
-        self._paths[operator.name] = found.path
-        return found
+            return self._joins.entry(operator, self._replay)
+        return self._joins.input_of(operator, checkpoint)
 
     def faults(self) -> tuple[str, ...]:
         """None: files do not go away."""

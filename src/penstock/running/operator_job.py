@@ -12,6 +12,7 @@ from penstock.records import Limits, Mode
 
 if TYPE_CHECKING:
     from penstock.adaptors.kafka.connection import KafkaConnection
+    from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 
 ENDED_AT_BORDER, ENDED_IN_BATCH = 10, 11
 """Exit codes of a process that was asked to end its query after the running batch."""
@@ -38,8 +39,32 @@ class TopicEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeEnd:
+    """An exchange of RabbitMQ, as `RabbitMQConnection` reaches its server."""
+
+    url: str
+    options: Mapping[str, str]
+    exchange: str
+
+    def connection(self) -> RabbitMQConnection:
+        """How to reach it."""
+        from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
+
+        return RabbitMQConnection(self.url, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """A queue of RabbitMQ: the options of the `penstock_rabbitmq` source."""
+
+    options: Mapping[str, str]
+    is_numbered: bool
+    """Whether the run's producer alone fills it, and numbers its messages."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobInput:
-    """Where an operator's records come from: a replay, a topic, or the folder of the operator above."""
+    """Where an operator's records come from: a replay, a topic, a queue, or the folder of the operator above."""
 
     replay: Mapping[str, str] | None = None
     """Options of the `penstock_replay` source."""
@@ -47,8 +72,10 @@ class JobInput:
     """The folder of the operator it reads."""
     topic: TopicEnd | None = None
     """The topic it reads, which the operator above, or somebody outside, writes."""
+    queue: QueueEnd | None = None
+    """The queue it reads."""
     partitions: int | None = None
-    """Of that topic."""
+    """Of that topic, or of a batch of that queue."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the topic's reader."""
     unique: tuple[str, ...] = ()

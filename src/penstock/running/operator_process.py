@@ -278,9 +278,13 @@ def _source(spark: SparkSession, job: OperatorJob) -> DataFrame:
             unique_within_seconds=job.reads.unique_within_seconds,
             options=job.reads.options,
         )
+    if job.reads.queue is not None:
+        from penstock.adaptors.rabbitmq.operator_stream import read_queue
+
+        return read_queue(spark, job.reads.queue.options, is_numbered=job.reads.queue.is_numbered)
     if job.reads.above is None:
         raise ConfigurationError(
-            f"operator {job.name}: reads: neither a replay, a topic nor a folder is given; give one of them",
+            f"operator {job.name}: reads: neither a replay, a topic, a queue nor a folder is given; give one of them",
             field="input",
         )
     folder = output_folder(Path(job.reads.above))

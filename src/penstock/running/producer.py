@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The producer of a run: a process of its own that sends a trace or shape into a topic, open loop.
+"""The producer of a run: a process of its own that sends a trace or shape to a broker, open loop.
 
 ``python -m penstock.running.producer JOB.json RESULT.json`` runs it; the result says when it began, then how it went.
 """
@@ -21,9 +21,11 @@ from penstock.adaptors.private_file import write_private
 from penstock.adaptors.process.leftovers import end_marked
 from penstock.errors import ClusterError
 from penstock.records import decode, encode
+from penstock.running.operator_job import ExchangeEnd, TopicEnd
 
 if TYPE_CHECKING:
     from penstock.adaptors.process.children import Child, Warden
+    from penstock.adaptors.produce.sink import Sink
 
 _MARK = "PENSTOCK_PRODUCER"
 """The environment variable that marks the producer of a run; its value is the run's folder."""
@@ -37,9 +39,7 @@ class ProducerJob:
     """What is sent, and where to."""
 
     replay: Mapping[str, str]
-    servers: str
-    options: Mapping[str, str]
-    topic: str
+    to: TopicEnd | ExchangeEnd
     epoch: float | None = None
     """Time zero of a load that another producer began, in seconds since 1970."""
     parts: tuple[tuple[int, int], ...] | None = None
@@ -143,8 +143,6 @@ def end_earlier_producer(folder: Path) -> None:
 
 def run_producer(job: ProducerJob, result: Path) -> int:
     """Send everything; gives the process's exit code."""
-    from penstock.adaptors.kafka.connection import KafkaConnection
-    from penstock.adaptors.produce.kafka_sink import KafkaSink
     from penstock.adaptors.produce.pacing import produce
     from penstock.adaptors.replay.options import ReplayOptions, open_arrivals
     from penstock.adaptors.replay.payloads import open_payload
@@ -152,8 +150,7 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     options = ReplayOptions.parse(job.replay)
-    connection = KafkaConnection(job.servers, job.options)
-    sink = KafkaSink(connection, job.topic, f"penstock-{os.getpid()}", linger_seconds=_LINGER_SECONDS)
+    sink = _open_sink(job.to)
     try:
         made = produce(
             open_arrivals(options),
@@ -180,6 +177,17 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     }
     write_private(result, json.dumps(found))
     return 1 if made.unconfirmed else 0
+
+
+def _open_sink(to: TopicEnd | ExchangeEnd) -> Sink:
+    producer = f"penstock-{os.getpid()}-{time.time_ns()}"  # another run's may have had the same process id
+    if isinstance(to, TopicEnd):
+        from penstock.adaptors.produce.kafka_sink import KafkaSink
+
+        return KafkaSink(to.connection(), to.topic, producer, linger_seconds=_LINGER_SECONDS)
+    from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
+
+    return RabbitMQSink(to.connection(), to.exchange, "", producer)
 
 
 def main() -> int:

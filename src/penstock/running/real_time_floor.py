@@ -13,10 +13,10 @@ from penstock.topology import ARRIVALS
 
 def known_partitions(settings: RunSettings) -> dict[str, int]:
     """Partitions of the topics that the run makes, by who writes to them: what is known before it starts."""
-    if settings.broker is None:
+    if settings.broker is None or not settings.has_topics:
         return {}
     writers = [operator.name for operator in settings.operators]
-    if settings.arrivals.topic is None:
+    if settings.arrivals.is_replayed:
         writers.append(ARRIVALS)
     return dict.fromkeys(writers, settings.broker.partitions)
 

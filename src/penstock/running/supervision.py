@@ -235,7 +235,7 @@ def _why_ended(missing: Sequence[str]) -> str:
 
 def _folders_read(settings: RunSettings, parts: Assembly) -> dict[Path, list[Path]]:
     """The folders that join operators, each with the checkpoints of those that read it; none where topics do."""
-    if settings.broker is not None:
+    if settings.has_topics:
         return {}
     found: dict[Path, list[Path]] = {}
     for operator in settings.operators:

@@ -17,7 +17,7 @@ from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
 from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer
 from penstock.running.real_time_floor import check_floor
-from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, parts_left
+from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, left_text, parts_left
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.adaptors.kafka.topic_tap import TopicTap
     from penstock.adaptors.kafka.topics import Topic
     from penstock.adaptors.process.children import Warden
-    from penstock.adaptors.produce.sent_records import SentRecords
+    from penstock.adaptors.produce.sent_load import SentRecords
 
 
 class TopicStreams:
@@ -156,12 +156,12 @@ class TopicStreams:
         self._made = tuple(dict.fromkeys((*self._made, *self._taken_over)))
         if self._settings.arrivals.topic is not None:
             return
-        job = ProducerJob(self._settings.arrivals.replay_options(), self._servers, self._options, self._topic(ARRIVALS))
+        job = ProducerJob(self._settings.arrivals.replay_options(), self._end(self._topic(ARRIVALS)))
         if self._sent is not None:
             epoch, total = epoch_of(self._sent, self._replay), self._replay.arrivals.total
             job = replace(job, epoch=epoch, parts=parts_left(self._sent, total))
             self._replay.begin(epoch)
-            self._say(f"the load goes on: {sum(b - a for a, b in job.parts or ()):,} records are left to send")
+            self._say(left_text(job.parts or ()))
             if not job.parts:
                 return
         self._producer = ProducerProcess(job, self._folder, self._warden)
@@ -293,4 +293,5 @@ def connection_of(broker: BrokerSettings) -> KafkaConnection:
     """How an existing broker is reached; ConfigurationError where that cannot be."""
     from penstock.adaptors.kafka.known_brokers import connection_to
 
+    assert broker.servers is not None
     return connection_to(broker.servers, broker.options)

@@ -6,6 +6,7 @@ One file describes a pipeline, to run on Spark, to simulate and to plan for.
 A settings file is YAML; a wrong one shows all its mistakes at once, each with its path, and nothing is started.
 """
 
+from penstock.settings.broker import BrokerSettings
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import Part, Seconds
 from penstock.settings.files import read_settings
@@ -22,9 +23,7 @@ from penstock.settings.objectives import (
     tightest,
 )
 from penstock.settings.parts import (
-    WITH_SECRETS,
     ArrivalsSettings,
-    BrokerSettings,
     ClusterSettings,
     GuardSettings,
     OperatorSettings,
@@ -33,6 +32,7 @@ from penstock.settings.parts import (
 )
 from penstock.settings.pipeline import RunSettings, load_settings, mode_of, parse_settings, read_guards, run_faults
 from penstock.settings.prices import PriceSettings, kept_cost_bases, read_prices
+from penstock.settings.secret_values import WITH_SECRETS
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 
 __all__ = [

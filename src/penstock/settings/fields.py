@@ -37,6 +37,12 @@ def _topic(value: str) -> str:
     return value
 
 
+def _exchange(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._:-]{1,200}", value):
+        raise ValueError("use up to 200 letters, digits, '.', '_', ':' and '-'")
+    return value
+
+
 def _size(value: Any) -> str:
     if parse_bytes(value) < _SMALLEST_HEAP_BYTES:
         raise ValueError('too small: Spark needs at least 471 MB; write it like "600m"')
@@ -86,6 +92,7 @@ Seconds = Annotated[float, BeforeValidator(parse_seconds)]
 Trigger = Annotated[float | str, BeforeValidator(_trigger)]
 Name = Annotated[str, AfterValidator(_name)]
 TopicName = Annotated[str, AfterValidator(_topic)]
+ExchangeName = Annotated[str, AfterValidator(_exchange)]
 AppPath = Annotated[str, AfterValidator(_app)]
 Size = Annotated[str, BeforeValidator(_size)]
 TextOptions = Annotated[dict[str, str], BeforeValidator(_text_options)]

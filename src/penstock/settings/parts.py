@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -19,12 +18,12 @@ from pydantic import (
 
 from penstock.errors import ConfigurationError
 from penstock.records import ExecutorSize, Limits
-from penstock.secrets import shown
 from penstock.settings.demand import LEARNT, MicroBatchSettings, ServiceSettings
 from penstock.settings.fields import (
     AppPath,
     ColumnNames,
     CpuShares,
+    ExchangeName,
     Executors,
     Name,
     Part,
@@ -38,11 +37,9 @@ from penstock.settings.geo import GeoSettings
 from penstock.settings.inputs import READS_ARRIVALS, Inputs, InputSettings, written_inputs
 from penstock.settings.reader_options import reader_option_faults
 from penstock.settings.real_time import REALTIME
+from penstock.settings.secret_values import written
 from penstock.settings.sizes import SizeSettings, check_sizes, sizes_from
 from penstock.topology import Stream
-
-WITH_SECRETS = {"secrets": True}
-"""The context of a dump that is read again, not shown."""
 
 CHECKPOINT_SECONDS = 60.0
 """Between two checkpoints of a real-time query, where nothing is said."""
@@ -51,22 +48,7 @@ NAME_ITS_APP = 'to run it, name its PySpark function, such as app: "my_module:my
 READ_ONE_INPUT = "a run reads one input for each operator; join the streams in one application, or only simulate it"
 """What to do about what can be simulated and not run."""
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _PAGE = re.compile(r"http://[^/\s:]+:[0-9]{1,5}/?")
-
-
-def _written(options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-    """Options as they are written down: settings are kept with a run and shown in its report."""
-    if info.context == WITH_SECRETS:
-        return options
-    return {name: shown(name, value) for name, value in options.items()}
-
-
-def _variable(name: str) -> str:
-    try:
-        return os.environ[name]
-    except KeyError:
-        raise ValueError(f"${{{name}}}: the environment has no variable {name}; set it") from None
 
 
 class ClusterSettings(Part):
@@ -104,38 +86,10 @@ class ClusterSettings(Part):
         return page
 
 
-class BrokerSettings(Part):
-    """Kafka, for streams that are topics; without it operators are joined by folders."""
-
-    servers: str = Field(
-        default="embedded", description="`embedded` starts a broker for the run; else `host:port`, several with commas"
-    )
-    options: TextOptions = Field(
-        default_factory=dict,
-        description="of the connection, such as `security.protocol`, `sasl.mechanism`, `sasl.username`; "
-        "`${NAME}` stands for a variable of the environment",
-    )
-    partitions: int = Field(
-        default=2, ge=1, le=10_000, description="of the topics that are made: as many tasks read one at a time"
-    )
-    retention: Seconds = Field(
-        default=86_400.0, gt=0, description="how long topics that are made keep records: longer than an outage"
-    )
-
-    @field_validator("options")
-    @classmethod
-    def _from_environment(cls, options: dict[str, str]) -> dict[str, str]:
-        return {name: _VARIABLE.sub(lambda found: _variable(found[1]), value) for name, value in options.items()}
-
-    @field_serializer("options")
-    def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-        return _written(options, info)
-
-
 class ArrivalsSettings(Part):
-    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop, or a topic.
+    """What arrives at the pipeline's source: a trace file or a shape, replayed open loop, or what others send.
 
-    With a broker, a trace or shape is sent into a topic by a process of its own.
+    With a broker, a trace or shape is sent to it by a process of its own.
     """
 
     trace: Path | None = Field(
@@ -146,7 +100,11 @@ class ArrivalsSettings(Part):
         description="generated arrivals, such as `periodic:base=500,peak=5000,period=60s,width=20s,duration=5m`",
     )
     topic: TopicName | None = Field(
-        default=None, description="a topic of the broker that others write to; the run goes on until it is stopped"
+        default=None, description="a topic of Kafka that others write to; the run goes on until it is stopped"
+    )
+    exchange: ExchangeName | None = Field(
+        default=None,
+        description="a fanout exchange of RabbitMQ that others publish to; the run goes on until it is stopped",
     )
     options: TextOptions = Field(
         default_factory=dict,
@@ -155,11 +113,18 @@ class ArrivalsSettings(Part):
 
     @model_validator(mode="after")
     def _one_of(self) -> ArrivalsSettings:
-        if [self.trace, self.shape, self.topic].count(None) != 2:
-            raise ValueError("give either `trace` or `shape`, or, with a broker, `topic`")
-        if self.topic is not None and self.options:
-            raise ValueError("`options` are those of a replay; a topic's reader has `input_options` of its operator")
+        if [self.trace, self.shape, self.topic, self.exchange].count(None) != 3:
+            raise ValueError(
+                "give either `trace` or `shape`, or, with a broker, `topic` (Kafka) or `exchange` (RabbitMQ)"
+            )
+        if not self.is_replayed and self.options:
+            raise ValueError("`options` are those of a replay; who reads from a broker has `input_options`")
         return self
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether they are a trace or shape, not what others send."""
+        return self.trace is not None or self.shape is not None
 
     def replay_options(self) -> dict[str, str]:
         """As options of the `penstock_replay` source; files by absolute path, for executors open them elsewhere."""
@@ -238,7 +203,9 @@ class OperatorSettings(Part):
         "written since is written again after a restart",
     )
     input_options: TextOptions = Field(
-        default_factory=dict, description="of the reader of a topic, such as `maxOffsetsPerTrigger`, `startingOffsets`"
+        default_factory=dict,
+        description="of the reader of a topic, such as `maxOffsetsPerTrigger`, `startingOffsets`; of a queue of "
+        "RabbitMQ, such as `maxRowsPerBatch`, `prefetch`",
     )
     unique: ColumnNames = Field(
         default=(),
@@ -342,12 +309,12 @@ class OperatorSettings(Part):
 
     @field_serializer("options", "input_options", "spark")
     def _without_secrets(self, options: dict[str, str], info: FieldSerializationInfo) -> dict[str, str]:
-        return _written(options, info)
+        return written(options, info)
 
     @property
     def cap(self) -> int | None:
         """The most records a batch may have; None: there is no such bound."""
-        text = self.input_options.get("maxOffsetsPerTrigger")
+        text = self.input_options.get("maxOffsetsPerTrigger") or self.input_options.get("maxRowsPerBatch")
         if text is not None:
             return int(text)
         return None if self.micro_batch is None else self.micro_batch.cap

@@ -25,6 +25,7 @@ from penstock.errors import ConfigurationError
 from penstock.money import CostBasis
 from penstock.records import Mode, Objective
 from penstock.secrets import shown
+from penstock.settings.broker import BrokerSettings, broker_fault
 from penstock.settings.demand import MicroBatchSettings, ServiceSettings, demand_faults
 from penstock.settings.fields import Name, Part, Seconds
 from penstock.settings.files import read_settings
@@ -35,9 +36,7 @@ from penstock.settings.objectives import Bound, PathBound, objectives_of, plain_
 from penstock.settings.parts import (
     NAME_ITS_APP,
     READ_ONE_INPUT,
-    WITH_SECRETS,
     ArrivalsSettings,
-    BrokerSettings,
     ClusterSettings,
     GuardSettings,
     OperatorSettings,
@@ -48,6 +47,7 @@ from penstock.settings.parts import (
 from penstock.settings.plain import plain_inputs, plain_operators
 from penstock.settings.prices import PriceSettings
 from penstock.settings.real_time import real_time_faults
+from penstock.settings.secret_values import WITH_SECRETS
 from penstock.settings.sizes import ResizeSettings, SizeSettings
 from penstock.settings.wrong_values import what_to_write
 from penstock.topology import ARRIVALS, Topology, input_faults
@@ -80,7 +80,9 @@ class RunSettings(Part):
     given_arrivals: ArrivalsSettings | None = Field(
         default=None, alias="arrivals", description="what arrives; needed to run it, else `penstock simulate --trace`"
     )
-    broker: BrokerSettings | None = Field(default=None, description="Kafka, for streams that are topics")
+    broker: BrokerSettings | None = Field(
+        default=None, description="Kafka, for streams that are topics, or RabbitMQ, for what arrives"
+    )
     operators: tuple[OperatorSettings, ...] = Field(min_length=1, description="the pipeline's operators")
     objective: Bound = Field(
         default_factory=dict,
@@ -125,24 +127,16 @@ class RunSettings(Part):
         return plain if info.context == WITH_SECRETS else {name: shown(name, value) for name, value in plain.items()}
 
     @model_validator(mode="after")
-    def _topics_need_a_broker(self) -> RunSettings:
-        topic = None if self.given_arrivals is None else self.given_arrivals.topic
-        if self.broker is not None and topic is not None:
-            if self.broker.servers == "embedded":
-                raise ValueError(
-                    "arrivals.topic: nobody else writes to an embedded broker; give the `servers` of yours, or `shape`"
-                )
-            if topic in [f"{self.name}.{operator.name}" for operator in self.operators]:
-                raise ValueError(f"arrivals.topic: {topic!r} is what an operator writes to; its records would go round")
-        if self.broker is None:
-            if topic is not None:
-                raise ValueError("arrivals.topic: needs `broker`; say where the topic is, such as {servers: host:9092}")
-            for i, operator in enumerate(self.operators):
-                if operator.unique or operator.input_options:
-                    raise ValueError(
-                        f"operators.{i}: `unique` and `input_options` are for topics; give `broker`, or leave them out"
-                    )
+    def _broker_fits(self) -> RunSettings:
+        fault = broker_fault(self.name, self.broker, self.given_arrivals, self.operators)
+        if fault is not None:
+            raise ValueError(fault)
         return self
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether operators are joined by topics of Kafka; else by folders."""
+        return self.broker is not None and self.broker.rabbitmq is None
 
     @property
     def arrivals(self) -> ArrivalsSettings:
@@ -345,7 +339,7 @@ def _in_words(error: dict[str, Any]) -> str:
             return message
     elif error["type"] == "too_short":
         message = "give at least one"
-    elif path.startswith("broker.options"):
+    elif path.startswith(("broker.options", "broker.rabbitmq", "broker.servers")):
         return f"{path}: {message}"  # what was given may be a password
     elif (ours := what_to_write(error, _place(error["loc"]))) is not None:
         message = f"{ours} (got {_SHORT.repr(error['input'])})"

@@ -24,12 +24,13 @@ def real_time_faults(data: object) -> list[str]:
     """Every mistake about real-time operators, each with its path in the file and what to do."""
     faults: list[str] = []
     known = plain_operators(data)
-    has_broker = isinstance(data, Mapping) and data.get("broker") is not None
+    broker = data.get("broker") if isinstance(data, Mapping) else None
+    has_topics = broker is not None and not (isinstance(broker, Mapping) and broker.get("rabbitmq") is not None)
     real_time = [o.get("name") for _, o in known if is_realtime(o.get("trigger"))]
     for i, operator in known:
         where = f"operators.{i}"
         if is_realtime(operator.get("trigger")):
-            faults += _of_operator(where, operator, has_broker=has_broker)
+            faults += _of_operator(where, operator, has_topics=has_topics)
         elif operator.get("checkpoint_every") is not None:
             faults.append(
                 f"{where}.checkpoint_every: is for `trigger: realtime`; leave it out, or set that trigger "
@@ -44,12 +45,12 @@ def real_time_faults(data: object) -> list[str]:
     return faults
 
 
-def _of_operator(where: str, operator: Mapping[str, Any], *, has_broker: bool) -> list[str]:
+def _of_operator(where: str, operator: Mapping[str, Any], *, has_topics: bool) -> list[str]:
     faults = []
-    if not has_broker:
+    if not has_topics:
         faults.append(
-            f"{where}.trigger: realtime reads and writes topics; give `broker`, such as {{servers: embedded}}, or use "
-            "a trigger interval"
+            f"{where}.trigger: realtime reads and writes topics; give `broker` with Kafka, such as "
+            "{servers: embedded}, or use a trigger interval"
         )
     if operator.get("unique"):
         faults.append(

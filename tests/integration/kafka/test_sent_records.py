@@ -11,7 +11,8 @@ import pytest
 from penstock.adaptors.kafka.broker import KafkaBroker
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.produce.kafka_sink import KafkaSink
-from penstock.adaptors.produce.sent_records import SentRecord, SentRecords, find_sent
+from penstock.adaptors.produce.sent_load import SentRecord, SentRecords
+from penstock.adaptors.produce.sent_records import find_sent
 from penstock.adaptors.produce.sink import DUE_HEADER, SEQUENCE_HEADER
 from penstock.errors import ConfigurationError
 

@@ -13,8 +13,8 @@ pytest.importorskip("pika", reason="needs the extra [rabbitmq]")
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout, declare, remove
+from penstock.adaptors.rabbitmq.server import RabbitMQServer, find_rabbitmq
 from penstock.errors import ConfigurationError
-from penstock.testing.rabbitmq_server import RabbitMQServer, find_rabbitmq
 
 _numbers = itertools.count(1)
 

@@ -21,17 +21,18 @@ from click.testing import CliRunner
 from penstock.adaptors.process.children import Warden
 from penstock.adaptors.process.warden import MARK
 from penstock.adaptors.produce.pacing import Produced, produce
+from penstock.adaptors.rabbitmq.arrival_log import ArrivalLog
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
-from penstock.adaptors.rabbitmq.fanout import Fanout, declare
+from penstock.adaptors.rabbitmq.fanout import Fanout, declare, newest_message, remove, why_not_free
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_tap import QueueTap
+from penstock.adaptors.rabbitmq.server import RabbitMQServer
 from penstock.adaptors.replay.payloads import LinesPayload, NoPayload
 from penstock.arrivals import Trace, parse_shape
 from penstock.arrivals.log_lines import LogLines
 from penstock.cli.main import main
-from penstock.errors import AdaptorError
+from penstock.errors import AdaptorError, ConfigurationError
 from penstock.monitor.iat_windows import IatWindows
-from penstock.testing.rabbitmq_server import RabbitMQServer
 
 pytestmark = pytest.mark.rabbitmq
 
@@ -204,3 +205,84 @@ def _environment(process: psutil.Process) -> dict[str, str]:
         return process.environ() if process.pid != os.getpid() else {}
     except (psutil.Error, OSError):
         return {}
+
+
+def test_the_newest_message_shows_how_far_a_load_came_and_stays(connection: RabbitMQConnection) -> None:
+    """A queue of one message holds the last that was published, however often it is asked."""
+    wanted = Fanout("newest", newest_queue="newest.newest")
+    declare(connection, wanted)
+    try:
+        assert newest_message(connection, wanted.newest_queue) is None
+        result = _send(connection, wanted, "constant:rate=2000,duration=250ms")
+        for _ in range(2):
+            found = newest_message(connection, wanted.newest_queue)
+            assert found is not None
+            assert found.number == result.sent - 1
+            assert found.due_us / 1e6 == pytest.approx(result.epoch + 0.25, abs=0.01)
+        assert connection.check_queue(wanted.pipeline_queue_name) == result.sent
+    finally:
+        remove(connection, wanted)
+
+
+def test_a_queue_is_free_if_it_is_missing_or_empty_and_nobody_reads_it(
+    connection: RabbitMQConnection, fanout: Fanout
+) -> None:
+    """What another run left or reads is told; asking takes nothing and makes nothing."""
+    assert why_not_free(connection, "no-such-queue") is None
+    with pytest.raises(AdaptorError, match="has no queue"):
+        connection.check_queue("no-such-queue")
+    queue = fanout.pipeline_queue_name
+    assert why_not_free(connection, queue) is None
+    _send(connection, fanout, "constant:rate=100,duration=100ms")
+    assert why_not_free(connection, queue) == f"queue {queue} holds 10 messages"
+    with QueueTap(connection, fanout.monitor_queue_name):
+        assert why_not_free(connection, fanout.monitor_queue_name) == f"queue {fanout.monitor_queue_name} is being read"
+
+
+def test_queues_are_bound_to_an_exchange_of_others_only_if_it_is_a_fanout(connection: RabbitMQConnection) -> None:
+    """Of another kind it would send them nothing; it is not removed with the queues."""
+    link = connection.open()
+    channel = link.channel()
+    channel.exchange_declare("theirs", exchange_type="fanout", durable=False)
+    channel.exchange_declare("routed", exchange_type="direct", durable=True)
+    ours = Fanout("theirs", queue="ours", monitor_queue="ours.monitor", is_ours=False)
+    try:
+        declare(connection, ours)
+        assert _send(connection, ours, "constant:rate=100,duration=100ms").unconfirmed == 0
+        assert connection.check_queue("ours") == 10
+        remove(connection, ours)
+        channel.exchange_declare("theirs", passive=True)
+        with pytest.raises(ConfigurationError, match="'routed' is not a fanout exchange"):
+            declare(connection, Fanout("routed", is_ours=False))
+        with pytest.raises(AdaptorError, match="has no exchange 'missing'"):
+            declare(connection, Fanout("missing", is_ours=False))
+    finally:
+        for name in ("theirs", "routed"):
+            link.channel().exchange_delete(name)
+        link.close()
+
+
+def test_the_log_of_a_tap_knows_all_arrivals_even_above_its_rate(
+    connection: RabbitMQConnection, fanout: Fanout
+) -> None:
+    """At twice what the tap reads, arrivals by time are as many as were sent, and not exact."""
+    made = ArrivalLog(lambda: QueueTap(connection, fanout.monitor_queue_name, most_per_second=500))
+    made.start()
+    try:
+        began = time.time()
+        result = _send(connection, fanout, "constant:rate=1000,duration=3s")
+        assert result.unconfirmed == 0
+        found = None
+
+        def is_known() -> bool:
+            nonlocal found
+            found = made.between(began, result.epoch + 2.0)
+            return found is not None
+
+        _wait(is_known, "arrivals are known")
+        assert found is not None
+        assert len(found.times) == pytest.approx(2000, rel=0.02)
+        assert not found.is_exact
+        assert np.all(np.diff(found.times) >= 0)
+    finally:
+        made.close()

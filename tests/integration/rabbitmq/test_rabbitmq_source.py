@@ -32,13 +32,13 @@ from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout
 from penstock.adaptors.rabbitmq.publisher import RabbitMQSink
 from penstock.adaptors.rabbitmq.queue_arrivals import QueueArrivals
+from penstock.adaptors.rabbitmq.server import RabbitMQServer
 from penstock.adaptors.rabbitmq.source import RabbitMQSource
 from penstock.adaptors.rabbitmq.spool_arrivals import SpoolArrivals
 from penstock.adaptors.replay.payloads import LinesPayload
 from penstock.arrivals import Trace
 from penstock.arrivals.log_lines import LogLines
 from penstock.records import SourceProgress
-from penstock.testing.rabbitmq_server import RabbitMQServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.rabbitmq, pytest.mark.core]
 

@@ -149,7 +149,7 @@ def test_its_own_arrivals_come_as_a_run_would_replay_them(tmp_path: Path) -> Non
     assert (name, np.diff(times).tolist()) == ("t.txt", [1.0, 2.0])
     for arrivals, broker, words in (
         (None, None, "arrivals: is missing; give --trace"),
-        ({"topic": "t"}, {"servers": "h:1"}, "arrivals: what comes to a topic is not known beforehand"),
+        ({"topic": "t"}, {"servers": "h:1"}, "arrivals: what others send is not known beforehand"),
         ({"shape": "constant:rat=1"}, None, "arrivals: shape constant"),
     ):
         with pytest.raises(ConfigurationError, match=words):

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.account import OperatorAccount
 from penstock.adaptors.process.children import Warden
-from penstock.adaptors.produce.sent_records import SentRecord, SentRecords
+from penstock.adaptors.produce.sent_load import SentRecord, SentRecords
 from penstock.adaptors.produce.sink import Delivery
 from penstock.arrivals import parse_shape
 from penstock.arrivals.due import ReplayArrivals
@@ -24,6 +24,7 @@ from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import decode, encode
 from penstock.running.assembly import Assembly
 from penstock.running.folder_streams import FolderStreams
+from penstock.running.operator_job import TopicEnd
 from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer, run_producer
 from penstock.running.recollection import recall, started_at
 from penstock.running.running_operator import State
@@ -200,7 +201,7 @@ def test_the_producer_of_an_earlier_controller_is_ended_before_anybody_counts(tm
     """It may still send for a moment after its controller was killed; that of another run is left alone."""
     marks: list[dict[str, str]] = []
     recording = SimpleNamespace(start=lambda *_, env, **__: marks.append(env))
-    ProducerProcess(ProducerJob({}, "nowhere:1", {}, "t"), tmp_path, cast("Any", recording)).start()
+    ProducerProcess(ProducerJob({}, TopicEnd("nowhere:1", {}, "t")), tmp_path, cast("Any", recording)).start()
     (env,) = marks
     with Warden() as warden:
         mine = warden.start("producer", ["sleep", "60"], log=tmp_path / "log", env=env)
@@ -250,7 +251,7 @@ def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(kafka_sink, "KafkaSink", RecordingSink)
     replay = {"shape": "constant:rate=10,duration=1s"}
-    job = ProducerJob(replay, "nowhere:9092", {}, "t", epoch=1_700_000_000.5, parts=((2, 4), (7, 10)))
+    job = ProducerJob(replay, TopicEnd("nowhere:9092", {}, "t"), epoch=1_700_000_000.5, parts=((2, 4), (7, 10)))
     assert decode(ProducerJob, encode(job).encode()) == job
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert run_producer(job, tmp_path / "result.json") == 0

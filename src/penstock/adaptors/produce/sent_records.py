@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
 from penstock.adaptors.kafka.ends import PartitionEnds
 from penstock.adaptors.kafka.offsets import Partition
 from penstock.adaptors.kafka.topics import TIMEOUT_SECONDS, Topics
+from penstock.adaptors.produce.sent_load import SentRecord, SentRecords
 from penstock.adaptors.produce.sink import DUE_HEADER, SEQUENCE_HEADER
 from penstock.errors import ClusterError, ConfigurationError
 
@@ -25,40 +25,6 @@ if TYPE_CHECKING:
 
 _FIRST_STEP = 1000
 _READ_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class SentRecord:
-    """The number of a record, and when it was due, in microseconds since 1970."""
-
-    number: int
-    due_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class SentRecords:
-    """The records of a load that are in a topic."""
-
-    newest: SentRecord
-    all_before: int
-    """Every record with a lower number is there."""
-    beyond: frozenset[int]
-    """Those at or above `all_before` that are there."""
-
-    def missing(self, total: int) -> list[range]:
-        """The numbers, below `total`, of the records that are not there.
-
-        Examples
-        --------
-        >>> SentRecords(SentRecord(6, 0), 3, frozenset({4, 6})).missing(9)
-        [range(3, 4), range(5, 6), range(7, 9)]
-        """
-        gaps, start = [], self.all_before
-        for number in [*sorted(self.beyond), total]:
-            if start < min(number, total):
-                gaps.append(range(start, min(number, total)))
-            start = number + 1
-        return gaps
 
 
 def find_sent(connection: KafkaConnection, topic: str) -> SentRecords | None:

@@ -45,6 +45,13 @@ class RabbitMQConnection:
             raise ConfigurationError(
                 f"rabbitmq url: cannot read {_without_password(url)!r}; write it like {_EXAMPLE_URL}", field="url"
             )
+        try:
+            given_port = parts.port
+        except ValueError:  # its own words may hold a part of the password
+            raise ConfigurationError(
+                f"rabbitmq url: its port is not a number; write it like {_EXAMPLE_URL}, and in the password %2F for /",
+                field="url",
+            ) from None
         given = dict(parse_qsl(parts.query, keep_blank_values=True)) | {
             key: str(value) for key, value in (options or {}).items()
         }
@@ -53,7 +60,7 @@ class RabbitMQConnection:
         path = parts.path if len(parts.path) > 1 else "/%2F"
         user = quote(unquote(parts.username or "guest"), safe="")
         password = quote(unquote(parts.password or ("guest" if parts.username is None else "")), safe="")
-        port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+        port = given_port or (5671 if parts.scheme == "amqps" else 5672)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         self._url = f"{parts.scheme}://{user}:{password}@{host}:{port}{path}?{query}"
         self.user = unquote(user)

@@ -38,6 +38,7 @@ class QueueArrivals(SpoolArrivals):
         self._link: BlockingConnection | None = None
         self._channel: BlockingChannel | None = None
         self._waiting: int | None = None
+        self._arrived: int | None = None
         self._asked_at = float("-inf")
 
     def arrived_by(self, at: float) -> int | None:
@@ -49,15 +50,26 @@ class QueueArrivals(SpoolArrivals):
     def waiting(self) -> int | None:
         """Return how many messages wait in the queue. None while the broker is away."""
         with self._guard:
-            if time.monotonic() - self._asked_at >= _ASK_EVERY_SECONDS:
-                self._waiting = self._ask()
-                self._asked_at = time.monotonic()
+            self._look()
             return self._waiting
+
+    def arrived(self) -> int | None:
+        """Return how many records have arrived: received, and waiting in the queue. None while the broker is away."""
+        with self._guard:
+            self._look()
+            return self._arrived
 
     def close(self) -> None:
         """Close the connection."""
         with self._guard:
             self._drop()
+
+    def _look(self) -> None:
+        if time.monotonic() - self._asked_at >= _ASK_EVERY_SECONDS:
+            received = self.received()  # both at one time, lest what moves between them counts twice
+            self._waiting = self._ask()
+            self._arrived = None if self._waiting is None else received + self._waiting
+            self._asked_at = time.monotonic()
 
     def _ask(self) -> int | None:
         try:

@@ -37,10 +37,21 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
 
 @dataclass(frozen=True, slots=True)
 class TapRun:
-    """Consecutive arrival instants, in seconds since the epoch. `follows_break`: earlier ones were not seen."""
+    """Consecutive arrival instants, in seconds since the epoch. `follows_break`: earlier ones were not seen.
+
+    `missed`: how many were not, by the numbers that producers give their messages; None: nobody knows.
+    """
 
     times: FloatArray
     follows_break: bool
+    missed: int | None = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    times: list[float]
+    follows_break: bool
+    missed: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,7 @@ class QueueTap:
         self._queue = queue
         self._most = most_per_second
         self._guard = threading.Lock()
-        self._runs: list[tuple[list[float], bool]] = [([], False)]
+        self._runs = [_Run([], follows_break=False)]
         self._received = self._let_go = self._missed = self._breaks = 0
         self._sequences: dict[str, int] = {}
         self._second_ends_at = 0.0
@@ -96,6 +107,8 @@ class QueueTap:
         self._fault: AdaptorError | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.is_watching = False
+        """Whether messages are being read now: not while the broker is away, or more arrives than is read."""
 
     def start(self) -> None:
         """Connect and start watching. Raises AdaptorError if that fails."""
@@ -116,10 +129,10 @@ class QueueTap:
         with self._guard:
             if self._fault is not None:
                 raise self._fault
-            runs, self._runs = self._runs, [([], False)]
-            if not runs[-1][0] and runs[-1][1]:
-                self._runs = [([], True)]  # the next arrival reports the break
-            return [TapRun(np.array(times), follows) for times, follows in runs if times]
+            runs, self._runs = self._runs, [_Run([], follows_break=False)]
+            if not runs[-1].times and runs[-1].follows_break:
+                self._runs = [runs[-1]]  # the next arrival reports the break
+            return [TapRun(np.array(run.times), run.follows_break, run.missed) for run in runs if run.times]
 
     def counts(self) -> TapCounts:
         """Return the counts so far."""
@@ -160,6 +173,7 @@ class QueueTap:
                     return
             except AdaptorError as fault:
                 with self._guard:
+                    self.is_watching = False
                     self._break()
                     if not fault.retryable:
                         self._fault = fault
@@ -179,14 +193,18 @@ class QueueTap:
         channel.add_on_cancel_callback(self._on_cancel)
         # Messages that wait there came while nobody watched. Only some of them carry their time.
         channel.queue_purge(self._queue)
-        self._tag = channel.basic_consume(self._queue, self._on_message, auto_ack=True)
+        self._watch(channel)
         return channel
+
+    def _watch(self, channel: BlockingChannel) -> None:
+        self._tag = channel.basic_consume(self._queue, self._on_message, auto_ack=True)
+        self.is_watching = True
 
     def _pace(self, channel: BlockingChannel) -> None:
         now = time.monotonic()
         if self._tag is not None and self._in_second >= self._most and now < self._second_ends_at:
             pending = channel.basic_cancel(self._tag) or []
-            self._tag = None
+            self._tag, self.is_watching = None, False
             with self._guard:
                 self._let_go += len(pending)
                 self._break()
@@ -196,7 +214,7 @@ class QueueTap:
                 let_go = channel.queue_purge(self._queue).method.message_count
                 with self._guard:
                     self._let_go += let_go
-                self._tag = channel.basic_consume(self._queue, self._on_message, auto_ack=True)
+                self._watch(channel)
 
     def _on_message(self, _channel: BlockingChannel, _method: Any, properties: Any, _body: bytes) -> None:
         headers = properties.headers or {}
@@ -209,18 +227,21 @@ class QueueTap:
                 if gap > 0:
                     self._missed += gap
                     self._break()
+                    self._runs[-1].missed = gap
+                elif producer in self._sequences and not self._runs[-1].times:
+                    self._runs[-1].missed = 0  # the break hid nothing
                 self._sequences.pop(producer, None)
                 self._sequences[producer] = sequence  # at the end: the first is the one not heard of for longest
                 if len(self._sequences) > _PRODUCERS_KEPT:
                     del self._sequences[next(iter(self._sequences))]
             self._received += 1
             self._in_second += 1
-            self._runs[-1][0].append(at)
+            self._runs[-1].times.append(at)
 
     def _on_cancel(self, _frame: Any) -> None:
         self._is_cancelled = True
 
     def _break(self) -> None:
-        if self._runs[-1][0] or not self._runs[-1][1]:
+        if self._runs[-1].times or not self._runs[-1].follows_break:
             self._breaks += 1
-            self._runs.append(([], True))
+            self._runs.append(_Run([], follows_break=True, missed=None))

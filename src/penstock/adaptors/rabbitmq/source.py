@@ -175,7 +175,7 @@ class RabbitMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened_spool(self) -> Spool:
         if self._spool is None:
-            self._spool = Spool(Path(self._options.spool_dir))
+            self._spool = Spool(Path(self._options.spool_dir), marks_resent=self._options.mark_resent)
         return self._spool
 
     def _offset(self, number: int) -> dict[str, Any]:

@@ -37,6 +37,9 @@ class RabbitMQOptions:
         The most rows in a batch. None: all that are there.
     partitions
         The number of tasks in a batch.
+    mark_resent
+        Whether messages with the producer and sequence of an earlier one are its copies, even if the broker delivers
+        them for the first time. Only for producers that never use a number twice.
     connection_options
         Options ``amqp.NAME`` without the prefix, passed to pika unchanged.
     """
@@ -48,6 +51,7 @@ class RabbitMQOptions:
     max_spool_bytes: int = 256 << 20
     max_rows_per_batch: int | None = None
     partitions: int = 2
+    mark_resent: bool = False
     connection_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -107,6 +111,13 @@ def _folder(value: Any, name: str) -> str:
     return str(Path(text).absolute())
 
 
+def _switch(value: Any, name: str) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigurationError(f"{name}: {value!r} is neither true nor false; write one of them", field=name)
+    return text == "true"
+
+
 def _whole_number(*, most: int) -> Callable[[Any, str], int]:
     return lambda value, name: parse_whole_number(name, value, least=1, most=most)
 
@@ -119,6 +130,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     "maxSpoolBytes": ("max_spool_bytes", lambda value, name: parse_bytes(str(value), name)),
     "maxRowsPerBatch": ("max_rows_per_batch", _whole_number(most=(1 << 63) - 1)),
     "partitions": ("partitions", _whole_number(most=1 << 20)),
+    "markResent": ("mark_resent", _switch),
 }
 _REQUIRED = {
     "url": "the server's address, amqp://user:password@host:5672/",

@@ -4,7 +4,8 @@
 A row's life: received, appended (synced to disk), taken by a batch, the batch is committed, acknowledged, removed.
 If a row was appended but the broker never saw its acknowledgement, the broker sends it again on another channel, marked
 `redelivered`. The spool remembers such rows, across restarts too, and marks the copy with the number of the row it
-repeats (`duplicate_of`).
+repeats (`duplicate_of`). A producer that lost its connection may send a message twice. Where producers are known never
+to give a number to two messages (`marks_resent`), such copies are recognised too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -20,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.adaptors.rabbitmq.message import Message, as_batch, identity
-from penstock.adaptors.rabbitmq.spool_arrivals import cut_times, write_times
+from penstock.adaptors.rabbitmq.spool_arrivals import cut_copies, cut_times, write_copies, write_times
 from penstock.adaptors.rabbitmq.spool_files import Segment, Slice, load, segments_in, slices, sync_folder, write_segment
 from penstock.errors import AdaptorError, ConfigurationError
 
 _LOCK_SECONDS = 15.0  # the reader of a driver that was just killed needs a moment to notice
 _REMEMBER_SECONDS = 3600.0  # by then a broker has long since delivered again whatever it will
+
+
+_RECENT_ROWS = 100_000  # a producer sends at most so many again (publisher.MOST_UNCONFIRMED)
 
 
 class _Live:
@@ -45,9 +50,13 @@ class Spool:
     ----------
     folder
         Its folder, created if it does not exist.
+    marks_resent
+        Whether a message with the producer and sequence of one of the newest 100,000 is its copy, even if the broker
+        delivers it for the first time.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, marks_resent: bool = False) -> None:
+        self._marks_resent = marks_resent
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = self._lock()
@@ -61,6 +70,7 @@ class Spool:
         self._old_identities: dict[str, set[str]] = {}  # of each old segment, by path
         self._remembered_at: dict[str, float] = {}  # when each of them was, by path
         self._done = 0  # Spark is done with the rows below this number
+        self._recent: OrderedDict[str, int] = OrderedDict()  # the newest rows that their producer has numbered
 
     @property
     def id(self) -> str:
@@ -111,6 +121,7 @@ class Spool:
             Path(segment.path).unlink()
         sync_folder(self.folder)
         cut_times(self.folder, start)
+        cut_copies(self.folder, start)
         self._old = []
         for segment in kept:
             self._remember(segment, load(segment))
@@ -122,13 +133,27 @@ class Spool:
         """Write messages to disk under the next numbers."""
         if not messages:
             return
-        # The broker marks repeats: a first delivery cannot repeat anything.
-        repeats = [self._known.get(m.identity) if m.redelivered and m.identity is not None else None for m in messages]
+        repeats = [self._row_repeated(m, number) for number, m in enumerate(messages, self._next)]
         segment = write_segment(self.folder, self._next, as_batch(messages, self._next, repeats))
         times = [m.arrival_us if m.due_us is None else m.due_us for m in messages]
         write_times(self.folder, self._next, np.array(times, np.int64))
+        write_copies(self.folder, [self._next + i for i, repeated in enumerate(repeats) if repeated is not None])
         self._live.append(_Live(segment, messages))
         self._next = segment.stop
+
+    def _row_repeated(self, message: Message, number: int) -> int | None:
+        name = message.identity
+        if name is None:
+            return None
+        # The broker marks what it delivers again: anything else is new, unless its producer is known to be careful.
+        repeated = self._known.get(name) if message.redelivered else None
+        if repeated is None and self._marks_resent and not message.message_id:
+            repeated = self._recent.get(name)
+            if repeated is None:
+                self._recent[name] = number
+                if len(self._recent) > _RECENT_ROWS:
+                    self._recent.popitem(last=False)
+        return repeated
 
     def last_tag(self, end: int) -> int | None:
         """Return the delivery tag of the last row below `end` from the current channel, or None if there is none."""

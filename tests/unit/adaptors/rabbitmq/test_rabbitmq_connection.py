@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("pika", reason="needs the extra [rabbitmq]")
 
 from penstock.adaptors.process.children import Warden
+from penstock.adaptors.rabbitmq import server as rabbitmq_server
 from penstock.adaptors.rabbitmq.connection import RabbitMQConnection
 from penstock.adaptors.rabbitmq.fanout import Fanout
 from penstock.errors import AdaptorError, ConfigurationError
-from penstock.testing import rabbitmq_server
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:5672", "http://127.0.0.1/", "amqp://", "kafka://a:1/t"])

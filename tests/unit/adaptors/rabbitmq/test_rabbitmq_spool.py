@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,44 @@ def test_copies_that_never_come_are_not_waited_for_for_ever(opened: Spool, monke
     now[0] = 7000.0
     opened.release(6)
     assert (opened._known, opened._old, opened._remembered_at) == ({}, [], {})
+
+
+@pytest.fixture
+def careful(tmp_path: Path) -> Iterator[Spool]:
+    """A spool behind a producer that never uses a number twice."""
+    held = Spool(tmp_path / "careful", marks_resent=True)
+    held.begin(0)
+    yield held
+    held.close()
+
+
+def test_a_message_that_its_producer_sent_twice_is_marked_and_not_counted(careful: Spool) -> None:
+    """After a lost connection a producer sends again what was not confirmed: a copy, though not redelivered."""
+    opened = careful
+    opened.append(_messages(range(4)))
+    opened.append(_messages(range(2, 6), tag=5))
+    assert [row["duplicate_of"] for row in _rows(opened, 4, 8)] == [2, 3, None, None]
+    arrivals = SpoolArrivals(opened.folder)
+    assert arrivals.received() == 6
+    ends = [json.dumps({"spool": opened.id, "number": number}) for number in (4, 5, 8)]
+    assert [arrivals.records_before(end) for end in ends] == [4, 4, 6]
+
+
+def test_copies_among_rows_that_no_batch_took_are_forgotten_with_them(tmp_path: Path) -> None:
+    """After a restart such rows come again under the same numbers, and need not be copies then."""
+    held = Spool(tmp_path / "spool", marks_resent=True)
+    held.begin(0)
+    held.append(_messages(range(3)))
+    held.append(_messages(range(3), tag=4))
+    held.close()
+    again = Spool(tmp_path / "spool")
+    again.begin(4)
+    assert spool_arrivals.read_copies(again.folder).tolist() == [3]
+    again.close()
+
+
+def test_messages_that_share_an_id_are_new_unless_the_broker_says_otherwise(careful: Spool) -> None:
+    """A `message_id` that its sender does not make unique must not cost messages."""
+    careful.append([replace(message, message_id="always this") for message in _messages(range(3))])
+    assert [row["duplicate_of"] for row in _rows(careful, 0, 3)] == [None, None, None]
+    assert SpoolArrivals(careful.folder).received() == 3

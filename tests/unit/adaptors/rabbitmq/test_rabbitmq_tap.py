@@ -58,6 +58,22 @@ def test_a_break_with_nothing_after_it_yet_is_told_later() -> None:
     assert tap.counts().breaks == 1
 
 
+def test_a_run_says_how_many_were_missed_before_it_where_numbers_show_it() -> None:
+    """By a gap; none after a break that hid nothing; unknown where the sender does not number its messages."""
+    tap = QueueTap(NOBODY, "q")
+    for sequence in (0, 1, 5):
+        _see(tap, sequence)
+    tap._break()
+    _see(tap, 6)
+    tap._break()
+    _see(tap, 9)
+    tap._break()
+    tap._on_message(None, None, BasicProperties(), b"")
+    assert [(run.follows_break, run.missed) for run in tap.take()] == [
+        (False, 0), (True, 3), (True, 0), (True, 2), (True, None)
+    ]  # fmt: skip
+
+
 def test_messages_of_other_producers_arrive_when_they_are_received() -> None:
     """Without the header the tap's own clock says when a message arrived."""
     tap = QueueTap(NOBODY, "q")

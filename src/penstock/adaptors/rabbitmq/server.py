@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private RabbitMQ server from the Debian package, for tests and trying out: own ports, node name and epmd.
+"""A private RabbitMQ server from the Debian package, for runs and tests: own ports, node name and epmd.
 
 It ends with Penstock."""
 
@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -68,6 +69,8 @@ class RabbitMQServer:
         A loopback address, and the port for AMQP. None: a free one, kept across `stop` and `start`.
     settings
         Further lines of ``rabbitmq.conf``, such as ``{"vm_memory_high_watermark.absolute": "512MiB"}``.
+    stop
+        Ends the wait for its start.
 
     Raises
     ------
@@ -86,6 +89,7 @@ class RabbitMQServer:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
         timeout_seconds: float = 90.0,
+        stop: threading.Event | None = None,
     ) -> None:
         check_loopback(host)
         self._program, self._epmd_program = find_rabbitmq()
@@ -98,6 +102,7 @@ class RabbitMQServer:
         self._port = port
         self._settings = dict(settings or {})
         self._timeout_seconds = timeout_seconds
+        self._stop_asked = stop
         self._epmd: Child | None = None
         self._server: Child | None = None
 
@@ -120,9 +125,14 @@ class RabbitMQServer:
         """The processes started here that still run: Erlang's name server and the node."""
         return [child.pid for child in (self._epmd, self._server) if child is not None and child.poll() is None]
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the node's process exists."""
+        return self._server is not None and self._server.poll() is None
+
     def start(self) -> None:
         """Start the node and wait until it accepts connections."""
-        if self._server is not None and self._server.poll() is None:
+        if self.is_running:
             return
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -180,6 +190,8 @@ class RabbitMQServer:
         connection = RabbitMQConnection(self.url, {"connection_attempts": 1, "socket_timeout": 2})
         while True:
             self._warden.check()
+            if self._stop_asked is not None and self._stop_asked.is_set():
+                raise ClusterError("stopped while RabbitMQ was starting", target="RabbitMQ")
             epmd.raise_if_ended()
             server.raise_if_ended()
             try:
