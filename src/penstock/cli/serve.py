@@ -118,6 +118,7 @@ def _serve_master(
     kept = stores_at(url)
     with ExitStack() as ends:
         ends.callback(kept.close)
+        ends.callback(service.close)
         app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
         files = [] if token_file is None else [token_file]
@@ -171,6 +172,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
     access, feed = Access(operate_token=None), EventFeed()
     service = Service((), access, feed)
     with ExitStack() as ends:
+        ends.callback(service.close)
         for found in map(find_run, stores or (None,)):
             store = ends.enter_context(opened(found))
             # Runs of one pipeline differ by their folders.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
-from penstock.service import agent_routes, machine_routes, read_routes, steer_routes
+from penstock.service import agent_routes, backtest_routes, machine_routes, read_routes, steer_routes
 from penstock.service.asking import Service
 from penstock.service.gate import Gate, Rate
 from penstock.service.openapi import describe
@@ -42,7 +42,14 @@ def make_application(
     app.state.service = service
     answer_with_problems(app)
     describe(app)
-    for router in (machine_routes.router, read_routes.router, steer_routes.router, agent_routes.router, *routers):
+    for router in (
+        machine_routes.router,
+        read_routes.router,
+        steer_routes.router,
+        agent_routes.router,
+        backtest_routes.router,
+        *routers,
+    ):
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=_SMALLEST_PACKED_BYTES, compresslevel=5)
     app.add_middleware(Gate, hosts=hosts, rate=rate)

@@ -10,6 +10,7 @@ from fastapi import Request
 
 from penstock.errors import ConfigurationError, did_you_mean
 from penstock.service.access import Access, Role
+from penstock.service.backtests import Backtests
 from penstock.service.desk import PipelineDesk
 from penstock.service.events import EventFeed
 from penstock.service.gate import Rate
@@ -47,6 +48,8 @@ class Service:
         self.access, self.feed = access, feed
         self.master: Master | None = None
         """Who takes agents here; None: nobody does."""
+        self.backtests = Backtests()
+        """Those that were asked for here."""
         self._wrong_tokens = wrong_tokens or Rate(per_second=1.0, at_once=20.0)
         for desk in desks:
             self.add(desk)
@@ -64,6 +67,10 @@ class Service:
                 f"pipelines: two are called {desk.facts.name}; give each a name of its own", field="pipelines"
             )
         self.desks = {**self.desks, desk.facts.name: desk}  # a new one: requests may be reading the old
+
+    def close(self) -> None:
+        """End what was begun for those who look."""
+        self.backtests.close()
 
     def put(self, desk: PipelineDesk) -> None:
         """Show one more pipeline, or another run of one."""

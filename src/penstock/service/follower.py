@@ -44,6 +44,7 @@ class Follower:
             name = desk.facts.name
             try:
                 desk.refresh()
+                desk.bill()  # a long past is added up before somebody asks
                 self._failed.discard(name)
             except PenstockError as fault:
                 if name not in self._failed:

@@ -51,7 +51,7 @@ class LiveDesk:
         self._tally = Tally()
         self._columns = Columns(history, facts.started_at or 0.0)
         self._bill = Bill(facts.bases)
-        self._bill.read(history, facts.started_at or 0.0)  # a run that was taken over has a past
+        self._bill.read(history, facts.started_at or 0.0, clock.now())  # a run that was taken over has a past
         helm.on_audit = self._take_audit
 
     @property

@@ -60,6 +60,7 @@ class RunPage:
 
     def __enter__(self) -> RunPage:
         with ExitStack() as undo:
+            undo.callback(self._service.close)
             undo.enter_context(self._server)
             file = self._folder / ADDRESS_FILE
             self.known = write_address(file, self._server.address, self._access)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from penstock.knowledge.run_facts import SETTINGS, SUMMARY
 from penstock.knowledge.run_notes import RunNote, kept_notes
 from penstock.loop import Helm
 from penstock.loop.kept_orders import first_state, kept_state
+from penstock.money import Cost
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
@@ -33,6 +34,8 @@ _SILENT_SECONDS, _SILENT_LOOKS = 30.0, 20
 """After so long, and so many looks, without a record a run that has not ended counts as cut off."""
 _MOST_AT_ONCE = 5000
 _SLACK_SECONDS = 5.0
+_COUNTING_SECONDS = 0.3
+"""How long a request waits for the cost to be added up; the next one, or who follows the run, goes on."""
 
 
 class StoredDesk:
@@ -164,7 +167,9 @@ class StoredDesk:
 
     def bill(self) -> Bill:
         """What it has cost, as far as records are remembered."""
-        self._bill.read(self._store, self._since)
+        newest = self._newest()
+        if not self._bill.is_settled and newest is not None:
+            self._bill.read(self._store, self._since, newest, seconds=_COUNTING_SECONDS)
         return self._bill
 
     def notes(self) -> list[RunNote]:
@@ -219,12 +224,14 @@ class StoredDesk:
             )
 
     def _read_end(self) -> None:
-        kept = (_plain(self._store.fact(SUMMARY)) or {}).get("ended_at")
+        summary = _plain(self._store.fact(SUMMARY)) or {}
+        kept = summary.get("ended_at")
         ended = float(kept) if isinstance(kept, (int, float)) and kept >= self._since else None
         was_over, started = self._progress.ended_at is not None, self._facts.started_at
         is_over = ended is not None
         self._progress = Progress("ended" if is_over else None, 1.0 if is_over else None, started, ended)
         if is_over and not was_over:
+            self._bill.settle(_kept_costs(summary, self._facts.names))
             self._publish(
                 "phase", lambda: {"pipeline": self._facts.name, "at": ended, "phase": "ended", "progress": 1.0}
             )
@@ -235,6 +242,19 @@ class StoredDesk:
     def _publish(self, kind: str, plain: Callable[[], dict[str, Any]]) -> None:
         if self._feed is not None:
             self._feed.publish(self._facts.name, kind, plain)
+
+
+def _kept_costs(summary: Mapping[str, Any], operators: Sequence[str]) -> dict[str, Cost]:
+    """What every operator has cost, as the end of a run says it; empty where it does not say it of all."""
+    parts = summary.get("operators")
+    found = {name: part.get("cost") for name, part in parts.items()} if isinstance(parts, Mapping) else {}
+    if len(operators) == 1 and not found:
+        found = {operators[0]: summary.get("cost")}
+    try:
+        costs = {name: Cost(one["amount"], one["static"], str(one["currency"])) for name, one in found.items() if one}
+    except (KeyError, TypeError):
+        return {}
+    return costs if set(costs) == set(operators) else {}
 
 
 def _plain(text: str | None) -> Mapping[str, Any] | None:

@@ -74,6 +74,24 @@ def test_a_stored_run_is_priced_once_however_often_it_is_read() -> None:
     assert later["amount"] - first["amount"] == pytest.approx(10.0 * newest.cluster.observed.executors)
 
 
+def test_the_cost_of_a_run_that_has_ended_is_what_it_said() -> None:
+    """Nothing is counted again: the store may have forgotten the beginning. What it says of a part only is counted."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=20)
+    kept = json.loads(store.fact("settings") or "null")
+    store.set_fact("settings", json.dumps({**kept, "prices": {"executor_hour": 3600.0, "currency": "EUR"}}))
+    cost = {"amount": 7.0, "static": 10.0, "saved": 3.0, "saved_fraction": 0.3, "currency": "EUR"}
+    ended = START + 20.0
+    store.set_fact("summary", json.dumps({"ended_at": ended, "operators": {NAME: {"cost": cost}}}))
+    assert client_of(store).get("/api/v1/pipelines/synthetic").json()["cost"]["amount"] == 7.0
+    store.set_fact("summary", json.dumps({"ended_at": ended, "operators": {}, "cost": cost}))
+    assert client_of(store).get("/api/v1/pipelines/synthetic").json()["cost"]["amount"] == 7.0
+    store.set_fact("summary", json.dumps({"ended_at": ended, "operators": {"other": {"cost": cost}}}))
+    seen = [one.cluster.observed is not None for one in store.observations(NAME)]
+    counted = client_of(store).get("/api/v1/pipelines/synthetic").json()["cost"]
+    assert counted["static"] == pytest.approx(2.0 * sum(seen[1:]))
+
+
 def test_predictions_stand_beside_measurements() -> None:
     """Arrivals and the path's latency as decisions expected them; an infinite one is not known."""
     store = MemoryStore()

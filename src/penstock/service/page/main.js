@@ -2,6 +2,7 @@
 // Starts the page: takes the token, reads what there is, and shows the view that the address names.
 
 import { AuditView } from "./audit_view.js";
+import { BacktestView } from "./backtest_view.js";
 import { ConnectionLine } from "./connection_line.js";
 import { DecisionsView } from "./decisions_view.js";
 import { html, setText } from "./elements.js";
@@ -39,6 +40,7 @@ function viewOf(part, rest) {
   if (part === "decisions") return new DecisionsView(session);
   if (part === "policy") return new PolicyView(session, say);
   if (part === "audit") return new AuditView(session);
+  if (part === "backtest") return new BacktestView(session, say);
   return new Overview(session);
 }
 

@@ -14,6 +14,7 @@ const VIEWS = [
   ["decisions", "Decisions"],
   ["policy", "Policy"],
   ["audit", "Audit"],
+  ["backtest", "Backtest"],
 ];
 
 /** The frame of one pipeline, around a view. */
