@@ -16,6 +16,7 @@ SCHEMA_VERSION = 1
 AUDIT = "audit"
 KINDS = ("observations", "decisions", "actions", "outcomes", "stage_times", AUDIT)
 NO_BOUND = 1 << 62
+_MANY = 1000
 OF_ALL = ""
 """Stands for all operators, in the table of orders."""
 
@@ -118,6 +119,11 @@ class RecordTables(ABC):
             )
         conditions = ["at >= ?"]
         values: list[Any] = [since]
+        if operator is None and since > 0 and limit >= _MANY:
+            # Rows are given by their number: without the least one a short time would be looked for in all of them. The
+            # plus keeps databases from looking for it in all of them too, instead of in the index of times.
+            conditions.append(f"seq >= (SELECT MIN(+seq) FROM {kind} WHERE at >= ?)")
+            values.append(since)
         if before < math.inf:
             conditions.append("at < ?")
             values.append(before)

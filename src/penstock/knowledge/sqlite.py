@@ -170,8 +170,11 @@ class SqliteStore(RecordTables):
         # Records past the bound may still wait for the next trimming: they are not returned.
         wanted = " AND ".join([*conditions, f"seq > (SELECT MAX(seq) FROM {kind}) - ?"])
         with self._in_use() as connection:
+            # Numbers are sorted first, out of an index: sorting a day of payloads takes seconds.
             rows = connection.execute(
-                f"SELECT payload FROM {kind} WHERE {wanted} ORDER BY seq DESC LIMIT ?", (*values, self._bound, limit)
+                f"SELECT payload FROM {kind} WHERE seq IN "
+                f"(SELECT seq FROM {kind} WHERE {wanted} ORDER BY seq DESC LIMIT ?) ORDER BY seq DESC",
+                (*values, self._bound, limit),
             ).fetchall()
         return [payload for (payload,) in rows]
 

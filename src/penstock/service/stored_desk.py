@@ -33,6 +33,7 @@ _STARTED_AT = "started_at"
 _SILENT_SECONDS, _SILENT_LOOKS = 30.0, 20
 """After so long, and so many looks, without a record a run that has not ended counts as cut off."""
 _MOST_AT_ONCE = 5000
+_FEW_EACH = 3
 _SLACK_SECONDS = 5.0
 _COUNTING_SECONDS = 0.3
 """How long a request waits for the cost to be added up; the next one, or who follows the run, goes on."""
@@ -78,11 +79,7 @@ class StoredDesk:
         self._audited: str | None = None
         self._progress = Progress(started_at=facts.started_at)
         self._notes: list[RunNote] = []
-        for operator in facts.names:
-            for seen in store.observations(operator, since=self._since, limit=1):
-                self._seen[operator] = seen
-            for decision in store.decisions(operator, since=self._since, limit=1):
-                self._decided[operator] = decision
+        self._read_newest()
         self.refresh()
 
     @property
@@ -185,6 +182,23 @@ class StoredDesk:
             self._read_orders()
             self._notes = [note for note in kept_notes(self._store) if note.at >= self._since]
             self._read_end()
+
+    def _read_newest(self) -> None:
+        """The newest of every operator: most are among the newest of all, others are asked for one by one."""
+        names = self._facts.names
+        for seen in self._store.observations(limit=_FEW_EACH * len(names)):
+            if seen.at >= self._since:
+                self._seen[seen.operator] = seen
+        for decision in self._store.decisions(limit=_FEW_EACH * len(names)):
+            if decision.at >= self._since:
+                self._decided[decision.operator] = decision
+        for name in names:
+            if name not in self._seen:
+                for seen in self._store.observations(name, since=self._since, limit=1):
+                    self._seen[name] = seen
+            if name not in self._decided:
+                for decision in self._store.decisions(name, since=self._since, limit=1):
+                    self._decided[name] = decision
 
     def _read_records(self) -> None:
         # Operators are looked at one after the other: a record may be a little older than the newest of another.
