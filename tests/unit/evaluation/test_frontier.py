@@ -124,6 +124,35 @@ def test_a_load_by_rule_is_the_highest_that_the_top_sustains(tmp_path: Path) -> 
     assert {r.load for r in rows} == {0.3}
 
 
+def test_a_load_by_rule_is_one_at_which_the_bound_is_possible(tmp_path: Path) -> None:
+    """Where records are few, a high load makes each of them longer than the bound: the next load is tried."""
+    few = {"bursts": {"rate": 5, "length": "5s", "share": 0.2, "times": 3}}
+    trace = {"name": "few", "arrivals": few, "seconds": "200s", "demands": ["records"]}
+    demands = {"records": {"phases": 2, "bounds": ["0.1s"]}}
+    experiment = small(tmp_path / "small", traces=[trace], seeds=1, demands=demands)
+    # At 0.9 and 5 a second a record is 0.18 s of work, at 0.3 60 ms with a p95 of 0.14 s.
+    assert {r.load for r in run_frontier(experiment, Call("small", tmp_path / "small"))} == {0.1}
+
+
+def test_what_is_done_is_kept_though_another_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace that cannot be run ends the run, and those before it are not run again."""
+    broken = {**SMALL["traces"][0], "name": "broken"}
+    experiment = small(tmp_path / "small", traces=[SMALL["traces"][0], broken], seeds=1)
+    ran, calls = frontier_runs.run_job, []
+
+    def failing(experiment: FrontierExperiment, trace: FrontierTrace, seed: int) -> list[FrontierRow]:
+        calls.append(trace.name)
+        if trace.name == "broken":
+            raise ConfigurationError("it cannot be run", field="traces")
+        return ran(experiment, trace, seed)
+
+    monkeypatch.setattr(frontier_runs, "run_job", failing)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="cannot be run"):
+            run_frontier(experiment, Call("small", tmp_path / "small"))
+    assert calls == ["bursts", "broken", "broken"]
+
+
 def test_bursts_have_the_rate_and_the_share_they_are_asked_for() -> None:
     """Mean rate, time in bursts and their length are those of the process."""
     process = Bursts(rate=200.0, length=8.0, share=0.2, times=3.0).process
