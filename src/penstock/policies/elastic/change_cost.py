@@ -94,16 +94,24 @@ class ChangeCost:
         return self.pause_seconds * max(before.capacity, after.capacity) + self.settle_in_seconds * going
 
 
-def usual_dwell_seconds(recent: Sequence[Decision], now: float) -> float | None:
-    """How long, lately, it took from a change to less until more was needed again; None: not known.
+def usual_dwell_seconds(recent: Sequence[Decision], now: float, rung: Allocation) -> float | None:
+    """How long, lately, no more than an allocation was enough: from a change to it or less until more was needed.
 
-    It is the median of the last three: one burst does not make every step down look short.
+    None: not known. It is the median of the last three: one burst does not make every step down look short. Changes
+    among smaller allocations say nothing of this one.
     """
     changes = [d for d in recent if d.is_change and not d.is_restart and 0.0 <= now - d.at <= _REMEMBERED_SECONDS]
     dwells = [
-        next((later.at - change.at for later in changes[i + 1 :] if later.is_growth), None)
+        next(
+            (
+                later.at - change.at
+                for later in changes[i + 1 :]
+                if later.is_growth and later.target.capacity > rung.capacity
+            ),
+            None,
+        )
         for i, change in enumerate(changes)
-        if not change.is_growth
+        if not change.is_growth and change.target.capacity <= rung.capacity
     ]
     known = [dwell for dwell in dwells if dwell is not None][-_DWELLS:]
     return median(known) if len(known) == _DWELLS else None

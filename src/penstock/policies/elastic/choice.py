@@ -45,8 +45,6 @@ class Aim:
         Part of that time which records may wait before capacity is added.
     ahead_seconds
         How long until a change that the next plan makes is in force: for so long an allocation has to be enough.
-    dwell_seconds
-        How long, lately, less was enough before more was needed again; None: not known.
     coming_for
         What was needed when more was asked for that cannot have helped yet; None: nothing is on its way.
     """
@@ -54,7 +52,6 @@ class Aim:
     catch_up_seconds: float
     patience: float
     ahead_seconds: float
-    dwell_seconds: float | None = None
     coming_for: float | None = None
 
     @property
@@ -85,6 +82,8 @@ class Chooser:
         What an allocation sustains.
     change_cost
         What a change costs, in executor seconds.
+    usual_dwell
+        For how many seconds, lately, no more than an allocation was enough; None: not known.
     """
 
     def __init__(
@@ -96,8 +95,10 @@ class Chooser:
         *,
         sustained: Callable[[Allocation], Sustained],
         change_cost: Callable[[Allocation, Allocation], float],
+        usual_dwell: Callable[[Allocation], float | None],
     ) -> None:
         self._limits, self._load, self._aim, self._change_cost = limits, load, aim, change_cost
+        self._usual_dwell = usual_dwell
         self._here = nearest(limits, current)
         rungs = ladder(limits, self._here.size)
         self._rungs = rungs if self._here in rungs else tuple(sorted((*rungs, self._here), key=lambda a: a.capacity))
@@ -188,7 +189,8 @@ class Chooser:
                 return None, f"its {sustained} were not measured, and may be too little: {self._needs}"
             if rung.capacity < _UNPROVEN * self._here.capacity:
                 return None, f"nothing so small was measured: at most {1.0 - _UNPROVEN:.0%} less at a time"
-        dwell = lasts if aim.dwell_seconds is None else min(lasts, max(aim.dwell_seconds, aim.ahead_seconds))
+        usual = self._usual_dwell(rung)
+        dwell = lasts if usual is None else min(lasts, max(usual, aim.ahead_seconds))
         # What waits in the end has to be worked off by somebody: at best at the price of this allocation.
         debt = 0.0 if sustained.low <= 0.0 else waiting * rung.capacity / sustained.low
         changes = self._change_cost(self._here, rung) + self._change_cost(rung, self._here)

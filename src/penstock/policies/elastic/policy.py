@@ -10,6 +10,8 @@ over-provisioning, online samples, the backlog, the trend of the arrivals, and w
 
 from __future__ import annotations
 
+from functools import partial
+
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.policies.elastic.capacity import Capacity
@@ -77,6 +79,9 @@ class ElasticPolicy:
                 known.aim(request),
                 sustained=known.capacity.sustained,
                 change_cost=known.changes.of if self.options.weigh_changes else _nothing,
+                usual_dwell=partial(usual_dwell_seconds, request.recent, request.at)
+                if self.options.weigh_changes
+                else _not_known,
             )
         except NotReadyError as fault:
             return self._hold(request, str(fault))
@@ -159,7 +164,6 @@ class _Known:
             options.catch_up_seconds,
             options.patience,
             options.every_seconds + self.changes.settle_out_seconds,
-            usual_dwell_seconds(request.recent, request.at) if options.weigh_changes else None,
             self._coming_for(request),
         )
 
@@ -200,6 +204,10 @@ def _work_evidence(load: Load, needed: float) -> Evidence:
         "waiting_records": load.waiting,
         "needed_records_per_second": needed,
     }
+
+
+def _not_known(rung: Allocation) -> None:  # noqa: ARG001
+    return None
 
 
 def _nothing(before: Allocation, after: Allocation) -> float:  # noqa: ARG001

@@ -58,6 +58,16 @@ def test_the_usual_dwell_is_the_median_of_the_last_three() -> None:
     """From each step down to the next step up; fewer than three are no custom, and neither are old ones."""
     times = (0.0, 20.0, 100.0, 130.0, 200.0, 300.0)
     changes = [a_decision(*((FOUR, TWO) if number % 2 == 0 else (TWO, FOUR)), at=at) for number, at in enumerate(times)]
-    assert usual_dwell_seconds(changes, 310.0) == 30.0  # of 20, 30 and 100
-    assert usual_dwell_seconds(changes[:4], 310.0) is None
-    assert usual_dwell_seconds(changes, 5000.0) is None
+    assert usual_dwell_seconds(changes, 310.0, TWO) == 30.0  # of 20, 30 and 100
+    assert usual_dwell_seconds(changes[:4], 310.0, TWO) is None
+    assert usual_dwell_seconds(changes, 5000.0, TWO) is None
+
+
+def test_changes_among_small_sizes_say_nothing_of_large_ones() -> None:
+    """An operator that went to and fro between two and four at night may still leave six for five in the evening."""
+    times = (0.0, 20.0, 100.0, 130.0, 200.0, 300.0)
+    changes = [a_decision(*((FOUR, TWO) if number % 2 == 0 else (TWO, FOUR)), at=at) for number, at in enumerate(times)]
+    assert usual_dwell_seconds(changes, 400.0, Allocation(5)) is None
+    changes.append(a_decision(FOUR, Allocation(6), at=350.0))
+    assert usual_dwell_seconds(changes, 400.0, Allocation(5)) == 250.0  # of 350, 250 and 150
+    assert usual_dwell_seconds(changes, 400.0, TWO) == 30.0

@@ -36,12 +36,14 @@ def choose(
     *,
     sustained: Callable[[Allocation], Sustained] | None = None,
     cost: float = 0.0,
+    dwell: float | None = None,
     limits: Limits = LIMITS,
 ) -> Choice:
     """What is chosen for an operator that has so many executors."""
     return Chooser(
-        limits, Allocation(executors), load, aim, sustained=sustained or hundred_each(), change_cost=lambda *_: cost
-    ).choose()
+        limits, Allocation(executors), load, aim,
+        sustained=sustained or hundred_each(), change_cost=lambda *_: cost, usual_dwell=lambda _: dwell,
+    ).choose()  # fmt: skip
 
 
 def test_more_is_sized_in_one_step() -> None:
@@ -123,7 +125,7 @@ def test_less_is_not_taken_where_it_never_lasted() -> None:
     """If more was needed again after 20 s the last times, 20 executor seconds for each change are too much."""
     load, exact = replace(CALM, rate=400.0), hundred_each(0.0)
     assert choose(6, load, sustained=exact, cost=20.0).target == Allocation(4)
-    assert choose(6, load, replace(AIM, dwell_seconds=20.0), sustained=exact, cost=20.0).target == Allocation(6)
+    assert choose(6, load, sustained=exact, cost=20.0, dwell=20.0).target == Allocation(6)
 
 
 def test_less_is_not_taken_that_would_not_have_done_of_late() -> None:
