@@ -7,17 +7,23 @@ import csv
 import gzip
 import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov import MAP, map2_from_moments, superpose
+from penstock.arrivals import Reading
+from penstock.arrivals.gaps import open_gaps
+from penstock.markov import MAP, PH, map2_from_moments, superpose
 
 FloatArray = npt.NDArray[np.float64]
 
 KNOWN: dict[str, MAP] = {
+    "slow bursts": MAP.mmpp([[-1 / 18, 1 / 18], [0.5, -0.5]], [100.0, 600.0]),
+    "on and off": MAP.mmpp([[-1 / 9, 1 / 9], [1.0, -1.0]], [20.0, 400.0]),
+    "hyperexponential": MAP.renewal(PH.hyperexponential([0.9, 0.1], [2.0, 0.2])),
     "MAP(2)": map2_from_moments(1.0, 5.0, 60.0, 0.9),
     "MAP(4)": superpose(
         MAP.mmpp([[-0.02, 0.02], [0.05, -0.05]], [0.3, 4.0]), MAP.mmpp([[-0.5, 0.5], [0.3, -0.3]], [0.1, 2.0])
@@ -63,3 +69,38 @@ REAL: dict[str, Callable[[Path], FloatArray]] = {
     "cloudphysics-io": cloudphysics,
     "google-2011 submits": google_submits,
 }
+
+
+_FILES = {
+    "bc-paug89": "bc-paug89/BC-pAug89.timestamps_us.txt.xz",
+    "cloudphysics-io": "cloudphysics-io/cloudPhysicsIO.us.csv.xz",
+    "google-2011 submits": "google-2011/task_events_part-00000-of-00500.csv.gz",
+    "nyc-taxi": "nyc-taxi-2013/nycTaxiRides.gz",
+    "worldcup98": "worldcup98/wc98_requests_per_minute.csv.xz",
+}
+_PLACES = {"start": 0.0, "middle": 0.5, "end": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Part of a trace, and what follows it (``None`` at the end)."""
+
+    trace: str
+    place: str
+    iats: FloatArray
+    following: FloatArray | None
+
+
+def real_windows(folder: Path, most: int = 50_000) -> Iterator[Window]:
+    """Give the start, the middle and the end of each trace; a third of a trace that is shorter than three windows.
+
+    The published formats are read as `penstock fit` reads them. The next window is as long, and follows at once.
+    """
+    for trace, path in _FILES.items():
+        gaps = open_gaps(folder / path, Reading())
+        size = min(most, gaps.total // 3)
+        for place, share in _PLACES.items():
+            first = int(share * (gaps.total - size))
+            after = first + 2 * size <= gaps.total
+            following = np.asarray(gaps.window(first + size, first + 2 * size)) if after else None
+            yield Window(trace, place, np.asarray(gaps.window(first, first + size)), following)

@@ -7,12 +7,14 @@ Module              What it computes
 moments             the statistics of a window, each with a standard error; `count_description`: of counts
 sliding             moments and autocorrelation of a window that slides
 replay_queue        the window replayed through a queue: what a fit must predict
+load_curve          what a process predicts for that queue
 fit_map             the best processes for a window; `fitting`: the order of the search
 estimate            one estimate from several windows
 change              whether two windows differ by more than chance
 simple_fits         fits of windows that need no search
-search              compositions (`product_form`)
-cycle_search        chains of bursts and lulls (`staged`, `episodes`), if no composition's queue fits
+burst_search        chains of bursts (`burst_chain`) whose queue follows the replayed one along the load
+kpc                 compositions (`product_form`) that match moments and autocorrelation
+alternating         chains of short and long times in turn (`free_chain`)
 ==================  ==============================================================================================
 """
 
@@ -21,8 +23,9 @@ from penstock.workload.change import Difference, WorkloadChange, detect_change
 from penstock.workload.count_description import CountDescription, describe_counts
 from penstock.workload.estimate import FittedWorkload, WindowFit, estimate_workload
 from penstock.workload.fit_map import FitResult, fit_maps
+from penstock.workload.load_curve import predicted_curve, predicted_responses
 from penstock.workload.moments import TraceDescription, describe_iats, spread_ties
-from penstock.workload.replay_queue import ReplayedQueue, predicted_responses, replay
+from penstock.workload.replay_queue import ReplayedQueue, replay
 from penstock.workload.sliding import SlidingMoments, SlidingSummary
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
     "detect_change",
     "estimate_workload",
     "fit_maps",
+    "predicted_curve",
     "predicted_responses",
     "replay",
     "spread_ties",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidate processes: scores them as composed, ranks them by descriptors and queue together, and drops look-alikes.
+"""Candidate processes: scores them by their queue along the load, ranks them, and drops look-alikes.
 
 The score of a candidate depends only on its matrices, not on the search that found it.
 """
@@ -15,22 +15,28 @@ import numpy.typing as npt
 
 from penstock.errors import InvalidProcessError
 from penstock.markov import MAP
+from penstock.workload.burst_chain import Bursts
+from penstock.workload.load_curve import predicted_curve
 from penstock.workload.moments import TraceDescription
-from penstock.workload.product_form import Shape
-from penstock.workload.replay_queue import ReplayedQueue, predicted_responses
-from penstock.workload.staged import Chain
+from penstock.workload.replay_queue import BARRED, ReplayedQueue
 
 FloatArray = npt.NDArray[np.float64]
 
-MOMENT_BAR = 0.01
-SCV_BAR = 0.02
-ACF_BAR = 0.02
-QUEUE_BAR = 0.15
+MEAN_BAR = 0.15
+PERCENTILE_BAR = 0.25
+"""How far mean and 95th percentile may be off the replayed ones, at any utilisation up to `BARRED`."""
+
+GOOD_ENOUGH = 0.35
+"""A worst error below this part of its bar counts as this part: closer than that, it is the window's chance."""
+
 PRICE_OF_A_STATE = 0.02
-"""How much an additional phase must reduce the loss to be worth it."""
+"""How much an additional state must reduce the loss to be worth it."""
+
+PRICE_OF_DISPERSION = 0.1
+"""What each further doubling of the dispersion's error costs, beyond the first factor of 2."""
 
 ABSURD = 2.0
-"""Factor in a predicted response time above which a candidate is dropped."""
+"""Factor in a predicted mean response time above which a candidate is dropped."""
 
 _FAR_LAG = 100
 _LARGEST_LOOKALIKE_DIFFERENCE = 0.01
@@ -38,12 +44,11 @@ _LARGEST_LOOKALIKE_DIFFERENCE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Where a search can start again: parameters of a composition, or a chain of stages."""
+    """How a process was found, and where a search can start again: the shape of a chain of bursts, its parameters."""
 
     family: str
-    shape: Shape | None = None
+    bursts: Bursts | None = None
     theta: FloatArray | None = None
-    chain: Chain | None = None
 
 
 Found = tuple[MAP, Recipe]
@@ -64,15 +69,17 @@ class FittedMap:
     """A process fitted to a window, and its errors.
 
     `errors` are relative for mean, m2, m3, scv and skewness, absolute for acf_rmse (over lags 1 to 100) and the
-    largest log ratio for idi; ``None`` if the window has no such value. `queue_errors` has the relative error of the
-    predicted mean response time for each replayed utilisation. `loss` is the sum of the squared errors, each in units
-    of its tolerance, plus a price for each state.
+    largest log ratios for idi and idc; ``None`` if the window has no such value. `queue_errors` and
+    `percentile_errors` have the relative errors of the mean and of the 95th percentile of the response time for each
+    replayed utilisation. `loss` is the worst of them in units of its bar, plus a price for each state and for a
+    dispersion of counts that is off by more than a factor of 2.
     """
 
     map: MAP
     loss: float
     errors: Mapping[str, float | None]
     queue_errors: Mapping[float, float]
+    percentile_errors: Mapping[float, float]
     family: str
     recipe: Recipe
 
@@ -82,9 +89,15 @@ class FittedMap:
         return self.map.order
 
     @property
+    def worst_error(self) -> float:
+        """Largest error of mean and percentile up to the utilisation `BARRED`, in units of its bar."""
+        return worst_error(self.queue_errors, self.percentile_errors)
+
+    @property
     def worst_queue_factor(self) -> float:
-        """Largest factor, up or down, between predicted and replayed response times."""
-        return max(max(1.0 + e, 1.0 / max(1.0 + e, 1e-12)) for e in self.queue_errors.values())
+        """Largest factor, up or down, between predicted and replayed mean response times up to `BARRED`."""
+        errors = [error for load, error in self.queue_errors.items() if load <= BARRED]
+        return max(max(1.0 + e, 1.0 / max(1.0 + e, 1e-12)) for e in errors)
 
     @cached_property
     def fingerprint(self) -> FloatArray:
@@ -92,18 +105,24 @@ class FittedMap:
         points = self.map.mean * np.array([0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
         tail = self.map.intervals.sf(points)
         links = self.map.autocorrelation(np.array([1, 3, 10, 30, 100, 300]))
-        queue = np.log1p(np.array(list(self.queue_errors.values())))
+        queue = np.log1p(np.maximum(list(self.queue_errors.values()), -0.999999))
         return np.concatenate([tail, links, queue])
 
     @property
     def meets_bars(self) -> bool:
-        """Whether moments, autocorrelation and the queue are all within their tolerances."""
-        limits = {"m2": MOMENT_BAR, "m3": MOMENT_BAR, "scv": SCV_BAR, "acf_rmse": ACF_BAR}
-        for name, limit in limits.items():
-            error = self.errors[name]
-            if error is not None and not abs(error) <= limit:
-                return False
-        return all(abs(error) <= QUEUE_BAR for error in self.queue_errors.values())
+        """Whether mean and percentile are within their bars at every replayed utilisation up to `BARRED`."""
+        return self.worst_error <= 1.0
+
+
+def worst_error(means: Mapping[float, float], percentiles: Mapping[float, float]) -> float:
+    """Return the largest error up to the utilisation `BARRED`, in units of its bar."""
+    pairs = ((means, MEAN_BAR), (percentiles, PERCENTILE_BAR))
+    return max(_size(error) / bar for errors, bar in pairs for load, error in errors.items() if load <= BARRED)
+
+
+def _size(error: float) -> float:
+    """Return the size of a relative error. Below -50 % it counts by its factor: -90 % is worse than +90 %."""
+    return abs(error) if error >= -0.5 else 0.5 * (1.0 / max(1.0 + error, 1e-12) - 1.0)
 
 
 def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Recipe) -> FittedMap:
@@ -114,32 +133,41 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     errors: dict[str, float | None] = {
         "mean": float(relative[0]), "m2": float(relative[1]), "m3": float(relative[2]),
         "scv": float(unit.scv / trace.scv - 1.0) if trace.scv > 0 else None,
-        "skewness": None, "acf_rmse": None, "idi": None,
+        "skewness": None, "acf_rmse": None, "idi": None, "idc": None,
     }  # fmt: skip
-    misfit = (relative[1] / MOMENT_BAR) ** 2 + (relative[2] / MOMENT_BAR) ** 2
     if trace.skewness is not None and trace.acf.size:
         errors["skewness"] = float(unit.skewness / trace.skewness - 1.0) if abs(trace.skewness) > 1e-9 else None
         far = min(_FAR_LAG, trace.acf.size)
         difference = unit.autocorrelation(np.arange(1, far + 1)) - trace.acf[:far]
         rmse = float(np.sqrt(np.mean(difference**2)))
         errors["acf_rmse"] = rmse
-        misfit += (rmse / ACF_BAR) ** 2
         chosen = (trace.idi_counts <= 1000) & (trace.idi > 0)
         ratio = unit.idi(trace.idi_counts[chosen]) / trace.idi[chosen]
         errors["idi"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12))))) if chosen.any() else None
-    responses = predicted_responses(unit, queue.utilisations)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(responses / queue.responses)
-    logs = np.where(np.isfinite(logs), logs, 50.0)
-    misfit += float(np.sum((logs / QUEUE_BAR) ** 2)) * 2.0 / logs.size
+    seen = trace.idc > 0
+    if seen.any():
+        ratio = unit.idc(trace.idc_widths[seen] / trace.mean) / trace.idc[seen]
+        errors["idc"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
+    mean, percentile = predicted_curve(unit, queue.utilisations)
+    means, percentiles = _relative(queue, mean / queue.responses), _relative(queue, percentile / queue.percentiles)
+    dispersion = max((errors["idc"] or 0.0) / float(np.log(2.0)) - 1.0, 0.0)
     return FittedMap(
         map=unit.time_scaled(trace.mean),
-        loss=float(misfit + PRICE_OF_A_STATE * unit.order),
+        loss=max(worst_error(means, percentiles), GOOD_ENOUGH)
+        + PRICE_OF_A_STATE * unit.order
+        + PRICE_OF_DISPERSION * dispersion,
         errors=errors,
-        queue_errors={float(u): float(np.expm1(e)) for u, e in zip(queue.utilisations, logs, strict=True)},
+        queue_errors=means,
+        percentile_errors=percentiles,
         family=recipe.family,
         recipe=recipe,
     )
+
+
+def _relative(queue: ReplayedQueue, ratios: FloatArray) -> dict[float, float]:
+    """Return relative errors by utilisation. What could not be solved is as wrong as a number can say."""
+    errors = np.where(np.isfinite(ratios), ratios, 1e20) - 1.0
+    return {float(u): float(e) for u, e in zip(queue.utilisations, errors, strict=True)}
 
 
 def best_distinct(

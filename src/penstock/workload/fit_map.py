@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the best Markovian arrival processes for a window of inter-arrival times.
 
-Kronecker compositions of two-phase MAPs (Casale, Zhang and Smirni 2010) match the window's moments, autocorrelation,
-dispersion and bicovariance; chains of bursts and lulls are tried where those fall short. Many processes match equally
-well and yet predict response times that differ severalfold. So the window is also replayed through a queue. The fits
-must predict that queue, are ranked by it, and are dropped if absurdly wrong.
+Many processes match a window's moments and autocorrelation equally well and yet predict response times that differ
+severalfold. So the window is replayed through a queue along the whole load, and fits are searched and ranked by how
+well their own queue follows it, the simplest of the good ones first (method ``auto``). Plain Kronecker compositions
+that match descriptors alone (Casale, Zhang and Smirni 2010) are there to compare with (method ``kpc``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from penstock.workload.moments import TraceDescription, check_iats, describe_iat
 from penstock.workload.replay_queue import ReplayedQueue, replay
 
 FloatArray = npt.NDArray[np.float64]
+Method = Literal["auto", "kpc"]
+
+METHODS: tuple[Method, ...] = ("auto", "kpc")
 
 NEEDED = 256
 """Fewest inter-arrival times for a fit."""
@@ -54,6 +58,7 @@ def fit_maps(
     seed: int = 0,
     budget_seconds: float | None = None,
     warm: FitResult | None = None,
+    method: Method = "auto",
 ) -> FitResult:
     """Fit Markovian arrival processes to a window of inter-arrival times.
 
@@ -73,6 +78,8 @@ def fit_maps(
     warm
         The fit of the previous window. The search continues from its processes, and starts anew if none of them fits
         any longer.
+    method
+        ``auto``, or ``kpc`` for compositions fitted to moments, autocorrelation and bicovariances alone.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def fit_maps(
     ('correlated', True)
     """
     elapsed = stopwatch()
-    _check_arguments(best, max_states, budget_seconds)
+    _check_arguments(best, max_states, budget_seconds, method)
     values = check_iats(iats, needed=NEEDED, task="fit a process")
     trace = describe_iats(values)
     rng = np.random.default_rng(seed)
@@ -103,11 +110,14 @@ def fit_maps(
     kind = fitting.simple()
     if kind is None:
         kind = "correlated"
-        if warm is not None:
-            fitting.again(warm.maps, warm.max_states == max_states)
-        if not fitting.is_good:
-            fitting.search(rng)
-    if all(candidate.worst_queue_factor > ABSURD for candidate in fitting.candidates):
+        if method == "kpc":
+            fitting.compose(rng)
+        else:
+            if warm is not None:
+                fitting.again(warm.maps, warm.max_states == max_states)
+            if not fitting.is_good:
+                fitting.search(rng)
+    if method == "auto" and all(candidate.worst_queue_factor > ABSURD for candidate in fitting.candidates):
         fitting.fall_back()
     # A Poisson process has no moments to adjust: what a process with more parameters gains is chance.
     first = next((c for c in fitting.candidates if c.family == "poisson"), None) if kind == "poisson" else None
@@ -120,7 +130,9 @@ def fit_maps(
     return FitResult(trace, tuple(chosen), elapsed(), kind, tuple(notes), queue, max_states, fitting.is_warm)
 
 
-def _check_arguments(best: int, max_states: int, budget_seconds: float | None) -> None:
+def _check_arguments(best: int, max_states: int, budget_seconds: float | None, method: str) -> None:
+    if method not in METHODS:
+        raise ConfigurationError(f"method: {method!r} is unknown; use one of {', '.join(METHODS)}", field="method")
     if best < 1:
         raise ConfigurationError(f"best: {best} must be at least 1", field="best")
     if max_states < 1:

@@ -1,46 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 """The course of one fit: what to try on a window, in which order, and when to stop.
 
-First the simple kinds, then the result for an earlier window, then compositions of growing size, and chains of bursts
-and lulls if none of those comes close to the queue.
+First the simple kinds, then the result for an earlier window, then chains of bursts of growing size, until the queue is
+right along the whole load. Compositions are tried if no such chain is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.markov import MAP
-from penstock.workload import cycle_search, search, simple_fits
-from penstock.workload.candidates import QUEUE_BAR, FittedMap, Found, Recipe, best_distinct, score
+from penstock.workload import alternating, burst_search, kpc, simple_fits
+from penstock.workload.burst_chain import Bursts
+from penstock.workload.burst_search import Aim
+from penstock.workload.candidates import FittedMap, Found, Recipe, best_distinct, score
 from penstock.workload.exponential_mixture import mixture_renewal
-from penstock.workload.least_squares import DAMPING
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
-from penstock.workload.targets import Targets, targets_of
+from penstock.workload.targets import targets_of
+from penstock.workload.window_features import WindowFeatures
 
 FloatArray = npt.NDArray[np.float64]
 
-_CLOSE_QUEUE = 0.06
-"""If the best composition's queue error is at most this, chains of bursts and lulls are not tried."""
+_GOOD = 0.4
+"""A worst error of at most this part of its bar ends the search."""
 
+_MOST_KINDS = 3
+_FEWER_SHARES, _STAGED_SHARES = (0.05, 0.5), (0.5, 0.8, 0.95)
 
-_STEPS, _SMALLER_STEPS, _READ_STEPS, _AGAIN_STEPS = 24, 12, 7, 4
-"""Iterations of the search of all of a chain's rates: largest, smaller, read off the window, of an earlier window."""
+_HOPELESS = 1.6
+"""If two kinds of bursts leave an error above this, in units of its bar, more kinds do not help; regular ones may."""
 
-_AGAIN_DAMPING = 4.0
-"""Damping of the first step from an earlier window's chain: the way is short, and longer steps were all refused."""
+_FEW_CYCLES = 3.0
+"""If one kind leaves an error above this, the window has but a few cycles of burst and lull, and regular ones are tried
+at once."""
 
-_SEARCHABLE_QUEUE_ERROR = 1.5
-"""If a chain's queue error, in units of its tolerance, is at most this, its rates are worth searching."""
+_AGAIN_STEPS, _STAGED_STEPS = 3, (8, 4)
 
-_GOOD_LOSS = 2.5
-"""A fit continued from the last window is good enough up to this loss, whatever the last window's loss."""
+_MOST_CONTINUED, _SMALL = 3, 5
+"""How many fits of an earlier window are continued, and the most states of those after the first."""
 
-_LOSS_GROWTH_ALLOWED = 1.5
-"""Otherwise, its loss may be above the last window's by this factor."""
+_AGAIN_DAMPING = 1.0
+"""Damping of the first step from an earlier window's chain: the way is short."""
+
+_ERROR_GROWTH_ALLOWED = 1.5
+"""A fit continued from the last window is good enough if it meets the bars, or is worse by at most this factor."""
 
 
 class Fitting:
@@ -61,7 +69,11 @@ class Fitting:
         self.candidates: list[FittedMap] = []
         self.notes: list[str] = []
         self.is_warm = False
-        self._pairs: list[tuple[float, Found]] = []  # compositions of two components, with their losses
+
+    @cached_property
+    def aim(self) -> Aim:
+        """What searches of chains follow."""
+        return Aim.of(self.queue, WindowFeatures.of(self.values, self.trace))
 
     def simple(self) -> str | None:
         """Try the fits that need no search. Return the kind of window if one of them is good enough, else ``None``."""
@@ -71,11 +83,11 @@ class Fitting:
             return "constant"
         if self.max_states > 1 and simple_fits.is_negative(trace):
             self._closed(simple_fits.negative_fits(trace, self.max_states))
-            if not any(candidate.meets_bars for candidate in self.candidates):
+            if not self._has_good():
                 targets = targets_of(trace, self.queue)
-                self._add(cycle_search.alternate(targets, self.max_states, self.is_late))
+                self._add(alternating.alternate(targets, self.max_states, self.is_late))
                 self._closed(simple_fits.renewal_fits(trace, self.max_states))
-            if min((_worst(c) for c in self.candidates), default=np.inf) <= 2.0 * QUEUE_BAR:
+            if self.worst <= 2.0:
                 return "negative"
         if self.max_states == 1:
             self._add([(MAP.poisson(1.0), Recipe("poisson"))])
@@ -89,90 +101,92 @@ class Fitting:
             mixture = mixture_renewal(self.values, self.max_states) if kind == "renewal" and trace.scv > 1 else None
             if mixture is not None:
                 self._add([(mixture, Recipe("renewal, mixture"))])
-            if min((_worst(c) for c in self.candidates), default=np.inf) <= QUEUE_BAR:
+            if self.worst <= 1.0:
                 return kind
             self.notes.append("no single lag shows dependence, but the queue does: fitted as correlated")
         return None
 
     def again(self, known: Sequence[FittedMap], is_same_kind: bool) -> None:
         """Continue from the fits of an earlier window. `is_same_kind`: they could have as many states."""
-        targets = targets_of(self.trace, self.queue)
-        before = min((fitted.loss for fitted in known), default=np.inf)
-        for fitted in known:
-            chain = fitted.recipe.chain
-            if fitted.states > self.max_states:
+        before = min((fitted.worst_error for fitted in known), default=np.inf)
+        chains = [f for f in known if f.recipe.theta is not None and f.states <= self.max_states]
+        for place, fitted in enumerate(chains[:_MOST_CONTINUED]):
+            shape, theta = fitted.recipe.bursts, fitted.recipe.theta
+            if shape is None or theta is None or (place and (fitted.states > _SMALL or self._has_enough())):
                 continue
-            if chain is None:
-                self._add(search.again(fitted.recipe, targets, self.is_late))
-            elif cycle_search.can_have(chain, targets):
-                self._freed(fitted, targets, _AGAIN_STEPS, _AGAIN_DAMPING)
-        if not self._still_good(before) and any(fitted.recipe.chain is not None for fitted in known):
-            self._read_off(targets)
-        self.is_warm = is_same_kind and self._still_good(before)
+            self._burst(shape, theta[None], _AGAIN_STEPS, damping=_AGAIN_DAMPING)
+        self.is_warm = is_same_kind and self.worst <= max(1.0, _ERROR_GROWTH_ALLOWED * before)
         if not self.is_warm:
             self.notes.append("the last window's processes no longer fit: searched anew")
-
-    def _read_off(self, targets: Targets) -> None:
-        """Try the chains whose start is read off the window, which takes a fraction of a search."""
-        for place, rivals in enumerate(cycle_search.starts(targets, self.max_states, None)):
-            for reached in self._add(cycle_search.cycle(rivals[0], targets, self.is_late)):
-                if place < 2:
-                    self._freed(reached, targets, _READ_STEPS)
-
-    def _still_good(self, before: float) -> bool:
-        return min((c.loss for c in self.candidates), default=np.inf) <= max(_GOOD_LOSS, _LOSS_GROWTH_ALLOWED * before)
 
     @property
     def is_good(self) -> bool:
         """Whether nothing more needs to be searched."""
         return self.is_warm and bool(self.candidates)
 
+    @property
+    def worst(self) -> float:
+        """The worst error of the best candidate, in units of its bar."""
+        return min((candidate.worst_error for candidate in self.candidates), default=np.inf)
+
     def search(self, rng: np.random.Generator) -> None:
-        """Search compositions, smallest first, until enough are good. Then search chains, if the queue needs them."""
+        """Search chains of bursts, smallest first, until one is good; then regular ones and compositions."""
+        gap = self._gap()
+        for kinds in range(1, _MOST_KINDS + 1):
+            shape = Bursts((1,) * kinds, gap=gap)
+            if shape.order > self.max_states or (self.candidates and self.is_late()):
+                break
+            smaller = self._best_of(Bursts((1,) * (kinds - 1), gap=gap))
+            if smaller is None:
+                starts = burst_search.cold_starts(shape, self.queue)
+            else:
+                cold = burst_search.cold_starts(shape, self.queue, _FEWER_SHARES)
+                starts = np.concatenate([burst_search.extended(smaller), cold])
+            self._burst(shape, starts)
+            if self._has_good():
+                return
+            if self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES):
+                break
+        if self.worst > 1.0:
+            self._search_stages()
+        if not self.candidates or (gap > 1 and self.worst > 1.0):
+            self.compose(rng)
+
+    def _best_of(self, shape: Bursts) -> FloatArray | None:
+        """Return the parameters of the best chain of a shape so far."""
+        of_shape = [c for c in self.candidates if c.recipe.bursts == shape]
+        return min(of_shape, key=lambda candidate: candidate.worst_error).recipe.theta if of_shape else None
+
+    def _search_stages(self) -> None:
+        """Search bursts and bases of several stages each, of one and of two kinds."""
+        for kinds in (1, 2):
+            shape, plain = _regular(kinds, self.max_states), self._best_of(Bursts((1,) * kinds))
+            if shape is None or self.is_late() or self._has_good():
+                continue
+            starts = burst_search.cold_starts(shape, self.queue, _STAGED_SHARES)
+            if plain is not None:
+                starts = np.concatenate([plain[None], starts])
+            self._burst(shape, starts, _STAGED_STEPS[kinds - 1])
+
+    def compose(self, rng: np.random.Generator) -> None:
+        """Search compositions, smallest first, by their descriptors alone."""
         targets = targets_of(self.trace, self.queue)
-        hard = False
-        shapes = search.shapes_for(targets, self.max_states)
-        least = min((shape.base for shape in shapes), default=0)
-        for shape in shapes:
+        for shape in kpc.shapes_for(targets, self.max_states):
             if self.candidates and self.is_late():
                 return
-            if hard and (shape.base > least or shape.components != 3):
-                continue
-            most = 4 if shape.order <= 8 and not hard else 2
-            found = list(search.compose(shape, targets, rng, self.is_late, most))
-            for candidate, pair in zip(self._add(found), found, strict=True):
-                if shape.components == 2:
-                    self._pairs.append((candidate.loss, pair))
-            if self._has_enough():
-                return
-            # If two components come nowhere near the queue, more bring it no closer. Chains may.
-            hard = bool(self._pairs) and not self._is_close()
-        if self._pairs and not self._is_close():
-            self._search_cycles(targets)
+            if shape.components <= _MOST_KINDS:
+                self._add(kpc.compose(shape, targets, rng, self.is_late))
 
-    def _search_cycles(self, targets: Targets) -> None:
-        """Search chains of bursts and lulls, the largest first. Of rivals, the better goes on, with smaller ones."""
-        pair = min(self._pairs, key=lambda pair: pair[0])[1][1]
-        family: str | None = None
-        for rivals in cycle_search.starts(targets, self.max_states, pair):
-            reached: list[FittedMap] = []
-            for start in rivals:
-                if family in (None, start.family) and not self.is_late():
-                    reached += self._add(cycle_search.cycle(start, targets, self.is_late))
-            if not reached or any(_is_settled(candidate) for candidate in reached):
-                continue
-            # Free rates improve moments and autocorrelation, but hardly a chain's regularity, which the queue shows.
-            regular = [candidate for candidate in reached if _worst(candidate) <= _SEARCHABLE_QUEUE_ERROR * QUEUE_BAR]
-            contenders = regular or [min(reached, key=lambda candidate: candidate.loss)]
-            steps = _STEPS if family is None else _SMALLER_STEPS
-            freed = [free for one in contenders for free in self._freed(one, targets, steps)]
-            family = min((*freed, *reached), key=lambda candidate: candidate.loss).family
+    def _gap(self) -> int:
+        """Return how many stages a gap needs to be as regular as the window's, apart from slow changes of the rate."""
+        # The variance of one gap given the one before it, roughly: half the mean square of their difference.
+        near = float(self.trace.acf[0]) if self.trace.acf.size else 0.0
+        regular = self.trace.scv * (1.0 - max(near, 0.0))
+        return int(np.clip(round(1.0 / max(regular, 1e-3)), 1, max(self.max_states // 2, 1)))
 
-    def _freed(self, fitted: FittedMap, targets: Targets, iterations: int, damping: float = DAMPING) -> list[FittedMap]:
-        chain = fitted.recipe.chain
-        if chain is None or self.is_late():
-            return []
-        return self._add(cycle_search.free(chain, targets, self.is_late, iterations, fitted.family, damping=damping))
+    def _burst(self, shape: Bursts, starts: FloatArray, steps: int = 8, damping: float = 1e-2) -> None:
+        found = burst_search.search(shape, starts, self.aim, self.is_late, iterations=steps, damping=damping)
+        self._add(found)
 
     def fall_back(self) -> None:
         """Try independent times if nothing found so far predicts the queue within a factor of 2."""
@@ -185,12 +199,12 @@ class Fitting:
             else f"no correlated process of up to {self.max_states} states was found: times treated as independent"
         )
 
-    def _is_close(self) -> bool:
-        return min((_worst(c) for c in self.candidates), default=np.inf) <= _CLOSE_QUEUE
+    def _has_good(self) -> bool:
+        return self.worst <= _GOOD
 
     def _has_enough(self) -> bool:
-        good = [c for c in self.candidates if c.meets_bars]
-        return len(good) >= self.best and self._is_close() and len(best_distinct(good, self.best)[0]) >= self.best
+        good = [c for c in self.candidates if c.worst_error <= _GOOD]
+        return len(best_distinct(good, self.best)[0]) >= min(self.best, 2) if good else False
 
     def _add(self, found: Iterable[Found]) -> list[FittedMap]:
         added = [score(process, self.trace, self.queue, recipe) for process, recipe in found]
@@ -204,9 +218,7 @@ class Fitting:
                 self.notes += [note for note in moved if note not in self.notes]
 
 
-def _is_settled(candidate: FittedMap) -> bool:
-    return candidate.meets_bars and _worst(candidate) <= _CLOSE_QUEUE
-
-
-def _worst(candidate: FittedMap) -> float:
-    return max(abs(float(np.log1p(max(error, -0.999)))) for error in candidate.queue_errors.values())
+def _regular(kinds: int, max_states: int) -> Bursts | None:
+    """Return the most regular chain of so many kinds: half the states for the bursts, most for the last."""
+    last = max_states // 2 - (kinds - 1)
+    return Bursts((1,) * (kinds - 1) + (last,), base=max_states - max_states // 2) if last > 1 else None

@@ -22,6 +22,10 @@ _LARGEST_STEP = 2.0
 DAMPING = 1e-2
 """Damping of the first step; four times as much after each step that is refused."""
 
+_DIFFERENCE = 1e-5
+DAMPINGS = np.array([0.1, 1.0, 10.0, 100.0])
+"""Factors of the damping that are tried at once where slopes are dear."""
+
 
 def least_squares(
     evaluate: Evaluate,
@@ -126,3 +130,69 @@ def onto_constraints(
         values, slopes = constraints(moved)
     last = np.abs(values).sum(axis=1)
     return np.where((last < first)[:, None], moved, theta)
+
+
+def difference_least_squares(
+    residuals: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    iterations: int,
+    is_late: IsLate = lambda: False,
+    damping: float = DAMPING,
+    tolerance: float = 1e-2,
+    dampings: FloatArray = DAMPINGS,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the parameters reached from each row of `start`, and their sums of squares, with slopes by differences.
+
+    For residuals that are dear and have no derivatives: each iteration takes the best of steps with several dampings,
+    because slopes cost as many evaluations as there are parameters and a refused step would waste them.
+
+    Parameters
+    ----------
+    residuals
+        Returns (rows, terms) for rows of parameters; rows that are not finite count as infinitely bad.
+    dampings
+        Factors of the damping that are tried in each iteration.
+
+    Examples
+    --------
+    >>> best, _ = difference_least_squares(
+    ...     lambda x: np.exp(x) - 3.0, np.zeros((1, 1)), np.full(1, -9.0), np.full(1, 9.0), iterations=20)
+    >>> np.exp(best).round(3).tolist()
+    [[3.0]]
+    """
+    theta = np.clip(start, low, high)
+    size = theta.shape[1]
+    here = residuals(theta)
+    loss = _loss(here)
+    weight, stuck = np.full(len(theta), damping), np.zeros(len(theta), dtype=np.int64)
+    rows = np.flatnonzero(np.isfinite(loss))
+    for _ in range(iterations):
+        if not rows.size or is_late():
+            break
+        moved = (theta[rows, None, :] + _DIFFERENCE * np.eye(size)).reshape(-1, size)
+        with np.errstate(invalid="ignore", over="ignore"):
+            change = residuals(moved).reshape(rows.size, size, -1) - here[rows, None, :]
+        slopes = np.where(np.isfinite(change), change, 0.0) / _DIFFERENCE
+        system = slopes @ slopes.transpose(0, 2, 1)
+        gradient = slopes @ here[rows, :, None]
+        scale = np.diagonal(system, axis1=1, axis2=2)[:, None, :] + 1e-2
+        damped = system[:, None] + (weight[rows, None, None] * dampings[:, None] * scale)[..., None] * np.eye(size)
+        step = -np.linalg.solve(damped, np.broadcast_to(gradient[:, None], (*damped.shape[:3], 1)))[..., 0]
+        trial = np.clip(theta[rows, None, :] + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        found = residuals(trial.reshape(-1, size)).reshape(rows.size, dampings.size, -1)
+        losses = _loss(found.reshape(-1, found.shape[2])).reshape(rows.size, -1)
+        pick = np.argmin(losses, axis=1)
+        at = np.arange(rows.size)
+        least = losses[at, pick]
+        better = least < loss[rows]
+        settled = better & (loss[rows] - least < tolerance * loss[rows])
+        weight[rows] = np.clip(weight[rows] * np.where(better, dampings[pick], dampings[-1] ** 2), 1e-7, 1e6)
+        stuck[rows] = np.where(better, 0, stuck[rows] + 1)
+        taken = rows[better]
+        theta[taken], here[taken] = trial[at, pick][better], found[at, pick][better]
+        loss[taken] = least[better]
+        rows = rows[~settled & (stuck[rows] < 2)]
+    return theta, loss

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a window of inter-arrival times through a single-server queue, and computes a model's prediction for it.
+"""Replays a window of inter-arrival times through a single-server queue, along the whole load.
 
-A fit is for predicting queues, so it is judged by one: the window itself passes through a queue with Erlang service at
-a few utilisations (Lindley's recursion), and the model's MAP/PH/1 queue must agree.
+A fit is for predicting queues, so it is judged by one: the window itself passes through a queue with Erlang service
+(Lindley's recursion) at utilisations from 0.05 to 0.95, and the mean and the 95th percentile of the model's queue must
+agree at each. One or two utilisations would not do: a process can be bent through them and be wrong everywhere else.
 """
 
 from __future__ import annotations
@@ -13,27 +14,34 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock.markov import MAP, PH
-from penstock.markov.queue_gradient import queue_means
+from penstock.markov import PH
 
 FloatArray = npt.NDArray[np.float64]
 
-UTILISATIONS = (0.5, 0.8)
-"""Utilisations of the replay: where bursts begin to matter, and where they dominate."""
+UTILISATIONS = tuple(round(0.05 + 0.03 * step, 2) for step in range(31))
+"""Utilisations of the replay, close enough that a curve has no room to bend in between."""
 
-_SERVICE_TIMES_DRAWN = 400_000
+BARRED = 0.9
+"""Up to this utilisation a fit has to be right; above it, the window's length decides more than its arrivals."""
+
+SHARE = 0.95
+"""The percentile, as a share."""
+
+_SERVICE_TIMES_DRAWN = 200_000
 """Service times drawn in total: shorter windows are replayed more often, so that chance averages out alike."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayedQueue:
-    """Mean response times of a window, in units of its mean inter-arrival time.
+    """Response times of a window along the load, in units of its mean inter-arrival time.
 
-    `errors` are the standard errors due to the random service times alone, relative to the means.
+    `responses` are means and `percentiles` the 95th. `errors` are the standard errors of the means due to the random
+    service times alone, relative to the means.
     """
 
     utilisations: FloatArray
     responses: FloatArray
+    percentiles: FloatArray
     errors: FloatArray
 
 
@@ -50,14 +58,14 @@ def replay(
     *,
     times: int | None = None,
 ) -> ReplayedQueue:
-    """Replay a window, each time with new service times, and average.
+    """Replay a window in pairs, each with new service times and with their mirror image, and average.
 
     Parameters
     ----------
     iats
         The window, in any unit.
     times
-        How often. Default: 2 to 8 times, more often for shorter windows.
+        How many pairs of replays. Default: 1 to 4, more for shorter windows.
 
     Examples
     --------
@@ -68,36 +76,28 @@ def replay(
     """
     x = iats / iats.mean()
     n = x.size
-    rounds = times if times is not None else int(np.clip(_SERVICE_TIMES_DRAWN // n, 2, 8))
-    means = np.empty((rounds, len(utilisations)))
-    path = np.empty(n)
+    pairs = times if times is not None else int(np.clip(_SERVICE_TIMES_DRAWN // (2 * n), 1, 4))
+    rounds = 2 * pairs
+    means, percentiles = np.empty((rounds, len(utilisations))), np.empty((rounds, len(utilisations)))
+    path, place = np.empty(n), int(SHARE * n)
     for row in range(rounds):
-        need = rng.standard_exponential(n) + rng.standard_exponential(n)
-        need *= 0.5
+        if row % 2 == 0:
+            chance = rng.random((2, n))
+        need = -0.5 * np.log(1.0 - chance).sum(axis=0)
+        chance = 1.0 - chance  # the next replay has long services where this one has short ones: much chance cancels
         for column, utilisation in enumerate(utilisations):
             # W_n = max(0, W_(n-1) + S_(n-1) - A_n) is the walk minus its least value so far.
             path[0] = 0.0
             np.multiply(need[:-1], utilisation, out=path[1:])
             path[1:] -= x[1:]
             np.cumsum(path, out=path)
-            waiting = float((path - np.minimum.accumulate(path)).mean())
-            means[row, column] = waiting + utilisation * float(need.mean())
+            response = path - np.minimum.accumulate(path)
+            response += utilisation * need
+            means[row, column] = response.mean()
+            response.partition(place)
+            percentiles[row, column] = response[place]
     average = means.mean(axis=0)
-    return ReplayedQueue(np.array(utilisations), average, means.std(axis=0, ddof=1) / np.sqrt(rounds) / average)
-
-
-def predicted_responses(process: MAP, utilisations: npt.ArrayLike = UTILISATIONS) -> FloatArray:
-    """Return the mean response times of the process's MAP/PH/1 queue, in units of its mean inter-arrival time.
-
-    Examples
-    --------
-    >>> predicted_responses(MAP.poisson(7.0), [0.5]).round(9).tolist()
-    [0.875]
-    """
-    loads = np.asarray(utilisations, dtype=np.float64)
-    unit = process.with_rate(1.0)
-    stack = (loads.size, 1, 1)
-    means = queue_means(
-        np.tile(unit.D0, stack), np.tile(unit.D1, stack), service().alpha, service().T / loads[:, None, None]
-    )
-    return means.response
+    each = means.reshape(pairs, 2, -1).mean(axis=1)
+    # Of a single pair the difference within it is what is known: too large, as much of it cancels.
+    spread = each.std(axis=0, ddof=1) / np.sqrt(pairs) if pairs > 1 else 0.5 * np.abs(means[0] - means[1])
+    return ReplayedQueue(np.array(utilisations), average, percentiles.mean(axis=0), spread / average)

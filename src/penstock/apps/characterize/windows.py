@@ -86,7 +86,7 @@ def describe_window(iats: FloatArray, settings: WindowSettings) -> dict[str, Any
             row |= {
                 "kind": fit.kind, "states": best.states, "loss": best.loss, "map_scv": best.map.scv,
                 "map_rho1": float(best.map.autocorrelation(1)), "acf_rmse": best.errors["acf_rmse"],
-                "queue_error": best.queue_errors[max(best.queue_errors)], "fit_seconds": fit.seconds,
+                "queue_error": best.queue_errors[0.8], "fit_seconds": fit.seconds,
                 "map": json.dumps(best.map.to_json()), "notes": "; ".join(fit.notes) or None,
             }  # fmt: skip
             return row

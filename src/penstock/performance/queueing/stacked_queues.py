@@ -11,9 +11,9 @@ import numpy as np
 from penstock.markov import MAP, PH
 from penstock.markov.conditions import BoolArray, FloatArray
 from penstock.markov.map_ph_1 import Arrivals, Services, solve_sojourns
+from penstock.markov.tails import Tails
 from penstock.performance.queueing.queue_inputs import SATURATION, check_processes, entered
 from penstock.performance.queueing.response import check_probability
-from penstock.performance.queueing.tails import Tails
 
 _STACK_ENTRIES, _FEWEST_QUEUES, _MOST_QUEUES = 65_536, 8, 128
 """Entries of a matrix over the queues solved together: enough to hide the cost of a call, few enough for the cache."""

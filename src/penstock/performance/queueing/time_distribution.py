@@ -11,8 +11,8 @@ import numpy as np
 from penstock.errors import ConfigurationError
 from penstock.markov import PH, ctmc
 from penstock.markov.conditions import FloatArray
+from penstock.markov.tails import Tails
 from penstock.performance.queueing.response import check_probability
-from penstock.performance.queueing.tails import Tails
 
 
 class TimeChains:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from penstock.markov import PH
 from penstock.markov.conditions import FloatArray
-from penstock.performance.queueing.tails import Tails
+from penstock.markov.tails import Tails
 
 SHARES = np.array([1e-9, 1e-3, 0.05, 0.5, 0.95, 0.999, 1.0 - 1e-9])
 

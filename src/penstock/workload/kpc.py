@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Searches compositions (`product_form`) of increasing size for a correlated window.
 
-Least squares on moments, autocorrelation, dispersion and bicovariance runs from several starts. The best few continue
-with the replayed queue as further terms. If none comes close to the queue, `cycle_search` goes on.
-
-The loss with its price per state selects the order, never the fit of the autocorrelation alone: with as many decays as
-lags any autocorrelation is met, noise included.
+Least squares on moments, autocorrelation, dispersion and bicovariance runs from several starts, as in the KPC-Toolbox
+(Casale, Zhang and Smirni 2010). The queue plays no part: what such a process predicts is found out afterwards.
 """
 
 from __future__ import annotations
@@ -15,11 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from penstock.workload import product_form, staged
+from penstock.workload import free_chain, product_form
 from penstock.workload.candidates import Found, Recipe, valid
 from penstock.workload.least_squares import IsLate, least_squares
 from penstock.workload.product_form import Shape
-from penstock.workload.queue_terms import with_queue
 from penstock.workload.targets import STIFF, Targets
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,7 +28,7 @@ def shapes_for(targets: Targets, max_states: int) -> list[Shape]:
     (SCV - 1) / (2 SCV); a base of k phases widens all three.
     """
     c2, strongest = targets.scv, float(np.max(targets.acf, initial=0.0))
-    least = staged.parts_needed(targets.m2, targets.m3)
+    least = free_chain.parts_needed(targets.m2, targets.m3)
     shapes = []
     if c2 > 1.0 + 1e-6 and least == 1:
         shapes += [Shape(j) for j in range(1, 6)]
@@ -54,7 +50,7 @@ def _reaches(c2: float, strongest: float, k: int) -> bool:
 def compose(
     shape: Shape, targets: Targets, rng: np.random.Generator, is_late: IsLate, most: int = 4
 ) -> Iterator[Found]:
-    """Search the compositions of one shape. The `most` promising continue with the queue."""
+    """Search the compositions of one shape, and return the `most` promising."""
     low, high = product_form.bounds(shape, targets.n)
     count = 3 if shape.components == 1 else 8
     start = product_form.starts(shape, targets, count, rng)
@@ -66,9 +62,10 @@ def compose(
         descriptors, start, low, high, iterations=30, is_late=is_late, stiff=STIFF,
         retract=lambda rows: product_form.on_moments(rows, shape, targets, rounds=1),
     )  # fmt: skip
-    keep = _different(loss, product_form.invariants(theta, shape), most)
-    if keep:
-        yield from polish(shape, theta[keep], targets, is_late)
+    for i in _different(loss, product_form.invariants(theta, shape), most):
+        d0, d1 = product_form.matrices(theta[i : i + 1], shape)
+        name = f"composition of {shape.components}" + (f", base of {shape.base}" if shape.base else "")
+        yield from valid(d0[0], d1[0], Recipe(name))
 
 
 def _different(loss: FloatArray, marks: FloatArray, most: int) -> list[int]:
@@ -80,31 +77,3 @@ def _different(loss: FloatArray, marks: FloatArray, most: int) -> list[int]:
         if len(keep) == most:
             break
     return keep
-
-
-def polish(shape: Shape, theta: FloatArray, targets: Targets, is_late: IsLate, iterations: int = 12) -> Iterator[Found]:
-    """Search on from compositions of one shape, including the queue."""
-    low, high = product_form.bounds(shape, targets.n)
-
-    def matrices(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return product_form.matrices(rows, shape)
-
-    def descriptors(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return product_form.evaluate(rows, shape, targets)
-
-    theta, loss = least_squares(
-        with_queue(descriptors, matrices, targets), theta, low, high, iterations=iterations, is_late=is_late,
-        stiff=STIFF, retract=lambda rows: product_form.on_moments(rows, shape, targets),
-    )  # fmt: skip
-    for i in np.argsort(loss):
-        if np.isfinite(loss[i]):
-            d0, d1 = matrices(theta[i : i + 1])
-            name = f"composition of {shape.components}" + (f", base of {shape.base}" if shape.base else "")
-            yield from valid(d0[0], d1[0], Recipe(name, shape=shape, theta=theta[i]))
-
-
-def again(recipe: Recipe, targets: Targets, is_late: IsLate) -> Iterator[Found]:
-    """Search on from the composition that an earlier window's fit ended with."""
-    if recipe.shape is not None and recipe.theta is not None:
-        theta = product_form.on_moments(recipe.theta[None], recipe.shape, targets, rounds=6)
-        yield from polish(recipe.shape, theta, targets, is_late, iterations=8)

@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alternating bursts and lulls, each a row of stages, for windows whose cycles are more regular than chance.
-
-In a composition of two-phase processes the slowest phase lasts a geometric number of arrivals, so that bursts often
-follow each other without a lull to recover in. Windows of real traffic may contain only a few long cycles, and then the
-response time grows far less with the utilisation than such a model says. Here a burst passes through several stages
-and so does a lull, which makes both more regular (as the Erlang distribution is the least variable one of so many
-phases: Aldous and Shepp, Stochastic Models 3, 1987). A stage of a lull has two states, for long and short times. If the
-window's third moment is too small, the long ones can be sums of several exponential times.
+"""Chains in which each state emits one time, with every mean time and transition free: for times that alternate.
 
 ========  ==============================================================================================
 Symbol    Meaning
@@ -38,92 +31,6 @@ Chains = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 _DIFFERENCE = 1e-6
 _PULL = 0.003
 """How strongly, per unit of a logarithm, free parameters are held where they started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """How many stages a burst has (one state each) and a lull has (two states each), and the phases of a long time."""
-
-    burst: int
-    lull: int
-    parts: int = 1
-
-    @property
-    def states(self) -> int:
-        """Number of states."""
-        return self.burst + 2 * self.lull
-
-    @property
-    def order(self) -> int:
-        """Number of phases."""
-        return self.burst + (1 + self.parts) * self.lull
-
-    def phases(self) -> IntArray:
-        """Return the number of phases of each state: bursts, then short and long times of each stage of the lull."""
-        return np.array([1] * self.burst + [1, self.parts] * self.lull, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """A cycle of burst and lull: what all stages of a kind have in common.
-
-    `lull_share` of the arrivals fall into lulls, whose mean time is `ratio` times that of bursts; a cycle has `length`
-    arrivals. Within lulls, a share `slow_share` of the times is `slow_ratio` times as long as the others, and with
-    weight `memory` a time is of the same kind as the one before.
-    """
-
-    lull_share: float
-    ratio: float
-    length: float
-    slow_share: float
-    slow_ratio: float
-    memory: float
-
-    def parameters(self) -> FloatArray:
-        """Return the logarithms and log odds that least squares works on."""
-        return np.array(
-            [
-                _log_odds(self.lull_share), np.log(self.ratio), np.log(self.length),
-                _log_odds(self.slow_share), np.log(self.slow_ratio), _log_odds(self.memory),
-            ]
-        )  # fmt: skip
-
-
-def cycle_bounds(stages: Stages, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of a cycle's parameters for a window of n: no cycle is longer than the window."""
-    least = np.log(4.0 * stages.order)
-    low = np.array([-6.0, -9.0, least, -7.0, -9.0, -4.0])
-    high = np.array([6.0, 9.0, max(np.log(n), least + 1.0), 7.0, 9.0, 7.0])
-    return low, high
-
-
-def chains_of_cycles(theta: FloatArray, stages: Stages) -> tuple[FloatArray, FloatArray]:
-    """Return mu and P for each row of a cycle's parameters. The mean is 1."""
-    share, slow, memory = (1.0 / (1.0 + np.exp(-theta[:, i])) for i in (0, 3, 5))
-    ratio, length, slow_ratio = np.exp(theta[:, 1]), np.exp(theta[:, 2]), np.exp(theta[:, 4])
-    count, n, kb, kl = len(theta), stages.states, stages.burst, stages.lull
-    out_burst = np.minimum(kb / (length * (1.0 - share)), 1.0)
-    out_lull = np.minimum(kl / (length * share), 1.0)
-    draw = np.stack([1.0 - slow, slow], axis=1)
-    kind = memory[:, None, None] * np.eye(2) + (1.0 - memory)[:, None, None] * draw[:, None, :]
-    short = 1.0 / (1.0 - slow + slow * slow_ratio)
-    lull = np.stack([short, short * slow_ratio], axis=1) * ratio[:, None]
-    mu, p = np.ones((count, n)), np.zeros((count, n, n))
-    for i in range(kb):
-        p[:, i, i] = 1.0 - out_burst
-        if i + 1 < kb:
-            p[:, i, i + 1] = out_burst
-        else:
-            p[:, i, kb : kb + 2] = out_burst[:, None] * draw
-    for i in range(kl):
-        a = kb + 2 * i
-        mu[:, a : a + 2] = lull
-        p[:, a : a + 2, a : a + 2] = (1.0 - out_lull)[:, None, None] * kind
-        if i + 1 < kl:
-            p[:, a : a + 2, a + 2 : a + 4] = out_lull[:, None, None] * kind
-        else:
-            p[:, a : a + 2, 0] = out_lull[:, None]
-    return unit_mean(mu, p), p
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +223,3 @@ def unit_mean(mu: FloatArray, p: FloatArray) -> FloatArray:
     pi = stationary_rows(p - np.eye(mu.shape[1]))
     unit: FloatArray = mu / (pi * mu).sum(axis=1, keepdims=True)
     return unit
-
-
-def _log_odds(share: float) -> float:
-    return float(np.log(share / (1.0 - share)))

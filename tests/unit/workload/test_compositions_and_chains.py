@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from penstock.markov import MAP, compose, map2_from_moments
-from penstock.workload import describe_iats, product_form, replay, staged
+from penstock.workload import describe_iats, free_chain, product_form, replay
+from penstock.workload.free_chain import Chain, FreeChain
 from penstock.workload.lag_grid import dispersion_weights, lag_grid
 from penstock.workload.least_squares import least_squares, onto_constraints
 from penstock.workload.product_form import Shape
 from penstock.workload.queue_terms import queue_terms
-from penstock.workload.staged import Cycle, FreeChain, Stages
 from penstock.workload.targets import M2_TOLERANCE, M3_TOLERANCE, Targets, targets_of
 
 SHAPES = [Shape(1), Shape(2), Shape(3), Shape(1, 2), Shape(2, 2), Shape(1, 4)]
@@ -117,32 +117,25 @@ def test_queue_terms_equal_differences(targets: Targets) -> None:
         assert slopes[:, :, k] == pytest.approx((ahead - behind) / 2e-5, rel=1e-3, abs=1e-3)
 
 
-def test_chain_of_stages_is_a_process_of_mean_one_and_right_shares() -> None:
-    """A cycle has the share of lulls and the length asked for, and stages of a kind are equally likely."""
-    stages = Stages(3, 2, 1)
-    cycle = Cycle(0.3, 50.0, 2000.0, 0.4, 8.0, 0.7)
-    mu, p = staged.chains_of_cycles(cycle.parameters()[None], stages)
-    d0, d1 = staged.rates_of(mu, p, stages.phases())
-    process = MAP(d0[0], d1[0])
-    assert process.order == stages.order == 7
-    assert process.mean == pytest.approx(1.0)
-    assert process.pi[3:].sum() == pytest.approx(0.3)
-    assert process.pi[:3] == pytest.approx(np.full(3, 0.7 / 3))
-    assert 1.0 / (process.pi[2] * p[0, 2, 3:5].sum()) == pytest.approx(2000.0)
+def alternating(parts: int) -> Chain:
+    """A chain of two short and two long times in turn, the long ones of `parts` phases."""
+    p = np.kron(np.array([[0.2, 0.8], [0.7, 0.3]]), np.array([[0.6, 0.4], [0.6, 0.4]]))
+    return Chain(free_chain.unit_mean(np.array([[0.2, 0.5, 2.0, 6.0]]), p[None])[0], p, np.array([1, 1, parts, parts]))
 
 
 def test_free_chain_round_trips_and_keeps_its_zeros(targets: Targets) -> None:
     """Parameters of a free chain give the chain back, and moving them adds no transition."""
-    stages = Stages(2, 2, 2)
-    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 2000.0, 0.4, 8.0, 0.7).parameters()[None], stages)
-    chain = FreeChain.like(p[0], stages.phases())
+    known = alternating(2)
+    known.p[0] = [0.0, 0.2, 0.5, 0.3]
+    mu, p = free_chain.unit_mean(known.mu[None], known.p[None]), known.p[None]
+    chain = FreeChain.like(p[0], known.phases)
     theta = chain.parameters(mu[0], p[0])
     again_mu, again_p = chain.chains(theta[None])
     assert again_mu[0] == pytest.approx(mu[0])
     assert again_p[0] == pytest.approx(p[0])
     _, moved = chain.chains(theta[None] + np.random.default_rng(9).normal(0, 1, theta.size))
     assert np.array_equal(moved[0] > 0, p[0] > 0)
-    residuals, slopes = staged.evaluate_chain(theta[None], chain.chains, chain.phases, targets, pull=theta)
+    residuals, slopes = free_chain.evaluate_chain(theta[None], chain.chains, chain.phases, targets, pull=theta)
     assert residuals.shape[1] == slopes.shape[1]
     assert np.all(residuals[0, -theta.size :] == 0.0)
 
@@ -150,11 +143,11 @@ def test_free_chain_round_trips_and_keeps_its_zeros(targets: Targets) -> None:
 @pytest.mark.parametrize("parts", [1, 3])
 def test_chain_residuals_are_those_of_the_process(parts: int, targets: Targets) -> None:
     """Following powers of two along the lags gives the autocorrelation of the process."""
-    stages = Stages(2, 2, parts)
-    mu, p = staged.chains_of_cycles(Cycle(0.3, 50.0, 300.0, 0.4, 8.0, 0.7).parameters()[None], stages)
-    chain = FreeChain.like(p[0], stages.phases())
-    residuals, _ = staged.evaluate_chain(chain.parameters(mu[0], p[0])[None], chain.chains, chain.phases, targets)
-    d0, d1 = staged.rates_of(mu, p, stages.phases())
+    known = alternating(parts)
+    mu, p = known.mu[None], known.p[None]
+    chain = FreeChain.like(p[0], known.phases)
+    residuals, _ = free_chain.evaluate_chain(chain.parameters(mu[0], p[0])[None], chain.chains, chain.phases, targets)
+    d0, d1 = free_chain.rates_of(mu, p, known.phases)
     expected = residuals_of(MAP(d0[0], d1[0]), targets)[: residuals.shape[1]]
     assert residuals[0] == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
