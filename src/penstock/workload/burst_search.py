@@ -122,7 +122,8 @@ def _hinges(queue: ReplayedQueue, kinds: int) -> tuple[FloatArray, FloatArray]:
 
     def best_with(others: list[int]) -> int:
         rest = [j for j in range(_HINGES.size) if j not in others]
-        return min(rest, key=lambda j: float(nnls(columns[:, [*others, j]], right)[1]))
+        # Rounded, as hinges without weight tie: the last digit, and with it the unit of time, must not decide.
+        return min(rest, key=lambda j: round(float(nnls(columns[:, [*others, j]], right)[1]), 9))
 
     for _ in range(kinds):
         chosen.append(best_with(chosen))
@@ -163,7 +164,7 @@ def search(
     theta, loss = further(theta, iterations, 1.0, damping)
     order = np.argsort(loss)
     theta, loss = theta[order], loss[order]
-    last, final = further(theta[:1], _LAST_STEPS - is_large, 2.0, DAMPING)
+    last, final = further(theta[:1], 6 // shape.kinds if is_large else _LAST_STEPS, 2.0, DAMPING)
     kept = 1 if is_large else len(theta)
     for row, value in zip((*last, *theta[:kept]), (*final, *loss[:kept]), strict=True):
         if np.isfinite(value):

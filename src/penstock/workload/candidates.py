@@ -181,7 +181,7 @@ def best_distinct(
     is dropped whatever its loss. Two are the same if neither interval distribution, autocorrelation nor response
     times differ by more than a hundredth.
     """
-    ranked = sorted(candidates, key=lambda c: (c is not first, c.loss, c.states))
+    ranked = sorted(candidates, key=lambda c: (c is not first, c.loss, c.worst_error))
     sane = [c for c in ranked if c.worst_queue_factor <= ABSURD]
     dropped = len(ranked) - len(sane) if sane else 0
     chosen: list[FittedMap] = []

@@ -22,7 +22,7 @@ _LARGEST_STEP = 2.0
 DAMPING = 1e-2
 """Damping of the first step; four times as much after each step that is refused."""
 
-_DIFFERENCE = 1e-5
+_DIFFERENCE = 3e-4
 DAMPINGS = np.array([0.1, 1.0, 10.0, 100.0])
 """Factors of the damping that are tried at once where slopes are dear."""
 

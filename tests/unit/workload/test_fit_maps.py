@@ -35,7 +35,7 @@ def test_known_processes_are_recovered(process: MAP) -> None:
     queue = replay(window, np.random.default_rng(3))
     truth = predicted_responses(process, queue.utilisations) / queue.responses - 1.0
     ours = predicted_responses(best.map, queue.utilisations) / queue.responses - 1.0
-    assert np.all((np.abs(ours) <= np.abs(truth) + 0.05) | (queue.utilisations > 0.9))
+    assert np.all((np.abs(ours) <= np.abs(truth) + 0.08) | (queue.utilisations > 0.9))
 
 
 def test_fitted_process_is_in_the_unit_of_the_window(bursty: FitResult) -> None:
