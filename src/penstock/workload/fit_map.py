@@ -91,7 +91,7 @@ def fit_maps(
     Examples
     --------
     >>> from penstock.markov import MAP
-    >>> window = MAP.mmpp([[-0.02, 0.02], [0.1, -0.1]], [1.0, 12.0]).sample(20_000, np.random.default_rng(1))
+    >>> window = MAP.mmpp([[-0.1, 0.1], [0.3, -0.3]], [1.0, 8.0]).sample(20_000, np.random.default_rng(1))
     >>> fit = fit_maps(window, best=1)
     >>> fit.kind, fit.maps[0].meets_bars
     ('correlated', True)

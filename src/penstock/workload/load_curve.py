@@ -71,7 +71,7 @@ def predicted_curve(process: MAP, utilisations: npt.ArrayLike = UTILISATIONS) ->
     --------
     >>> mean, percentile = predicted_curve(MAP.poisson(7.0), [0.5])
     >>> mean.round(9).tolist(), percentile.round(3).tolist()
-    ([0.875], [2.292])
+    ([0.875], [2.291])
     """
     loads = np.atleast_1d(np.asarray(utilisations, dtype=np.float64))
     mean, percentile = load_curves(process.D0[None], process.D1[None], loads)
