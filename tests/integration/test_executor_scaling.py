@@ -24,6 +24,7 @@ from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import OperatorAgent
 from penstock.adaptors.spark.actuator import SparkActuator
 from penstock.adaptors.spark.cluster import EmbeddedCluster
+from penstock.adaptors.spark.context_control import ContextControl
 from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
 from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.records import Action, Allocation, BatchProgress, ExecutorState, Telemetry
@@ -178,6 +179,20 @@ def test_a_killed_executor_is_noticed_and_replaced(running: Running) -> None:
     before = set(running.until(lambda e: len(e) == 2)[-1].executors or ())
     victim = min(e.executor_id for e in before)
     os.kill(running.process_of(victim).pid, signal.SIGKILL)
+    running.until(lambda e: victim not in e)
+    running.until(lambda e: victim not in e and len(e) == 2)
+    running.until_batches(2)
+
+
+def test_killing_an_executor_leaves_the_requested_total_alone(running: Running, spark: SparkSession) -> None:
+    """With the total lowered first one goes for good; without that the killed one is replaced."""
+    running.ask(2)
+    running.until(lambda e: len(e) == 2 and not any(x.is_draining for x in e.values()))
+    control = ContextControl(spark.sparkContext)
+    control.request_total(2)
+    victim = min(control.census().active)
+    control.kill([victim])
+    assert control.requested_total() == 2
     running.until(lambda e: victim not in e)
     running.until(lambda e: victim not in e and len(e) == 2)
     running.until_batches(2)

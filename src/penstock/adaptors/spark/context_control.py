@@ -107,14 +107,20 @@ class ContextControl:
         self._accepted(f"drain executor {executor_id}", decommission)
 
     def kill(self, executor_ids: Sequence[str]) -> None:
-        """Kill executors now. The requested total stays: it was set before."""
+        """Kill executors now. The requested total stays: it was set before.
+
+        `SparkContext.killExecutors` would lower the total by the executors it kills, so that one that is lost later is
+        not replaced; the scheduler's own call leaves it alone.
+        """
         jvm = self._jvm
 
         def kill() -> Any:
             ids = jvm.java.util.ArrayList()
             for executor_id in executor_ids:
                 ids.add(executor_id)
-            return self._scala_context.killExecutors(jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq())
+            chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq()
+            # adjustTargetNumExecutors, countFailures, force: also where tasks run
+            return not self._backend.killExecutors(chosen, False, False, True).isEmpty()
 
         self._accepted(f"kill executors {', '.join(executor_ids)}", kill)
 
