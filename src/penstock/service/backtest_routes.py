@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from penstock.clock import SystemClock
 from penstock.errors import SteeringError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.policies import policy_entry
@@ -60,7 +61,7 @@ def begin(request: Request, name: str, body: BacktestBody) -> dict[str, Any]:
         if one.policy != STATIC:
             policy_entry(one.policy)  # a misspelt name is said at once
     tried = [Tried(one.policy, one.options, one.rules) for one in body.policies]
-    made = service_of(request).backtests.start(name, file, tried, operator=body.operator, at=desk.now())
+    made = service_of(request).backtests.start(name, file, tried, operator=body.operator, at=SystemClock().now())
     return made.plain()
 
 

@@ -68,9 +68,11 @@ def world(tmp_path: Path) -> Any:
 def test_policies_are_tried_on_what_was_recorded(world: World) -> None:
     """The answer comes at once, another one has to wait, and the result has a row for each policy."""
     policies = [{"policy": "static"}, {"policy": "threshold", "options": {"upper": 0.5, "lower": 0.3}}]
+    before = SystemClock().now()
     begun = world.ask(policies=policies)
     assert begun.status_code == 202, begun.text
     assert begun.json()["state"] == "running"
+    assert begun.json()["started_at"] >= before  # the present, however old the run is
     second = world.ask(policies=policies)
     assert second.status_code == 409
     assert second.json()["fix"] == "wait until it is done"
