@@ -85,9 +85,8 @@ class KnownRow:
 
     @property
     def right(self) -> int:
-        """Loads at which the fit is within 15 % of the process, or hardly further from it than the sample is."""
-        pairs = zip(self.fit, self.sample, strict=True)
-        return sum(abs(ours) <= max(MEAN_BAR, abs(own) + MEAN_BAR * (1 + max(own, 0.0))) for ours, own in pairs)
+        """Loads at which the fit is within 15 % of the process, or no further from it than the sample is."""
+        return sum(abs(ours) <= max(MEAN_BAR, abs(own)) for ours, own in zip(self.fit, self.sample, strict=True))
 
 
 def timed(work: Callable[[], FitResult], repeats: int) -> tuple[FitResult, float]:
