@@ -177,6 +177,8 @@ class QueueStreams:
                 self._log.start()
             except (AdaptorError, ConfigurationError) as fault:
                 faults.append(f"arrivals cannot be watched, so no plan is made: {fault}")
+        elif self._log is not None and self._log.lost is not None:
+            faults.append(f"neither arrivals nor backlog are known: {self._log.lost}")
         if self._producer is not None and (why := self._producer.fault()) is not None:
             faults.append(why)
         return tuple(faults)

@@ -63,6 +63,7 @@ class Tap:
     def __init__(self, _: RabbitMQConnection, queue: str) -> None:
         self.queue, self.is_watching, self.is_stopped = queue, True, False
         self.fault: AdaptorError | None = None
+        self.lost: AdaptorError | None = None
         Tap.made.append(self)
 
     def start(self) -> None:
@@ -271,6 +272,17 @@ def test_a_tap_whose_queue_is_gone_is_started_again(server: Server, tmp_path: Pa
     assert len(server.declared) > before
     assert len(Tap.made) == 2
     assert made.faults() == ()
+
+
+def test_the_user_is_told_while_the_server_is_away(server: Server, tmp_path: Path) -> None:
+    """As long as it lasts; the tap comes back by itself."""
+    made = streams(tmp_path)
+    made.start()
+    Tap.made[0].lost = AdaptorError("RabbitMQ cannot be reached", target="RabbitMQ", retryable=True)
+    assert made.faults() == ("neither arrivals nor backlog are known: RabbitMQ cannot be reached",)
+    Tap.made[0].lost = None
+    assert made.faults() == ()
+    assert len(Tap.made) == 1
 
 
 def test_what_a_query_has_done_does_not_count_copies(server: Server, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Tap(Protocol):
     """What the log asks of a tap (`QueueTap`)."""
 
     is_watching: bool
+    lost: AdaptorError | None
 
     def start(self) -> None:
         """Begin to watch."""
@@ -110,6 +111,11 @@ class ArrivalLog:
             if at < self._known_from or not self._is_watching or _touches(self._unknown, at, float("inf")):
                 return None
             return len(self._times) - int(np.searchsorted(self._times, at, side="right"))
+
+    @property
+    def lost(self) -> AdaptorError | None:
+        """Why nothing is seen now, though the tap goes on as soon as it can; None: all is well."""
+        return None if self._tap is None or self.fault is not None else self._tap.lost
 
     @property
     def _is_watching(self) -> bool:

@@ -109,6 +109,8 @@ class QueueTap:
         self._thread: threading.Thread | None = None
         self.is_watching = False
         """Whether messages are being read now: not while the broker is away, or more arrives than is read."""
+        self.lost: AdaptorError | None = None
+        """Why the broker is away; None: it is not."""
 
     def start(self) -> None:
         """Connect and start watching. Raises AdaptorError if that fails."""
@@ -163,7 +165,7 @@ class QueueTap:
                         link = self._connection.open()
                         channel = self._consume(link)
                         log.warning("the RabbitMQ tap is back")
-                    is_lost, pause = False, _FIRST_PAUSE_SECONDS
+                    is_lost, pause, self.lost = False, _FIRST_PAUSE_SECONDS, None
                     while not self._stopping.is_set():
                         link.process_data_events(_TURN_SECONDS)
                         if self._is_cancelled or not channel.is_open:
@@ -173,7 +175,7 @@ class QueueTap:
                     return
             except AdaptorError as fault:
                 with self._guard:
-                    self.is_watching = False
+                    self.is_watching, self.lost = False, fault
                     self._break()
                     if not fault.retryable:
                         self._fault = fault

@@ -32,6 +32,7 @@ class HandTap:
         self.is_watching = True
         self.runs: list[TapRun] = []
         self.fault: AdaptorError | None = None
+        self.lost: AdaptorError | None = None
         self.is_stopped = False
 
     def start(self) -> None:
