@@ -9,7 +9,6 @@ import pytest
 from penstock.markov import MAP, PH, superpose
 from penstock.markov.conditions import FloatArray
 from penstock.monitor.iat_windows import IatWindows
-from penstock.performance.checked_latency import BELIEVED
 from penstock.performance.demand import RecordDemand
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
@@ -84,10 +83,10 @@ def test_the_plan_keeps_its_bound_and_saves_cpu(window: FloatArray, estimate: Fi
     assert plan.cost <= 0.75 * 3 * (1 + 1e-9)
     under = simulated(window, shares_of(plan))
     for path, told in zip(PATHS, plan.predictions, strict=True):
-        # Predicted is the worst of ten processes: rather too long than too short, and no more than is ever believed.
+        # Predicted is the worst of ten processes: rather too long than too short, by no more than a fit may be wrong.
         measured = float(np.quantile(under[path], 0.95))
         assert measured < bound
-        assert 0.85 * measured < told.seconds < BELIEVED * measured
+        assert 0.85 * measured < told.seconds < 1.25 * measured
     # The matcher cannot do with a level less.
     matcher = next(d for d in plan.decisions if d.operator == "matcher")
     assert "break the bound" in matcher.rejected[0].reason
