@@ -67,14 +67,15 @@ class Now:
         b / (a + b).
     covariance
         Of f and c.
-    slope_error
-        Standard error of c if the speed of the machine were known, which makes c larger or smaller but never nothing.
+    level_error, slope_error
+        Standard errors of f and c if the speed of the machine were known, which makes both larger or smaller together.
     """
 
     fixed: float
     per_record: float
     cpu_part: float
     covariance: FloatArray
+    level_error: float
     slope_error: float
 
 
@@ -207,16 +208,16 @@ class BatchTimeFit:
             float((c if self._unbound[2] > 0.0 else self._unbound[2]) * factors[1]),
             float(self.theta[1] / f) if f > 0.0 else CPU_PART,
             np.outer(factors, factors) * covariance,
-            float(self._slope_error(covariance) * factors[1]),
+            *(self._errors_at_one_speed(covariance) * factors).tolist(),
         )
 
-    def _slope_error(self, covariance: FloatArray) -> float:
-        """Standard error of c among those f and c that give the mean batch the same time."""
+    def _errors_at_one_speed(self, covariance: FloatArray) -> FloatArray:
+        """Standard errors of f and c among those that give the mean batch the same time."""
         mean_batch = np.array([1.0, float(np.exp(np.log(self._x[:, 2]).mean()))])
         along = covariance @ mean_batch
         total = float(mean_batch @ along)
-        left = covariance[1, 1] - (along[1] ** 2 / total if total > 0.0 else 0.0)
-        return float(np.sqrt(max(left, 0.0)))
+        left = np.diag(covariance) - (along**2 / total if total > 0.0 else 0.0)
+        return np.asarray(np.sqrt(np.maximum(left, 0.0)))
 
     def predict(self, batch: RememberedBatch) -> tuple[float, float]:
         """Logarithm of the time that a further batch will take, and its standard deviation, noise included."""

@@ -81,6 +81,8 @@ class LearntDemand:
         How many were set aside, ever.
     is_cpu_part_learnt
         False: CPU shares have not varied, and the part of f that stretches is assumed.
+    fixed_error_at_one_speed_seconds
+        Standard error of f apart from how fast the machine is: f against the times of batches that ran just now.
     error, coverage
         Mean relative error of the times predicted before batches were learnt from, and the part of them that lay in
         their 90 % interval, of the last batches; None: none was predicted.
@@ -93,6 +95,7 @@ class LearntDemand:
     batches: float
     far_off: int
     is_cpu_part_learnt: bool
+    fixed_error_at_one_speed_seconds: float
     error: float | None = None
     coverage: float | None = None
 
@@ -319,6 +322,7 @@ class BatchDemandLearner:
             batches=len(self._memory),
             far_off=self._far_off,
             is_cpu_part_learnt=self._shares_varied(),
+            fixed_error_at_one_speed_seconds=now.level_error,
             error=noise.absolute / noise.graded if noise.graded else None,
             coverage=noise.covered / noise.graded if noise.graded else None,
         )

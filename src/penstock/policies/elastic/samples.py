@@ -66,6 +66,7 @@ class FreeSamples:
         )
         self._steady = SteadyBatches()
         self._demand: BatchDemand | None = None
+        self._fixed_error = math.inf
         self._why_not = "no batch was seen yet"
         self._pool = _Pool()
         self._seen_batches = 0
@@ -124,7 +125,8 @@ class FreeSamples:
             if self._seen_batches > _NEW_EXECUTORS and verdict in (Verdict.TAKEN, Verdict.CHANGED):
                 self._take(batch, had)
         try:
-            self._demand = self._learner.learnt().demand
+            learnt = self._learner.learnt()
+            self._demand, self._fixed_error = learnt.demand, learnt.fixed_error_at_one_speed_seconds
         except NotReadyError as fault:
             # What was once known stays known, though what came since has all been alike.
             self._why_not = str(fault)
@@ -137,7 +139,7 @@ class FreeSamples:
             return
         fixed = self._demand.at(had).fixed
         self._pool.add(batch.rows, batch.duration_seconds - fixed)
-        pool, error = self._pool, self._demand.fixed_error_seconds
+        pool, error = self._pool, self._fixed_error
         if pool.seconds < _POOLED * self._batch_seconds or pool.batches * error > _FIXED_ERROR * pool.seconds:
             return
         rate = throughput_of_batches(fixed, pool.seconds / pool.rows, self._batch_seconds, self._site.cap)
