@@ -59,7 +59,13 @@ _EXECUTORS, _CPU_SHARES = "1-4", "0.4,0.55,0.7,0.85,1.0"
 @click.option("--window", type=click.IntRange(1), default=50_000, show_default=True, help="Inter-arrival times to fit.")
 @click.option("--skip", type=click.IntRange(0), default=0, show_default=True, help="Inter-arrival times to leave out.")
 @click.option("--best", type=click.IntRange(1), default=5, show_default=True, help="How many distinct processes.")
-@click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
+@click.option(
+    "--max-states",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="Most states of a process. With 16 a queue of micro-batches takes seconds.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same result.")
 @trace_options
 @plot_option("latency over the allocations")

@@ -21,7 +21,7 @@ MEANINGS = {
     "window": "inter-arrival times of the base window (N_E)",
     "sub_windows": "further windows, each half as long as the one before",
     "best": "how many arrival processes are fitted to each window",
-    "max_states": "most states of a fitted process",
+    "max_states": "most states of a fitted process; with 16 a queue of micro-batches takes seconds to solve",
     "search": "`auto` is `exact` for up to 8 operators with 8 levels, else `refined`; `exact` gives the cheapest "
     "levels; `refined` improves on the paper's search; `published` is its Fig. 5",
     "most_evaluations": "most allocations that the exact search of `auto` predicts before it takes the best so far",
@@ -80,7 +80,7 @@ class MeadOptions:
     window: int = 50_000
     windows: tuple[float, ...] = (1.0, 0.5)
     best: int = 5
-    max_states: int = 16
+    max_states: int = 8
     planner: MeadPlanner = field(default_factory=MeadPlanner)
     rescue: Rescue | None = field(default_factory=Rescue)
     believed: float | None = 2.0
@@ -106,7 +106,7 @@ def mead_options(
     window: int = 50_000,
     sub_windows: int = 1,
     best: int = 5,
-    max_states: int = 16,
+    max_states: int = 8,
     search: Search = "auto",
     most_evaluations: int = 2000,
     delta: float = 0.05,
