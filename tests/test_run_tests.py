@@ -33,7 +33,8 @@ def script() -> ModuleType:
 def project(tmp_path: Path) -> Path:
     """A project with a computed test that passes, and two on a real Spark: one of the core fails, another passes."""
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  browser\n  core\n  long\n"
+        "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  postgresql\n  prometheus\n"
+        "  browser\n  core\n  long\n"
     )
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\ndef test_fine(): pass\n\n"
@@ -51,7 +52,8 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
-    real, parts = ("spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "browser"), ("core", "long")
+    parts = ("core", "long")
+    real = ("spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser")
     for values in itertools.product([False, True], repeat=len(real) + len(parts)):
         marks = dict(zip((*real, *parts), values, strict=True))
         is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.produce.sent_load import SentRecord, SentRecords
-from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.running.arrival_load import ArrivalLoad
 from penstock.running.folder_streams import FolderJoins
 from penstock.running.operator_job import ExchangeEnd, JobInput, JobOutput, QueueEnd
 from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer
-from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, left_text, parts_left
+from penstock.running.sending import begin_sending
+from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.settings.broker import EMBEDDED
 from penstock.topology import ARRIVALS
@@ -148,17 +147,7 @@ class QueueStreams:
             return
         to = ExchangeEnd(self._url, self._options, self._exchange)
         job = ProducerJob(self._settings.arrivals.replay_options(), to)
-        if self._sent is not None:
-            epoch, total = epoch_of(self._sent, self._replay), self._replay.arrivals.total
-            job = replace(job, epoch=epoch, parts=parts_left(self._sent, total))
-            self._replay.begin(epoch)
-            self._say(left_text(job.parts or ()))
-            if not job.parts:
-                return
-        self._producer = ProducerProcess(job, self._folder, self._warden)
-        self._producer.start()
-        crash_point("producer-started")
-        self._replay.begin(self._producer.await_epoch())
+        self._producer = begin_sending(job, self._sent, self._replay, (self._folder, self._warden), self._say)
 
     def faults(self) -> tuple[str, ...]:
         """What is wrong now; a server of the run's own that died is started again, and so is a tap."""

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.crash_points import crash_point
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.monitor.path import PathMonitor
 from penstock.running.arrival_load import ArrivalLoad
@@ -17,7 +15,8 @@ from penstock.running.operator_job import JobInput, JobOutput, TopicEnd
 from penstock.running.operator_streams import OperatorInput
 from penstock.running.producer import ProducerJob, ProducerProcess, end_earlier_producer
 from penstock.running.real_time_floor import check_floor
-from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of, left_text, parts_left
+from penstock.running.sending import begin_sending
+from penstock.running.topic_load import ProducedLoad, TopicLoad, epoch_of
 from penstock.settings import BrokerSettings, OperatorSettings, RunSettings
 from penstock.topology import ARRIVALS
 
@@ -157,17 +156,7 @@ class TopicStreams:
         if self._settings.arrivals.topic is not None:
             return
         job = ProducerJob(self._settings.arrivals.replay_options(), self._end(self._topic(ARRIVALS)))
-        if self._sent is not None:
-            epoch, total = epoch_of(self._sent, self._replay), self._replay.arrivals.total
-            job = replace(job, epoch=epoch, parts=parts_left(self._sent, total))
-            self._replay.begin(epoch)
-            self._say(left_text(job.parts or ()))
-            if not job.parts:
-                return
-        self._producer = ProducerProcess(job, self._folder, self._warden)
-        self._producer.start()
-        crash_point("producer-started")
-        self._replay.begin(self._producer.await_epoch())
+        self._producer = begin_sending(job, self._sent, self._replay, (self._folder, self._warden), self._say)
 
     def faults(self) -> tuple[str, ...]:
         """Why topics cannot be read now; a broker of the run's own that died is started again."""

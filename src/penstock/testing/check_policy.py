@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 from unittest import mock
 
@@ -171,14 +172,20 @@ def _check_explained(policy: Policy, request: PlanRequest, decision: Decision) -
 
 @contextmanager
 def _no_clocks(policy: Policy) -> Iterator[None]:
-    """Let any look at a clock fail: the request's `at` is the only time that a plan may know."""
+    """Let any look at a clock fail: the request's `at` is the only time that a plan may know.
 
-    def refuse() -> float:
+    Other threads of the process have their own business with clocks.
+    """
+    planning = threading.current_thread()
+
+    def refuse(clock: Callable[[], float]) -> float:
+        if threading.current_thread() is not planning:
+            return clock()
         raise AssertionError(f"{policy.name} reads a clock in plan(); `request.at` is the time")
 
     with ExitStack() as patches:
         for clock in _CLOCKS:
-            patches.enter_context(mock.patch.object(time, clock, refuse))
+            patches.enter_context(mock.patch.object(time, clock, partial(refuse, getattr(time, clock))))
         yield
 
 

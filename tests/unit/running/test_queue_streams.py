@@ -23,7 +23,7 @@ from penstock.adaptors.rabbitmq.spool_arrivals import write_copies, write_times
 from penstock.adaptors.rabbitmq.tapped_arrivals import TappedArrivals
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.records import decode, encode
-from penstock.running import queue_streams
+from penstock.running import queue_streams, sending
 from penstock.running.operator_job import ExchangeEnd, TopicEnd
 from penstock.running.producer import ProducerJob
 from penstock.running.queue_streams import QueueStreams
@@ -112,7 +112,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setattr(fanout, "why_not_free", lambda _, queue: found.taken.get(queue))
     monkeypatch.setattr(fanout, "newest_message", found.newest_message)
     monkeypatch.setattr(queue_tap, "QueueTap", Tap)
-    monkeypatch.setattr(queue_streams, "ProducerProcess", Producer)
+    monkeypatch.setattr(sending, "ProducerProcess", Producer)
     monkeypatch.setattr(queue_streams, "end_earlier_producer", lambda _: None)
     monkeypatch.setattr(queue_streams, "_SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(Tap, "made", [])
