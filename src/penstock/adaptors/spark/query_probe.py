@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger(__name__)
+_MOST_CAUSES = 10
 
 CpuReader = Callable[[], CpuReading | None]
 T = TypeVar("T")
@@ -156,9 +157,11 @@ class QueryProbe:
             return self._listener.exception
         try:
             failure = self._query.exception()
+            if failure is None:
+                return None
+            return _causes(self._query) or str(failure)
         except (Py4JError, OSError):
             return None  # the driver went away meanwhile: its end is known, its reason is not
-        return None if failure is None else str(failure)
 
     def _batches(self, faults: list[str]) -> tuple[BatchProgress, ...]:
         heard = self._listener.drain()
@@ -202,3 +205,21 @@ def executors_of_this_driver() -> ExecutorsByRest:
 
     context = SparkContext.getOrCreate()
     return ExecutorsByRest(context.uiWebUrl, context.applicationId)
+
+
+def _causes(query: StreamingQuery) -> str | None:
+    """Return the causes of a failure, by name and message, as the listener's report begins; None: they are not there.
+
+    The text of PySpark's own exception leaves out of which class the cause is, and one failure would have two names.
+    """
+    java_query = getattr(query, "_jsq", None)
+    if java_query is None:
+        return None
+    cause = java_query.exception().get().getCause()
+    lines: list[str] = []
+    while cause is not None and len(lines) < _MOST_CAUSES:
+        message = cause.getMessage()
+        said = cause.getClass().getName() if message is None else f"{cause.getClass().getName()}: {message}"
+        lines.append(f"Caused by: {said}" if lines else said)
+        cause = cause.getCause()
+    return "\n".join(lines) or None
