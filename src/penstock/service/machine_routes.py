@@ -79,13 +79,14 @@ async def _lines(feed: EventFeed, listener: Listener) -> AsyncIterator[str]:
     try:
         yield ": welcome\n\n"
         while True:
+            has_ended = listener.has_ended  # asked first: what comes while these are sent is not the end's to lose
             taken, dropped = listener.take()
             if dropped:
                 yield _event("dropped", {"count": dropped})
             for event in taken:
                 if (text := _text_of(event)) is not None:
                     yield text
-            if listener.has_ended:
+            if has_ended:
                 yield _event("end", {})
                 return
             if not taken:
