@@ -135,6 +135,8 @@ class RunSummary:
     """Passes that fell out because the one before took longer than the interval."""
     cost: Cost | None = None
     """In money; None: no prices were given."""
+    is_left: bool = False
+    """Whether the pipeline goes on without this controller, and can be resumed."""
 
     @property
     def worst(self) -> PathOutcome:
@@ -199,6 +201,7 @@ class RunSummary:
             "faults": self.faults,
             "missed_turns": self.missed_turns,
             "operators": dict(self.operators),
+            "is_left": self.is_left,
         }  # fmt: skip
 
     def _size_text(self, decision: Decision) -> str:

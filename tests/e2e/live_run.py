@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ class LiveRun:
         What the command finds in its environment besides that of this process.
     module
         What is run in place of `penstock`, with the same arguments.
+    may_be_left
+        Whether SIGTERM lets the pipeline go on where it can. Otherwise it ends, as at the end of the context.
     """
 
     def __init__(
@@ -45,14 +48,21 @@ class LiveRun:
         *options: str,
         environment: Mapping[str, str] | None = None,
         module: str = "penstock",
+        may_be_left: bool = False,
     ) -> None:
         self.folder = folder
+        nodes = ((settings.get("cluster") or {}).get("geo") or {}).get("nodes") or ()
+        self._groups = tuple(
+            f"{kind}-{re.sub(r'[^A-Za-z0-9_]', '_', name)}-"
+            for kind, names in (("run", [one["name"] for one in settings["operators"]]), ("geo", nodes))
+            for name in names
+        )
         self._settings = folder.with_suffix(".yaml")
         self._settings.write_text(yaml.safe_dump(settings))
         self._output = folder.with_suffix(".out").open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, "run", str(self._settings), "--no-view", "--json",
-             "--folder", str(folder), *options],
+             "--folder", str(folder), *options, *(() if may_be_left else ("--end-on-stop",))],
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **(environment or {})},
         )  # fmt: skip
@@ -124,6 +134,10 @@ class LiveRun:
                 found.append(process)
         return found
 
+    def groups(self) -> list[Path]:
+        """Control groups of this run's operators and nodes. Those of other runs on the machine have other names."""
+        return [group for group in groups() if group.name.startswith(self._groups)]
+
     def total_counted(self, operator: str) -> int:
         """How many lines the application itself has counted."""
         from penstock.apps.log_analysis import read_counts
@@ -136,13 +150,13 @@ class LiveRun:
 
 def is_gone(run: LiveRun) -> bool:
     """Whether no process and no control group of the run is left."""
-    return not run.processes("") and not groups()
+    return not run.processes("") and not run.groups()
 
 
-def capped_groups() -> list[Path]:
-    """Penstock's control groups on this machine whose CPU is capped (cgroup v1)."""
+def capped_groups(run: LiveRun) -> list[Path]:
+    """The run's control groups whose CPU is capped (cgroup v1)."""
     capped = []
-    for group in groups():
+    for group in run.groups():
         with contextlib.suppress(OSError):  # not of the controller `cpu`, or removed meanwhile
             if int((group / "cpu.cfs_quota_us").read_text()) > 0:
                 capped.append(group)

@@ -78,7 +78,7 @@ def crash_and_resume(
             with LiveRun(run_folder, spec, *options, environment={VARIABLE: crash}) as run:
                 code = run.process.wait(2 * PATIENCE_SECONDS)
                 assert code == -signal.SIGKILL, f"it was to die at {crash}, and ended with {code}\n{run.output()}"
-                run.wait_for("no cap is left without a controller", lambda: not capped_groups(), while_running=False)
+                run.wait_for("no cap is left without a controller", lambda: not capped_groups(run), while_running=False)
             assert all(count == 1 for count in drivers_of(run_folder).values()), "two drivers on one checkpoint"
         with LiveRun(run_folder, spec, "--resume") as last:
             seen_most: Counter[str] = Counter()
@@ -97,7 +97,7 @@ def crash_and_resume(
         assert all(one["restarts"] <= scenario.most_restarts for one in result["operators"].values()), output
         scenario.check(last, scenario.records)
         check_actions(run_folder)
-        assert not capped_groups()
+        assert not capped_groups(last)
 
 
 def check_actions(run_folder: Path) -> None:

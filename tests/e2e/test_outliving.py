@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a cluster of the user's own the pipeline goes on when Penstock is killed, and the next Penstock takes it over."""
+"""On a cluster of the user's own the pipeline goes on when Penstock goes, and the next Penstock takes it over."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.e2e.live_run import LiveRun
+from tests.e2e.live_run import PATIENCE_SECONDS, LiveRun, capped_groups
 from tests.e2e.test_scaled_run import settings
 
 from penstock.adaptors.spark.cluster import EmbeddedCluster
@@ -20,10 +21,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.
 RECORDS = 30_000
 
 
-def test_a_killed_controller_is_replaced_and_no_record_is_lost(
-    standalone_cluster: EmbeddedCluster, tmp_path: Path
+@pytest.mark.cgroups
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_controller_that_went_is_replaced_and_no_record_is_lost(
+    number: signal.Signals, standalone_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """After kill -9 of the controller batches go on; a resumed run ends with every record counted once."""
+    """After SIGKILL and SIGTERM batches go on without a cap; a resumed run ends with every record counted once."""
     folder = tmp_path / "run"
     with ended_with_the_test(folder):
         spec = settings(
@@ -33,10 +36,14 @@ def test_a_killed_controller_is_replaced_and_no_record_is_lost(
             cluster={"master": standalone_cluster.master_url},
         )
         spec["operators"][0]["spark"] = dict(standalone_cluster.authentication)
-        with LiveRun(folder, spec) as first:
+        with LiveRun(folder, spec, may_be_left=True) as first:
             first.wait_for("the first batch", lambda: any(o.records_done for o in first.observations()))
-            first.process.kill()
-            first.process.wait()
+            first.process.send_signal(number)
+            first.process.wait(PATIENCE_SECONDS)
+            if number == signal.SIGTERM:
+                assert first.process.returncode == 130, first.output()
+                assert json.loads(first.output().strip().splitlines()[-1])["is_left"]
+            first.wait_for("no cap is left", lambda: not capped_groups(first), while_running=False)
         done = _newest_commit(folder)
         # The batch after the one under way at the kill began without a controller.
         first.wait_for("batches without a controller", lambda: _newest_commit(folder) >= done + 2, while_running=False)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Go on with the run in --folder whose controller died (cluster and broker not embedded).",
 )
+@click.option(
+    "--end-on-stop", is_flag=True, help="End the pipeline on SIGTERM and SIGHUP too, where it could go on without this."
+)
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @page_option
 @json_option
@@ -43,6 +46,7 @@ def run(
     only_check: bool,
     folder: Path | None,
     resume: bool,
+    end_on_stop: bool,
     no_view: bool,
     page_port: int | None,
     as_json: bool,
@@ -73,8 +77,10 @@ def run(
     With --json the last line holds: records_due, records_read, records_done, objective (with met and met_steady),
     latency of all records (mean, p50, p95, p99 in seconds), latency_steady (after the start-up), latency_start_up,
     cpu_share_mean, executor_seconds, decisions (each with its reason), machine (cores, load_average, pressure, steal;
-    busy: what is too much in words, or null).
-    Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same.
+    busy: what is too much in words, or null), is_left (the pipeline goes on without this command).
+    Ctrl-C stops the run in good order (exit code 130), its summary and report are written all the same. SIGTERM and a
+    closed terminal do that too on the embedded cluster; on a cluster of your own they end this command and leave the
+    pipeline running (docs/how-to/stop-a-run.md).
     """
     from penstock.cli.output import print_json
     from penstock.errors import ConfigurationError
@@ -95,7 +101,12 @@ def run(
             raise
         if resume and (folder is None or not (folder / "knowledge.sqlite").exists()):
             raise ConfigurationError("--resume: name the run to take over with --folder", field="--resume")
-        ctx.exit(carry_out(settings, folder, is_live=not no_view, as_json=as_json, resume=resume, page_port=page_port))
+        ctx.exit(
+            carry_out(
+                settings, folder, is_live=not no_view, as_json=as_json, resume=resume, page_port=page_port,
+                end_on_stop=end_on_stop,
+            )
+        )  # fmt: skip
 
 
 def changed(settings: RunSettings, changes: dict[str, Any], where: str) -> RunSettings:
@@ -113,6 +124,7 @@ def carry_out(
     as_json: bool,
     resume: bool = False,
     page_port: int | None = None,
+    end_on_stop: bool = False,
 ) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
     from penstock.adaptors.host_state import HostWatch
@@ -134,9 +146,9 @@ def carry_out(
     if (note := root_note()) is not None:
         console.print(note, style="yellow", soft_wrap=True)
     host = HostWatch()
-    stop = threading.Event()
+    stop, leave = threading.Event(), None if end_on_stop else threading.Event()
     view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
-    with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping):
+    with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping, leave):
         try:
             with watched(page_port, run_folder, view, console) as page, view:
                 summary = run_pipeline(
@@ -145,6 +157,7 @@ def carry_out(
                     listener=page.listener,
                     stop=stop,
                     resume=resume,
+                    leave=leave,
                     on_started=page.on_started,
                 )
         except PenstockError as fault:
@@ -155,6 +168,14 @@ def carry_out(
     machine = {**asdict(state := host.state()), "busy": state.busy_text}
     result = {**summary.to_json(), "machine": machine, "report": None if html is None else str(html)}
     console.print(summary_panel(result, html))
+    if summary.is_left:
+        console.print(
+            f"The pipeline goes on without a controller, and without CPU caps. penstock run --resume --folder "
+            f"{run_folder} takes it over.",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
     if as_json:
         print_json(result)
     return INTERRUPTED if stop.is_set() else 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handles Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) as a request to stop in order.
 
-Otherwise they would be an exception in the middle of something.
+Otherwise they would be an exception in the middle of something. Ctrl-C is a person who wants the work to end. SIGTERM
+and SIGHUP come from a machine that wants this process to end (docs/how-to/stop-a-run.md).
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stopping_on_signals(stop: threading.Event, tell: Callable[[bool], None]) -> Iterator[None]:
+def stopping_on_signals(
+    stop: threading.Event, tell: Callable[[bool], None], leave: threading.Event | None = None
+) -> Iterator[None]:
     """Set `stop` on Ctrl-C, SIGTERM or SIGHUP, and call `tell`: with False for the first signal, True for later ones.
 
+    `leave` is set too where the first signal is another than Ctrl-C.
     A signal that is ignored stays so: `nohup` lets a run outlive its terminal.
     """
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         again = stop.is_set()
+        if leave is not None and not again and number != signal.SIGINT:
+            leave.set()  # before `stop`: who waits for that looks at this
         stop.set()
         with suppress(OSError):  # the terminal may be what is gone
             tell(again)

@@ -25,7 +25,7 @@ from penstock.money import total_cost
 from penstock.settings import RunSettings, objectives_text
 from penstock.units import clock, moment
 
-STOPPING = "stopping in order: executors, cgroups and the cluster are being released"
+STOPPING = "stopping in order: what this run has taken of the machine is being released"
 ALREADY_STOPPING = "already stopping; this takes some seconds (to end at once, use kill -9: nothing stays behind)"
 
 

@@ -8,7 +8,9 @@ import os
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +91,7 @@ class Assembly:
         """Empty where the run was stopped before every operator was there."""
         self._clock, self._stop = clock, stop
         self._resume, self._policy = resume, policy
+        self._has_begun = self._is_ended = False
         left = remove_leftovers()
         if left.processes or left.folders:
             found = f"{len(left.processes)} processes and {len(left.folders)} folders"
@@ -125,14 +128,23 @@ class Assembly:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.nodes.stop()
-        for operator in self.operators.values():
-            operator.close()
-        self.streams.close()
-        self._warden.close()
-        if self.cluster is not None:
-            self.cluster.release()
-        self.store.close()
+        with ExitStack() as ends:  # backwards, and all of them, whatever one of them raises
+            ends.callback(self.store.close)
+            if self.cluster is not None:
+                ends.callback(self.cluster.release)
+            ends.callback(self._warden.close)
+            ends.callback(self.streams.close, is_left=self.is_left)
+            for operator in self.operators.values():
+                ends.callback(operator.close, is_left=self.is_left)
+            ends.callback(self.nodes.stop)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the pipeline goes on when this controller goes: it can, and nobody has ended it.
+
+        Where a start fails, what it began is ended; what another controller had begun is not.
+        """
+        return why_it_ends(self._settings) is None and not self._is_ended and (self._has_begun or self._resume)
 
     def start(self) -> None:
         """Start everything; records arrive when all operators run."""
@@ -152,6 +164,7 @@ class Assembly:
             self.cycles = {name: self._make_cycle(operator, policy) for name, operator in self.operators.items()}
             crash_point("cycles-made")
             self.streams.begin()
+            self._has_begun = True
             crash_point("streams-begun")
 
     @property
@@ -161,8 +174,16 @@ class Assembly:
 
     def end_operators(self) -> None:
         """Stop the operators, the last of the pipeline first."""
-        for operator in reversed(self.operators.values()):
-            operator.end()
+        self._is_ended = True
+        with ExitStack() as ends:
+            for operator in self.operators.values():
+                ends.callback(operator.end)
+
+    def leave(self) -> None:
+        """Let the pipeline go on without a controller: with every operator started, and no CPU cap."""
+        for name, operator in self.operators.items():
+            operator.leave(self._clock.monotonic(), partial(self.listener.fault, name))
+        self._open_shares()
 
     def _open_shares(self) -> None:
         """Lift every CPU cap: what cannot be kept must not leave an operator with the least it ever had."""
@@ -174,11 +195,9 @@ class Assembly:
                 self.listener.fault(name, f"CPU shares could not be opened: {fault}")
 
     def _check_resumable(self) -> None:
-        why = None
-        if self._settings.cluster.master == "embedded":
-            why = "a run on the embedded cluster ends with its controller; start a new one"
-        elif self._settings.broker is not None and self._settings.broker.is_embedded:
-            why = "a broker of the run's own ends with its controller, and all it holds with it; start a new run"
+        why = why_it_ends(self._settings)
+        if why is not None:
+            why = f"{why}; start a new one"
         elif self._settings.broker is not None and self.store.fact("summary") is not None:
             what = "topics" if self._settings.has_topics else "queues"
             why = f"the run in this folder has come to its end, and its {what} are gone; start a new one"
@@ -373,6 +392,15 @@ class Assembly:
             path=reads.path,
             orders=self.orders,
         )
+
+
+def why_it_ends(settings: RunSettings) -> str | None:
+    """Why a pipeline ends with its controller; None: it goes on without one, and can be resumed."""
+    if settings.cluster.master == "embedded":
+        return "a run on the embedded cluster ends with its controller"
+    if settings.broker is not None and settings.broker.is_embedded:
+        return "a broker of the run's own ends with its controller, and so does all that it holds"
+    return None
 
 
 def _agents_folder(run_folder: Path) -> Path:

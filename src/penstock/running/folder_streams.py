@@ -100,5 +100,5 @@ class FolderStreams:
         """None: files do not go away."""
         return ()
 
-    def close(self) -> None:
+    def close(self, *, is_left: bool = False) -> None:
         """Does nothing: nothing was started."""

@@ -61,6 +61,6 @@ class OperatorStreams(Protocol):
         """What the user should know of the streams now."""
         ...
 
-    def close(self) -> None:
-        """End what was started; may be called twice."""
+    def close(self, *, is_left: bool = False) -> None:
+        """End what was started; may be called twice. `is_left`: operators go on, so what they read and write stays."""
         ...

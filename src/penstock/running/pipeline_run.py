@@ -63,9 +63,13 @@ def run_pipeline(
     stop: threading.Event,
     resume: bool = False,
     policy: Policy | None = None,
+    leave: threading.Event | None = None,
     on_started: Callable[[StartedRun], None] | None = None,
 ) -> RunSummary:
     """Run the pipeline until its arrivals are done (or `stop` is set), then end everything that was started.
+
+    With `leave` set before `stop`, a pipeline on a cluster and a broker of the user's own goes on without a controller:
+    CPU caps are lifted, topics and queues stay, and it can be resumed.
 
     `folder` then holds knowledge.sqlite with every observation and decision, the logs, and each operator's output.
     With `resume` operators that outlived their controller in that folder are taken over instead of started. `policy`
@@ -90,15 +94,19 @@ def run_pipeline(
     ):
         began = started_at(parts.store, clock.now())
         parts.start()
-        supervision = Supervision(settings, parts, listener=parts.listener, clock=clock, stop=stop)
+        supervision = Supervision(settings, parts, listener=parts.listener, clock=clock, stop=stop, leave=leave)
         helm = Helm(parts.cycles, supervision.runner, parts.orders, parts.store, clock, build=parts.build_policy)
         supervision.on_pass = helm.end_sizes
         if on_started is not None and parts.cycles:
             on_started(StartedRun(settings, folder, began, helm, parts.cycles, parts.store))
         supervision.run()
         crash_point("loop-ended")
-        listener.phase("stopping the operators")
-        parts.end_operators()
+        if leave is not None and leave.is_set() and supervision.failure is None and parts.is_left:
+            listener.phase("leaving the operators, which go on")
+            parts.leave()
+        else:
+            listener.phase("stopping the operators")
+            parts.end_operators()
         crash_point("operators-ended")
         summary = summarise(
             settings,
@@ -110,8 +118,10 @@ def run_pipeline(
             ended_at=clock.now(),
             faults=supervision.faults,
             missed_turns=supervision.missed_turns,
+            is_left=parts.is_left,
         )
-        parts.store.set_fact("summary", json.dumps(summary.to_json()))
+        if not parts.is_left:  # a run with a summary has come to its end
+            parts.store.set_fact("summary", json.dumps(summary.to_json()))
         if supervision.failure is not None:
             raise supervision.failure
         return summary

@@ -172,8 +172,11 @@ class QueueStreams:
             faults.append(why)
         return tuple(faults)
 
-    def close(self) -> None:
-        """End producer and tap, remove the exchange and queues that were made, and end the run's own server."""
+    def close(self, *, is_left: bool = False) -> None:
+        """End producer and tap, remove the exchange and queues that were made, and end the run's own server.
+
+        With `is_left` the exchange and its queues stay.
+        """
         from penstock.adaptors.rabbitmq import fanout
 
         if self._producer is not None:
@@ -184,7 +187,7 @@ class QueueStreams:
             arrivals.close()
         if self._server is not None:
             self._server.stop()
-        elif self._is_ours:
+        elif self._is_ours and not is_left:
             for each in self._fanouts():
                 try:
                     fanout.remove(self._connection(), each)

@@ -27,6 +27,7 @@ def summarise(
     ended_at: float,
     faults: int,
     missed_turns: int = 0,
+    is_left: bool = False,
 ) -> RunSummary:
     """Add a run up; an operator without a monitor was never looked at."""
     accounts = {name: operator.account for name, operator in operators.items()}
@@ -49,6 +50,7 @@ def summarise(
         decisions=tuple(sorted((d for a in accounts.values() for d in a.decisions), key=lambda d: d.at)),
         faults=faults,
         missed_turns=missed_turns,
+        is_left=is_left,
         operators={
             name: _of_operator(operator, _path_of(name, monitors), bases.get(name))
             for name, operator in operators.items()

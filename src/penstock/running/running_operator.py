@@ -253,10 +253,20 @@ class RunningOperator:
         if self._child.wait(END_SECONDS) is None:
             self._launcher.stop(self._child)
 
-    def close(self) -> None:
-        """Let go of it; a process that would outlive Penstock is ended, unless this controller never held it."""
+    def leave(self, now: float, say: Callable[[str], None]) -> None:
+        """See that its process runs before this controller goes: nobody will start it again then."""
+        if self.state is State.STOPPING:
+            self._start_resized(now, say)
+        elif self.state is State.DOWN:
+            self._start_or_wait(now, say)
+
+    def close(self, *, is_left: bool = False) -> None:
+        """Let go of it; a process that would outlive Penstock is ended, unless this controller never held it.
+
+        With `is_left` no process is ended.
+        """
         self.remote.close()
-        if self.is_held and isinstance(self._child, DetachedProcess):
+        if self.is_held and not is_left and isinstance(self._child, DetachedProcess):
             self._child.stop()
 
     def _start_resized(self, now: float, say: Callable[[str], None]) -> None:

@@ -38,15 +38,23 @@ class Supervision:
         The run.
     listener, clock
         Who sees it go by, and the time.
-    stop
-        Ends it in good order.
+    stop, leave
+        Ends it in good order; with `leave` set before, its operators stay as they are.
     """
 
     def __init__(
-        self, settings: RunSettings, parts: Assembly, *, listener: RunListener, clock: Clock, stop: threading.Event
+        self,
+        settings: RunSettings,
+        parts: Assembly,
+        *,
+        listener: RunListener,
+        clock: Clock,
+        stop: threading.Event,
+        leave: threading.Event | None = None,
     ) -> None:
         self._settings, self._parts = settings, parts
         self._listener, self._clock, self._stop = listener, clock, stop
+        self._leave = leave or threading.Event()
         self._runner = Runner(
             list(parts.cycles.values()),
             clock,
@@ -97,7 +105,10 @@ class Supervision:
 
     def _stop_with(self) -> None:
         self._stop.wait()
-        self._runner.stop()
+        if self._leave.is_set():
+            self._runner.abandon()
+        else:
+            self._runner.stop()
 
     def take(self, report: CycleReport) -> None:
         """Take one pass of an operator's cycle, and look after what it showed."""

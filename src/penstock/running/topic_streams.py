@@ -180,8 +180,11 @@ class TopicStreams:
             faults.append(why)
         return tuple(faults)
 
-    def close(self) -> None:
-        """End producer and taps, remove the topics that were made, and end the run's own broker."""
+    def close(self, *, is_left: bool = False) -> None:
+        """End producer and taps, remove the topics that were made, and end the run's own broker.
+
+        With `is_left` the topics stay.
+        """
         from penstock.adaptors.kafka.operator_topics import delete_topics
 
         if self._producer is not None:
@@ -192,7 +195,7 @@ class TopicStreams:
             latency.close()
         if self._broker is not None:
             self._broker.stop()
-        elif self._connection is not None and self._made:
+        elif self._connection is not None and self._made and not is_left:
             try:
                 delete_topics(self._connection, self._made)
             except (ClusterError, ConfigurationError) as fault:

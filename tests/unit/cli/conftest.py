@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ class FakePipeline:
         listener: Any,
         stop: Any,
         resume: bool = False,
+        leave: Any = None,
         on_started: Callable[[Any], None] | None = None,
     ) -> RunSummary:
         """Play a run."""
@@ -109,7 +111,8 @@ class FakePipeline:
         self.before_end()
         if self.fault is not None:
             raise self.fault
-        return a_summary(settings.name, str(folder))
+        is_left = leave is not None and leave.is_set() and settings.cluster.master != "embedded"
+        return replace(a_summary(settings.name, str(folder)), is_left=is_left)
 
 
 @pytest.fixture

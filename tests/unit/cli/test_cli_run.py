@@ -174,6 +174,26 @@ def test_a_signal_stops_in_good_order(
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    ("stopped_by", "is_left"),
+    [((signal.SIGTERM,), True), ((signal.SIGTERM, "--end-on-stop"), False), ((signal.SIGINT,), False)],
+)
+def test_a_pipeline_that_is_left_can_be_found_again(
+    invoke: Callable[..., Any], here: Path, pipeline: Any, stopped_by: tuple[Any, ...], is_left: bool
+) -> None:
+    """On a cluster of the user's own SIGTERM leaves it, and the last line says how it is taken over."""
+    number, *options = stopped_by
+    file = here / "own.yaml"
+    file.write_text(GOOD + "cluster: {master: 'spark://elsewhere:7077'}\n")
+    pipeline.before_end = lambda: os.kill(os.getpid(), number)
+    result = invoke("run", str(file), "--json", "--folder", "here", *options)
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)["is_left"] is is_left
+    assert ("goes on without a controller" in result.output) is is_left
+    assert ("--resume --folder here takes it over" in result.output) is is_left
+
+
 def test_a_folder_with_a_run_is_not_used_again(
     invoke: Callable[..., Any], settings_file: Path, pipeline: Any, run_here: Path
 ) -> None:

@@ -25,6 +25,17 @@ def test_a_signal_asks_to_stop_and_the_handlers_before_come_back(number: signal.
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize(("number", "leaves"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, True)])
+def test_a_machine_asks_to_leave_and_a_person_to_end(number: signal.Signals, leaves: bool) -> None:
+    """The first signal counts: a Ctrl-C after a SIGTERM does not end what is being left, nor the other way round."""
+    stop, leave = threading.Event(), threading.Event()
+    with stopping_on_signals(stop, lambda _: None, leave):
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+    assert stop.is_set()
+    assert leave.is_set() is leaves
+
+
 def test_an_ignored_hangup_stays_ignored() -> None:
     """So that nohup lets a run outlive its terminal."""
     stop, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)

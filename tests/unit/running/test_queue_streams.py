@@ -300,3 +300,13 @@ def test_what_a_query_has_done_does_not_count_copies(server: Server, tmp_path: P
     write_copies(spool, [10, 11, 50])
     assert made.load.done(checkpoint) == 38
     assert made.load.read(checkpoint) == 97
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_queues_of_a_pipeline_that_is_left_stay(server: Server, tmp_path: Path, is_left: bool) -> None:
+    """Its operators read them."""
+    made = streams(tmp_path)
+    made.start()
+    made.begin()
+    made.close(is_left=is_left)
+    assert bool(server.removed) is not is_left
