@@ -142,7 +142,10 @@ class Runner:
         self.passes += 1
         self._change_policy(now)
         for cycle in self._cycles:  # all at once: none waits for the driver of another
-            cycle.begin()
+            try:
+                cycle.begin()
+            except Exception as fault:  # no thread is left, for example: the pass itself asks again, and says so
+                _LOG.warning("%s: it could not be asked ahead of its pass: %s", cycle.operator, fault)
         for cycle in self._cycles:
             try:
                 report = cycle.run_once(now, monotonic)

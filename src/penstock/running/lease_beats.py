@@ -84,3 +84,5 @@ class LeaseBeats:
                 remote.beat()
             except AdaptorError as fault:  # it is being restarted, or died: the passes find out
                 _LOG.debug("%s: no beat: %s", name, fault)
+            except Exception:  # a defect of ours: the next beat may succeed, and without any the cap is lifted
+                _LOG.exception("%s: no beat", name)

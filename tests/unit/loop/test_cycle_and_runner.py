@@ -610,6 +610,18 @@ def test_a_policy_that_cannot_be_closed_keeps_nobody_from_anything() -> None:
     assert runner.faults == 4
 
 
+def test_an_operator_that_cannot_be_asked_ahead_does_not_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel gives no more threads, passes fail or succeed one by one, and the loop goes on."""
+
+    def refuse(_: Cycle) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Cycle, "begin", refuse)
+    operator, _, runner = a_loop(VirtualClock(0.0))
+    runner.run(until=3.0)
+    assert (runner.passes, runner.faults, operator.released) == (3, 0, 1)
+
+
 def test_a_view_of_faults_that_breaks_does_not_end_the_loop() -> None:
     """What cannot be shown is in the log."""
     clock = VirtualClock(0.0)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from penstock.adaptors.agent.client import RemoteOperator
 from penstock.adaptors.agent.server import OperatorAgent
 from penstock.clock import VirtualClock
@@ -30,14 +32,15 @@ class OpenableActuator(FakeActuator):
 class CountingRemote:
     """Counts beats; fails each."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Exception | None = None) -> None:
         self.beats, self.has_beaten = 0, threading.Event()
+        self._fault = fault or ActuationError("nobody there", target="x", retryable=True)
 
     def beat(self) -> None:
         """Count, and fail as an agent that is away does."""
         self.beats += 1
         self.has_beaten.set()
-        raise ActuationError("nobody there", target="x", retryable=True)
+        raise self._fault
 
 
 def test_shares_stay_though_passes_are_further_apart_than_the_lease(tmp_path: Path) -> None:
@@ -75,9 +78,12 @@ def test_a_controller_that_no_longer_decides_stops_beating() -> None:
     assert not short.is_in_control("a")
 
 
-def test_an_agent_that_is_away_does_not_end_the_beats() -> None:
-    """It may come back any moment."""
-    remote = CountingRemote()
+@pytest.mark.parametrize(
+    "fault", [ActuationError("nobody there", target="x", retryable=True), RuntimeError("no thread")]
+)
+def test_an_agent_that_is_away_does_not_end_the_beats(fault: Exception) -> None:
+    """It may come back any moment; nor does a defect of ours."""
+    remote = CountingRemote(fault)
     with LeaseBeats({"a": remote}, 1.0, beat_seconds=0.01):
         for _ in range(3):
             assert remote.has_beaten.wait(20.0)
