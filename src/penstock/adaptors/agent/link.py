@@ -37,6 +37,7 @@ _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 2.0
 _WAIT_OF_STRANGERS_SECONDS = 15.0
 """After a wrong token, another version or settings with mistakes: only people can mend that."""
 _REJECTED = "rejected"
+_MOST_SAID = 100
 
 
 class ServingAgent(Protocol):
@@ -198,6 +199,8 @@ class MasterLink:
     def _note(self, place: tuple[str, int], text: str) -> None:
         self.fault = f"{place[0]}:{place[1]}: {text}"
         if self.fault not in self._said:  # the same faults come at every attempt
+            if len(self._said) >= _MOST_SAID:  # texts may hold ports and numbers, and a master may be away for weeks
+                self._said.clear()
             self._said.add(self.fault)
             _log.warning("%s: no master: %s; the query goes on without", self._name, self.fault)
 
