@@ -59,12 +59,17 @@ def _slow(cluster: EmbeddedCluster, milliseconds: float, **others: Any) -> dict[
 
 
 def scaled(cluster: EmbeddedCluster, _broker: KafkaBroker | None) -> dict[str, Any]:
-    """One operator whose executors and CPU shares change every few seconds. Batches pace it, not the arrivals."""
+    """One operator whose executors and CPU shares change every few seconds.
+
+    Batches pace it: they take 500 records each, and records that wait for them do not keep it from being scaled down.
+    """
+    common = _common(cluster)
     return {
-        **_common(cluster),
+        **common,
+        "guards": {**common["guards"], "drain": "600s"},
         "name": "crashed",
         "arrivals": {
-            "shape": f"constant:rate={SCALED_RECORDS // 10},duration=10s",
+            "shape": f"constant:rate=300,duration={SCALED_RECORDS // 300}s",
             "options": {"maxRowsPerBatch": "500"},
         },
         "operators": [_slow(cluster, 0.1, executors=[1, 2], cpu_shares=[0.5, 1.0], trigger="1s")],
@@ -127,7 +132,7 @@ SCALED_RECORDS, RESIZED_RECORDS, JOINED_RECORDS = 24_000, 45_000, 6_000
 _EACH_PASS = (
     "pass-begun", "collected", "synced", "looked", "planned", "observation-kept", "decision-kept", "pass-ended",
 )  # fmt: skip
-_EACH_CHANGE = ("superseded", "request-made", "requested", "acted", "action-kept", "outcome-kept")
+_EACH_CHANGE = ("request-made", "requested", "acted", "action-kept", "outcome-kept")
 _EACH_RECORD = ("record-begun", "record-written", "record-committed")
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
@@ -140,6 +145,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             # Late enough that executors and shares have changed, early enough that records are left.
             **{point: (f"{point}:12",) for point in _EACH_PASS},
             **{point: (f"{point}:2",) for point in _EACH_CHANGE},
+            "superseded": ("superseded",),  # comes where executors take longer to start than the timetable gives them
             **{point: (f"{point}:40",) for point in _EACH_RECORD},
             # A controller that takes over dies too; the third one must cope.
             **{point: ("pass-ended:12", point) for point in ("process-adopted", "account-recalled")},
