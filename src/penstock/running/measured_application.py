@@ -145,13 +145,13 @@ class MeasuredApplication:
         ClusterError
             It failed, or its throughput cannot be measured; with the reason.
         """
-        clock, stop, began = self._site.clock, self._site.stop, self._site.clock.now()
+        clock, stop = self._site.clock, self._site.stop
         say("starting the application", 0.05)
-        self._operator.start(began)
-        while not stop.is_set() and not self._operator.is_ready(clock.now()):
+        self._operator.start(clock.monotonic())
+        while not stop.is_set() and not self._operator.is_ready(clock.monotonic()):
             clock.wait(0.2, stop)
         self._check_share()
-        heard_at, kept, is_asked = clock.now(), 0, False
+        heard_at, kept, is_asked = clock.monotonic(), 0, False
         while not stop.is_set() and taking.phase not in (Phase.DONE, Phase.OTHER_CAP):
             look = self._look()
             if look is not None:
@@ -198,16 +198,17 @@ class MeasuredApplication:
         try:
             return self._operator.remote.collect()
         except MetricSourceError:
-            self._operator.is_ready(self._site.clock.now())  # raises, with its log, if the process has ended
+            self._operator.is_ready(self._site.clock.monotonic())  # raises, with its log, if the process has ended
             return None
 
     def _heard(self, look: Telemetry, heard_at: float) -> float:
         if not look.is_running:
             why = "; ".join(look.faults) or "its query ended, and did not say why"
             raise ClusterError(f"the application ended: {why}", target=NAME, retryable=True)
+        now = self._site.clock.monotonic()
         if any(batch.rows for batch in look.batches):
-            return look.at
-        if look.at - heard_at > _SILENCE_SECONDS:
+            return now
+        if now - heard_at > _SILENCE_SECONDS:
             raise ClusterError(
                 f"no batch with records ended for {_SILENCE_SECONDS:g} s, with at most {self._cap:,} records in one: "
                 f"is the source empty, or the application stuck? Its log is in {self._site.folder / 'logs'}",

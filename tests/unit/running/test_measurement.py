@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from penstock.clock import VirtualClock
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.measuring.batch_cap import CapTrial
 from penstock.measuring.plan import MeasurePlan, Turn
@@ -18,8 +20,9 @@ from penstock.measuring.sample import Sample
 from penstock.measuring.sample_file import SampleFile
 from penstock.measuring.taking import Phase, SampleTaking
 from penstock.measuring.throughput import Throughput
+from penstock.records import Telemetry
 from penstock.running import measurement
-from penstock.running.measured_application import Site, operator_data
+from penstock.running.measured_application import MeasuredApplication, Site, operator_data
 from penstock.running.measurement import check_plan
 
 PLAN = MeasurePlan("a:b", (1, 2), batch_seconds=3.0, source_check=False, repeats=2)
@@ -172,3 +175,41 @@ def test_a_size_that_does_not_fit_into_memory_is_refused() -> None:
     plan = MeasurePlan("penstock.apps.read_only:read_only", (256,), source=source, executor_memory="100g")
     with pytest.raises(ConfigurationError, match="this machine has"):
         check_plan(plan)
+
+
+class WaitedFor:
+    """An operator that is ready at the third look, and whose batches bring nothing."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock, self.asked = clock, list[float]()
+        self.remote = self
+
+    def start(self, now: float) -> None:
+        """Note when."""
+        self.asked.append(now)
+
+    def is_ready(self, now: float) -> bool:
+        """Somebody sets the clock meanwhile."""
+        self.asked.append(now)
+        self.clock.set_by(3600.0)
+        return len(self.asked) > 3
+
+    def collect(self) -> Telemetry:
+        """No batch."""
+        return Telemetry("measured", self.clock.now())
+
+
+def test_a_clock_that_is_set_neither_ends_nor_prolongs_a_measurement() -> None:
+    """An application has its time to start, and its time to be silent, by a clock that nobody sets."""
+    clock = VirtualClock(1e9)
+    site = cast("Any", SimpleNamespace(clock=clock, stop=threading.Event(), folder=Path()))
+    measured = MeasuredApplication.__new__(MeasuredApplication)
+    operator = WaitedFor(clock)
+    measured._site, measured._operator, measured._cap = site, cast("Any", operator), 10
+    measured._plan = cast("Any", SimpleNamespace(holds_cpu=False))
+    began = clock.monotonic()
+    taking = cast("Any", SimpleNamespace(phase=Phase.WARMING, see=lambda *_: None, cap=10, samples=[]))
+    with pytest.raises(ClusterError, match="no batch with records ended for 240 s"):
+        measured.measure(taking, lambda *_: None, lambda _: None)
+    assert operator.asked[-1] - operator.asked[0] < 5.0
+    assert 240.0 <= clock.monotonic() - began < 260.0
