@@ -31,7 +31,7 @@ class TelemetryMeters:
         self._source, self._monotonic = source, monotonic
         self._lock = threading.Lock()
         self._batches: deque[tuple[float, BatchProgress]] = deque()
-        self._cpu: deque[CpuReading] = deque()
+        self._cpu: deque[tuple[float, CpuReading]] = deque()
         self._begun: float | None = None
         self._newest: tuple[float, Telemetry] | None = None
 
@@ -48,17 +48,21 @@ class TelemetryMeters:
             self._newest = (now, telemetry)
             self._batches.extend((now, batch) for batch in telemetry.batches)
             if telemetry.cpu is not None:
-                self._cpu.append(telemetry.cpu)
-            while self._cpu and self._cpu[0].at < self._cpu[-1].at - _WINDOW_SECONDS:
-                self._cpu.popleft()
+                self._cpu.append((now, telemetry.cpu))
+            self._forget(now)
         return telemetry
+
+    def _forget(self, now: float) -> None:
+        """Drop what is older than the window; also where nobody ever reads."""
+        for kept in (self._batches, self._cpu):
+            while kept and kept[0][0] < now - _WINDOW_SECONDS:
+                kept.popleft()
 
     def read(self) -> dict[str, float | None]:
         """The metrics over the window; None where nothing was collected lately."""
         now = self._monotonic()
         with self._lock:
-            while self._batches and self._batches[0][0] < now - _WINDOW_SECONDS:
-                self._batches.popleft()
+            self._forget(now)
             batches, cpu = [batch for _, batch in self._batches], list(self._cpu)
             newest, begun = self._newest, self._begun
         if newest is None or begun is None or now - newest[0] > _WINDOW_SECONDS:
@@ -75,11 +79,11 @@ class TelemetryMeters:
         }
 
 
-def _cpu_use(readings: list[CpuReading]) -> dict[str, float | None]:
-    if len(readings) < 2 or readings[-1].at <= readings[0].at:
+def _cpu_use(readings: list[tuple[float, CpuReading]]) -> dict[str, float | None]:
+    if len(readings) < 2 or readings[-1][0] <= readings[0][0]:
         return {"cpu_used": None, "cpu_throttled": None}
-    first, last = readings[0], readings[-1]
-    seconds = last.at - first.at
+    (begun, first), (ended, last) = readings[0], readings[-1]
+    seconds = ended - begun  # not by their wall clock, which may have been set
     used, throttled = last.used_seconds - first.used_seconds, last.throttled_seconds - first.throttled_seconds
     if used < 0 or throttled < 0:  # the group was made anew meanwhile
         return {"cpu_used": None, "cpu_throttled": None}

@@ -53,3 +53,26 @@ def test_a_group_that_was_made_anew_gives_no_negative_cpu() -> None:
     watched.collect()
     watched.collect()
     assert watched.read()["cpu_used"] is None
+
+
+def test_what_nobody_reads_is_not_kept() -> None:
+    """A query of weeks whose metrics are not subscribed to does not fill the memory of its driver."""
+    moment, looks = [0.0], 500
+    source = FakeMetricSource([a_look(float(second), 100, 0.0) for second in range(looks)])
+    watched = TelemetryMeters(source, monotonic=lambda: moment[0])
+    for second in range(looks):
+        moment[0] = float(second)
+        watched.collect()
+    assert max(len(watched._batches), len(watched._cpu)) <= 16
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_does_not_change_how_much_cpu_was_used(by: float) -> None:
+    """0.8 cores, whatever the wall clock shows."""
+    moment = [0.0]
+    source = FakeMetricSource([a_look(1e6, 100, 0.0), a_look(1e6 + 1.0 + by, 100, 0.8)])
+    watched = TelemetryMeters(source, monotonic=lambda: moment[0])
+    watched.collect()
+    moment[0] = 1.0
+    watched.collect()
+    assert watched.read()["cpu_used"] == pytest.approx(0.8)
