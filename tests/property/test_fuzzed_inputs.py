@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from penstock.adaptors.agent.wire import (
     read_from_agent,
 )
 from penstock.adaptors.kafka.offsets import parse_offsets
+from penstock.adaptors.postgresql.address import StoreAddress
 from penstock.adaptors.spark.file_stream import FileStreamArrivals
 from penstock.adaptors.spark.progress import to_batch_progress
 from penstock.arrivals import load_trace
@@ -44,11 +46,17 @@ from penstock.arrivals.from_map import load_map
 from penstock.clock import VirtualClock
 from penstock.errors import AdaptorError, ConfigurationError, MetricSourceError
 from penstock.records import Action, Allocation, SourceProgress
+from penstock.service.attached_pipeline import read_attached
 from penstock.settings import parse_settings
 from penstock.settings.files import read_settings
 
 # A folder of one test is used by all its examples: each writes its file anew.
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+# PENSTOCK_FUZZ_EXAMPLES=1000000 fuzzes for hours.
+quick = settings(
+    max_examples=int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "60")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 keys = st.sampled_from(
     ("do", "controller", "protocol", "ack", "action", "seconds", "D0", "D1", "maps", "logOffset", "topic", "0", "name",
@@ -191,6 +199,45 @@ def test_structures_for_the_controller(replies: list[bytes]) -> None:
             call()
         except AdaptorError:
             continue
+
+
+A_QUERY = {
+    "name": "q", "interval": 1, "objective": {"p95": "2s"}, "policy": {"name": "threshold", "options": {}}, "cap": None,
+    "operators": [{"name": "q", "app": "a:b", "executors": [1, 4], "cpu_shares": [0.5, 1.0]}], "cores_per_executor": 1,
+}  # fmt: skip
+replaced = st.builds(lambda name, value: {**A_QUERY, name: value}, st.sampled_from(sorted(A_QUERY)), structures)
+within = st.builds(
+    lambda name, value: {**A_QUERY, "operators": [{**A_QUERY["operators"][0], name: value}]},  # type: ignore[index]
+    keys | st.sampled_from(("cpu_shares", "sizes", "spark", "options", "input")),
+    structures,
+)
+
+
+@quick
+@given(st.text(max_size=60) | st.builds(as_json, structures | replaced | within) | deep)
+@example(as_json(A_QUERY))
+def test_what_an_agent_says_of_its_query(text: str) -> None:
+    """A master reads settings that come over the network: they are a query's, or are refused with a word."""
+    try:
+        found = read_attached(text, "q")
+    except ConfigurationError:
+        return
+    assert found.name == "q"
+
+
+@quick
+@given(st.text(max_size=60) | st.builds("postgresql://{}".format, st.text(max_size=60)))
+@example("postgresql://ada:abra@db/streams?schema=logs")
+@example("postgresql://[::1/x")
+@example("postgresql://ada:abra@db:x/streams")
+def test_addresses_of_stores(text: str) -> None:
+    """An address is one, or is refused; a password is shown in neither case."""
+    text = text.replace("://", "://ada:abra@", 1) if "@" not in text else text
+    try:
+        shown = StoreAddress.parse(text).shown
+    except ConfigurationError as fault:
+        shown = str(fault)
+    assert "abra@" not in shown
 
 
 # --- what Spark says -------------------------------------------------------------------------------------------
