@@ -24,6 +24,7 @@ from penstock.adaptors.process.children import Warden
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 KEYS = 97
+TRIGGER_SECONDS = 2.0
 PATIENCE_SECONDS = 420.0
 """How long records may stay away after a fault: a driver takes half a minute to start on a busy machine."""
 
@@ -52,14 +53,15 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
             yield Surroundings(cluster, broker, network)
 
 
-def settings(around: Surroundings, records: int, rate: float) -> dict[str, Any]:
-    """Number, keep and count the records, under MEAD."""
+def settings(around: Surroundings, records: int, rate: float, most_in_batch: int) -> dict[str, Any]:
+    """Number, keep and count the records, under MEAD, so many in a batch at most."""
 
     def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
         return {
             "name": name,
             "app": f"tests.e2e.nemeses.numbered_apps:{app}",
-            "trigger": "2s",
+            "trigger": f"{TRIGGER_SECONDS:g}s",
+            "input_options": {"maxOffsetsPerTrigger": str(most_in_batch)},
             "executor_memory": "700m",
             "driver_memory": "700m",
             "cpu_shares": [0.5, 0.7, 1.0],
@@ -92,10 +94,10 @@ def settings(around: Surroundings, records: int, rate: float) -> dict[str, Any]:
 class NumberedRun:
     """The run and its present controller. Use as a context manager: whatever happens, nothing of it is left."""
 
-    def __init__(self, folder: Path, around: Surroundings, records: int, rate: float) -> None:
+    def __init__(self, folder: Path, around: Surroundings, records: int, rate: float, most_in_batch: int) -> None:
         self.folder, self.around = folder, around
         self._clock = folder.with_suffix(".clock")
-        self._spec = settings(around, records, rate)
+        self._spec = settings(around, records, rate, most_in_batch)
         self._environment = {controller_with_set_clock.VARIABLE: str(self._clock)}
         self.live = self._start()
         self.controllers = 1

@@ -21,7 +21,7 @@ from tests.e2e.nemeses.checker import check, read_counts, read_rows
 from tests.e2e.nemeses.fault_plan import KINDS, plan_faults
 from tests.e2e.nemeses.history import History, HistoryFile, Load
 from tests.e2e.nemeses.nemesis import Nemesis
-from tests.e2e.nemeses.numbered_run import KEYS, NumberedRun, surroundings
+from tests.e2e.nemeses.numbered_run import KEYS, TRIGGER_SECONDS, NumberedRun, surroundings
 from tests.e2e.nemeses.small_disk import small_disk
 from tests.e2e.nemeses.targets import drivers_of
 
@@ -30,11 +30,19 @@ pytestmark = [
 ]  # fmt: skip
 
 SEED = int(os.environ.get("PENSTOCK_NEMESIS_SEED", "20261117"))
-FAULT_SECONDS = float(os.environ.get("PENSTOCK_NEMESIS_SECONDS", "30"))
-"""How much of the load's time each fault gets: records must still come while the last one is done."""
+FREQUENT = ("executor killed", "driver killed", "broker killed", "controller killed")
+"""What happens in every cluster sooner or later."""
+BATCHES_PER_FAULT = 6
+"""Batches are capped: they pace the test, and leave records for the last fault however long operators are away."""
 
 
 @pytest.mark.timeout(1800)
+def test_the_most_frequent_faults_lose_and_double_nothing(tmp_path: Path) -> None:
+    """60,000 numbers, four kinds of faults: each number comes out once, in its place, and all counts are exact."""
+    check_under_faults(tmp_path, FREQUENT, times=1, records=60_000)
+
+
+@pytest.mark.timeout(3600)
 def test_each_kind_of_fault_once_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """60,000 numbers, every kind of fault once: each number comes out once, in its place, and all counts are exact."""
     check_under_faults(tmp_path, KINDS, times=1, records=60_000)
@@ -50,11 +58,12 @@ def test_each_kind_of_fault_ten_times_loses_and_doubles_nothing(tmp_path: Path) 
 def check_under_faults(folder: Path, kinds: Sequence[str], *, times: int, records: int) -> None:
     """Run the records through the faults and judge what came out."""
     plan = plan_faults(kinds, times, records, SEED)
-    rate = max(1, round(records / (FAULT_SECONDS * (len(plan) + 2))))
+    most_in_batch = records // (BATCHES_PER_FAULT * (len(plan) + 2))
+    rate = max(1, int(most_in_batch / TRIGGER_SECONDS))
     records -= records % rate  # a whole number of seconds
     run_folder, path = folder / "run", folder / "history.jsonl"
     with surroundings(folder) as around, small_disk(run_folder) as has_small_disk:
-        with NumberedRun(run_folder, around, records, rate) as run:
+        with NumberedRun(run_folder, around, records, rate, most_in_batch) as run:
             run.wait_for_rows(1)
             history = HistoryFile(path, Load(records, KEYS, rate, run.epoch(), SEED))
             nemesis = Nemesis(run, history, has_small_disk=has_small_disk)

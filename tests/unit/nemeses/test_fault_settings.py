@@ -42,7 +42,7 @@ def test_every_crash_point_is_reached_by_a_scenario() -> None:
 def test_the_pipeline_of_the_nemeses_can_be_run() -> None:
     """Three operators on topics, under MEAD, on a cluster and broker that outlive the controller."""
     around = cast("Any", SimpleNamespace(cluster=CLUSTER, network=SimpleNamespace(port=9092)))
-    settings = with_policy(parse_settings(numbered_run.settings(around, 60_000, 120)))
+    settings = with_policy(parse_settings(numbered_run.settings(around, 60_000, 120, 240)))
     check_run(settings, has_own_policy=False)
     assert arriving(settings) == 60_000
     assert settings.policy is not None
