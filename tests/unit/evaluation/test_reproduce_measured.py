@@ -66,6 +66,11 @@ def test_the_largest_size_is_predicted_from_smaller_ones(tmp_path: Path) -> None
     assert result.document["ours"]["unseen_samples"] == sum(
         len(row["mape_percent_by_size"]) * 2 for row in rows.values()
     )
+    every = result.document["every_choice_of_sizes"]
+    # Four sizes up to 6, three of them to train on: four choices, each with two unseen sizes of two samples.
+    assert every["unseen_samples"] == 3 * 4 * 2 * 2
+    assert every["worst_mape_percent"] == max(every["mape_percent"].values())
+    assert every["inside_interval"] > 0.9
     assert result.picture().startswith(b"\x89PNG")
 
 
