@@ -18,6 +18,7 @@ from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.master_address import MasterAddress, master_address
 from penstock.adaptors.agent.meters import Meters
 from penstock.adaptors.agent.server import OperatorAgent
+from penstock.ports import ArrivalTimes
 from penstock.records import Action, BatchProgress, CpuReading, ExecutorState, SourceProgress, Telemetry
 
 HALF_PERIOD_SECONDS = 2.0
@@ -120,10 +121,17 @@ def toy_meters(query: ToyQuery) -> Meters:
 
 
 def start(
-    query: ToyQuery, address: MasterAddress, *, settings: dict[str, object] | None = None, silence_seconds: float = 5.0
+    query: ToyQuery,
+    address: MasterAddress,
+    *,
+    settings: dict[str, object] | None = None,
+    arrivals: ArrivalTimes | None = None,
+    silence_seconds: float = 5.0,
 ) -> tuple[OperatorAgent, MasterLink]:
     """Its agent, and the link to the masters."""
-    agent = OperatorAgent(query.name, query, query, meters=toy_meters(query), on_stop=lambda: None).start()
+    agent = OperatorAgent(
+        query.name, query, query, meters=toy_meters(query), arrivals=arrivals, on_stop=lambda: None
+    ).start()
     query.fence = lambda: agent.fence
     given = json.dumps(settings or toy_settings(query.name))
     link = MasterLink(agent, address, query.name, settings=given, silence_seconds=silence_seconds)

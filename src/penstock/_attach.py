@@ -134,7 +134,7 @@ def attach(
     master
         ``"host:port"`` of a master (`penstock serve`), or several joined by commas: it decides in place of this process
         and keeps the history, and `attach` returns a `MasterScaler`. The token is taken from the environment
-        (docs/how-to/run-a-master.md). Arrival times are interpolated then, and a policy has to be named.
+        (docs/how-to/run-a-master.md). A policy has to be named then, not given as an object.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def attach(
         store=store,
         prices=prices,
     )
-    address = None if master is None else _master_address(master, policy=policy, arrivals=arrivals, store=store)
+    address = None if master is None else _master_address(master, policy=policy, store=store)
     limits = given.limits
     facts = _facts(query)
     if address is not None:
@@ -197,7 +197,7 @@ def attach(
                 prices=prices,
             )
             undo.pop_all()
-            return MasterScaler(operator, hold, address, known, (*hold.notes, *notes))
+            return MasterScaler(hold, address, known, (*hold.notes, *notes), _arrivals(arrivals, facts))
         cycles: list[Cycle] = []
 
         def open_shares() -> None:
@@ -284,16 +284,14 @@ def _cost_basis(prices: Prices | None, cores: int | None, limits: Limits) -> Cos
     return None if prices is None else CostBasis(prices, cores, limits.top.executors, limits.top.capacity)
 
 
-def _master_address(master: str | MasterAddress, *, policy: object, arrivals: object, store: object) -> MasterAddress:
+def _master_address(master: str | MasterAddress, *, policy: object, store: object) -> MasterAddress:
     """Where the masters are; refuses what cannot be handed to another process."""
     given = {
         "policy": policy is not None and not isinstance(policy, str),
-        "arrivals": arrivals not in (None, "interpolated"),
         "store": store is not None,
     }
     why = {
         "policy": "an object cannot be sent to a master; name a policy",
-        "arrivals": "a master interpolates them",
         "store": "the master keeps the history",
     }
     for field, is_given in given.items():

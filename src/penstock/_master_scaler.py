@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from penstock._wiring import LoopSettings, QueryHold
+from penstock.adaptors.agent.arrival_report import Reported
 from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.master_address import MasterAddress
 from penstock.adaptors.agent.server import OperatorAgent
@@ -19,6 +20,7 @@ from penstock.settings.objectives import objective_settings
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.adaptors.query_arrivals import FoundArrivals
     from penstock.adaptors.spark.query_facts import QueryFacts
 
 _LOG = logging.getLogger(__name__)
@@ -32,18 +34,31 @@ class MasterScaler:
     """
 
     def __init__(
-        self, operator: str, hold: QueryHold, address: MasterAddress, settings: dict[str, Any], notes: tuple[str, ...]
+        self,
+        hold: QueryHold,
+        address: MasterAddress,
+        settings: dict[str, Any],
+        notes: tuple[str, ...],
+        arrivals: FoundArrivals,
     ) -> None:
-        self.name = operator
+        self.name = operator = str(settings["name"])
         """How the master calls it."""
-        self.notes = notes
+        self.notes = notes if arrivals.note is None else (*notes, arrivals.note)
         """What you should know, a line each."""
-        self._hold = hold
+        self._hold, self._arrivals = hold, arrivals
         self._lock = threading.Lock()
         self._is_attached = True
-        self._agent = OperatorAgent(operator, hold.probe, hold.actuator, meters=hold.meters, on_stop=_never_stop)
+        self._agent = OperatorAgent(
+            operator,
+            hold.probe,
+            hold.actuator,
+            meters=hold.meters,
+            arrivals=arrivals.times,
+            on_stop=_never_stop,
+        )
         self._agent.start()
-        self._link = MasterLink(self._agent, address, operator, settings=json.dumps(settings)).start()
+        known = {**settings, "arrivals": Reported.by(arrivals.times)}
+        self._link = MasterLink(self._agent, address, operator, settings=json.dumps(known)).start()
 
     @property
     def connected_to(self) -> str | None:
@@ -67,6 +82,7 @@ class MasterScaler:
             self._hold.actuator.release()
         except PenstockError:
             _LOG.exception("%s: its size could not be put back", self.name)
+        self._arrivals.close()
         self._hold.close()
 
     def __enter__(self) -> MasterScaler:
@@ -111,6 +127,7 @@ def settings_for_master(
         "cores_per_executor": settings.cores_per_executor,
         "cap": facts.cap,
         "query_run": str(query.runId),
+        "plan": facts.plan,
     }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real query under two masters: its policy is replaced while it runs, and the leader is killed meanwhile."""
+"""A real query under two masters, followed in a browser: its policy is replaced while it runs, and the leader is
+killed meanwhile."""
 
 from __future__ import annotations
 
@@ -12,23 +13,32 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.integration.page.followed_master import FollowedQuery
 from tests.integration.spark_driver import SparkDriver
 
 import penstock as ps
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.query_probe import executors_of_this_driver
+from penstock.adaptors.spark.replay import register
 from penstock.service.address_file import ADDRESS_FILE, read_address
 from penstock.service.master_stores import TOKEN_FILE, StoreFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.browser, pytest.mark.long]
 PATIENCE_SECONDS = 180.0
+SHAPE = "sampled:periodic:base=100,peak=2000,period=20s,width=8s,duration=1h"
+"""Batches that differ, so that `mead` can tell what a record costs."""
 RULES = 'rule "always":\n  scale-out counts by 1 never above 2\n  when heap_used above 1 for 2 seconds\n'
 
 
@@ -43,16 +53,18 @@ def spark(spark_driver: SparkDriver, standalone_cluster: EmbeddedCluster) -> Ite
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.replicationReattemptInterval": "2s",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
     }
     with spark_driver.on_cluster(standalone_cluster, settings) as session:
+        register(session)
         yield session
 
 
 @pytest.fixture
 def query(spark: SparkSession) -> Iterator[StreamingQuery]:
-    """A query that hardly needs CPU."""
-    rows = spark.readStream.format("rate").option("rowsPerSecond", 200).load()
-    counts = rows.groupBy((col("value") % 5).alias("key")).count()
+    """A query that hardly needs CPU, and whose source says when its records arrived."""
+    rows = spark.readStream.format("penstock_replay").options(shape=SHAPE).load()
+    counts = rows.groupBy((col("index") % 5).alias("key")).count()
     started = counts.writeStream.outputMode("update").format("noop").queryName("counts").start()
     yield started
     started.stop()
@@ -101,6 +113,10 @@ class Masters:
         found: list[dict[str, Any]] = self.ask("pipelines/counts/decisions").get("decisions", [])
         return found
 
+    def planned_from(self) -> list[dict[str, Any]]:
+        """The arrivals that the newest decisions were planned from."""
+        return [d["workload"] for d in self.decisions()[:5] if d.get("workload") is not None]
+
     def close(self) -> None:
         """End them."""
         for process in self.processes.values():
@@ -124,23 +140,41 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
+class Batches:
+    """The batches of a query as they are seen to end."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self.started: dict[int, float] = {}
+
+    def look(self) -> int:
+        """Take in the new ones, and give the newest; -1: there is none."""
+        for progress in self._query.recentProgress:
+            at = datetime.fromisoformat(progress["timestamp"].replace("Z", "+00:00")).timestamp()
+            self.started[int(progress["batchId"])] = at
+        return max(self.started, default=-1)
+
+    def longest_gap(self) -> float:
+        """The longest time between the starts of two batches, in seconds."""
+        starts = [self.started[number] for number in sorted(self.started)]
+        return max(after - before for before, after in pairwise(starts))
+
+
 def test_policies_are_replaced_live_and_a_killed_leader_is_followed_by_another(
-    query: StreamingQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    query: StreamingQuery, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`threshold` takes an executor away, the leader dies, rules give it back by what the driver's agent reports, and
-    `mead` decides; the query is one run all the while, and its batches go on."""
+    `mead` plans from the arrivals that the agent reports; the page shows all of it, and leads to the other master. The
+    query is one run all the while, and no batch is left out."""
     masters = Masters(tmp_path)
     monkeypatch.setenv("PENSTOCK_AGENT_TOKEN_FILE", str(masters.store.folder / TOKEN_FILE))
-    executors = executors_of_this_driver()
+    executors, batches, run = executors_of_this_driver(), Batches(query), query.runId
+    followed: FollowedQuery | None = None
 
     def active() -> int:
+        batches.look()
         return sum(one.is_active for one in executors())
 
-    def batch() -> int:
-        progress = query.lastProgress
-        return -1 if progress is None else int(progress["batchId"])
-
-    run = query.runId
     try:
         until(lambda: active() == 2, "two executors")
         with ps.attach(
@@ -149,32 +183,54 @@ def test_policies_are_replaced_live_and_a_killed_leader_is_followed_by_another(
             executors=(1, 2),
             mode="act",
             policy="threshold",
-            policy_options={"every_seconds": "2s"},
+            policy_options={"every_seconds": "2s", "lower": 0.9, "upper": 0.99},
             warm_up_seconds=2.0,
             window_seconds=5.0,
             guards={"cooldown_down": "2s", "cooldown_up": "2s", "opposite": "2s", "drain": "60s"},
             master=masters.places,
         ) as attached:
+            until(lambda: attached.connected_to is not None and bool(masters.ask("pipelines/counts")), "a master")
+            followed = FollowedQuery(
+                chromium, read_address(masters.store.folder / ADDRESS_FILE).link, "counts", tmp_path
+            )
+            followed.shows_policy("threshold")
             until(lambda: active() == 1, "an executor that is taken away")
-            first, before = attached.connected_to, batch()
+            followed.shows_size(1)
+            assert "utilisation" in followed.shows_change("scale in")
+            followed.picture("threshold")
+            followed.hears_of_another_master()
+            first = attached.connected_to
             assert first is not None
             leader = masters.processes[int(first.rpartition(":")[2])]
             leader.send_signal(signal.SIGKILL)
             leader.wait()
+            followed.lose_master()
+            followed.picture("leader-killed")
             until(lambda: attached.connected_to not in (None, first), "another master")
             until(lambda: any(d["policy"] == "threshold" for d in masters.decisions()), "its first decision")
-            answer = masters.ask("pipelines/counts/policy", {"rules": RULES, "by": "a test"}, "PUT")
-            assert answer["policy"]["name"] == "rules"
+            followed.go_on(read_address(masters.store.folder / ADDRESS_FILE).address)
+            followed.shows_policy("threshold")
+            assert followed.why()
+            followed.picture("other-leader")
+            followed.replace_policy("rules", RULES)
             until(lambda: active() == 2, "the executor that the rule asks for")
+            followed.shows_size(2)
+            assert "heap_used" in followed.shows_change("scale out")
+            followed.picture("rules")
             (agent,) = masters.ask("agents")["agents"]
             assert "heap_used" in agent["subscribed"]
-            masters.ask("pipelines/counts/policy", {"policy": "mead", "by": "a test"}, "PUT")
+            followed.replace_policy("mead", options={"every_seconds": "10s"})
             until(lambda: any(d["policy"] == "mead" for d in masters.decisions()[:3]), "a decision of mead")
-            after = batch()
-            until(lambda: batch() > after, "more batches")
+            until(lambda: bool(masters.planned_from()) and batches.look() > 0, "a plan of mead")
+            assert masters.planned_from()[0]["is_exact"]
+            assert followed.why()
+            followed.picture("mead")
+            after = batches.look()
+            until(lambda: batches.look() > after, "more batches")
         assert attached.connected_to is None
         assert (query.isActive, query.runId) == (True, run)
-        assert batch() > before
+        assert sorted(batches.started) == list(range(len(batches.started)))
+        (tmp_path / "longest-gap.txt").write_text(f"{batches.longest_gap():.2f} s of {len(batches.started)} batches\n")
         store = masters.store.open_readonly("counts")
         decided = store.decisions("counts", limit=100_000)
         assert [p for p in dict.fromkeys(d.policy for d in decided) if p != "steering"] == [
@@ -186,3 +242,5 @@ def test_policies_are_replaced_live_and_a_killed_leader_is_followed_by_another(
         store.close()
     finally:
         masters.close()
+        if followed is not None:
+            followed.close()

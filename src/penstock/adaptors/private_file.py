@@ -22,6 +22,18 @@ def write_private(path: Path, text: str) -> None:
         raise
 
 
+def write_private_once(path: Path, text: str) -> None:
+    """Write such a file where there is none; of several processes that do so at once, one succeeds for all."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    write_private(draft, text)
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def make_private_folder(folder: Path) -> bool:
     """Make a folder that nobody else may enter, and say whether it is one.
 

@@ -100,7 +100,6 @@ def _serve_master(
     from penstock.cli.output import words_console
     from penstock.cli.signals import stopping_on_signals
     from penstock.metrics import metric_named
-    from penstock.service.access import Access
     from penstock.service.address_file import ADDRESS_FILE, write_address
     from penstock.service.application import LOOPBACK_NAMES, make_application
     from penstock.service.asking import Service
@@ -113,11 +112,11 @@ def _serve_master(
     _allow_many_connections()
     console, stop = words_console(as_json=False), threading.Event()
     metrics = [metric_named(name).name for name in watched]
-    access, feed = Access(), EventFeed()
-    service = Service((), access, feed)
-    kept = stores_at(url)
+    kept, feed = stores_at(url), EventFeed()
     with ExitStack() as ends:
         ends.callback(kept.close)
+        access = kept.access()
+        service = Service((), access, feed)
         ends.callback(service.close)
         app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
@@ -134,7 +133,7 @@ def _serve_master(
             ends.callback(file.unlink, missing_ok=True)
         master = Master(
             replace(place, port=agent_port), kept, service, watch=metrics, every_seconds=watch_every,
-            on_lead=write_addresses,
+            page=server.address, on_lead=write_addresses,
         )  # fmt: skip
         service.master = master
         ends.enter_context(master)

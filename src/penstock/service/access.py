@@ -21,7 +21,7 @@ def _new_token() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The tokens of a service; they are random, and new at each start.
+    """The tokens of a service; they are random. Masters of one folder share theirs, others are new at each start.
 
     Attributes
     ----------

@@ -68,6 +68,11 @@ class Service:
             )
         self.desks = {**self.desks, desk.facts.name: desk}  # a new one: requests may be reading the old
 
+    @property
+    def other_page(self) -> str | None:
+        """Where the page of another master of the same store is; None: there is none."""
+        return None if self.master is None else self.master.other_page
+
     def close(self) -> None:
         """End what was begun for those who look."""
         self.backtests.close()
@@ -124,10 +129,21 @@ def desk_of(request: Request, name: str) -> PipelineDesk:
     """The pipeline that is meant."""
     desks = service_of(request).desks
     if name not in desks:
-        raise ProblemError(404, f"there is no pipeline {name[:100]!r}", did_you_mean(name, desks))
+        raise ProblemError(
+            404, f"there is no pipeline {name[:100]!r}", _where_else(request) or did_you_mean(name, desks)
+        )
     desk = desks[name]
     desk.refresh()
     return desk
+
+
+def _where_else(request: Request) -> str:
+    """Where the pipelines are, for those who ask a master that does not lead; empty: here, if anywhere."""
+    master = service_of(request).master
+    if master is None or master.leadership.is_leading:
+        return ""
+    there = "" if master.other_page is None else f" at {master.other_page}"
+    return f"this master does not lead; ask the one that does{there}"
 
 
 def check_operator(desk: PipelineDesk, operator: str | None) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock._wiring import LoopSettings, fitting_limits
+from penstock.adaptors.agent.arrival_report import Reported
 from penstock.errors import ConfigurationError
 from penstock.policies import make_policy, policy_entry
-from penstock.ports import Policy, PolicyContext
+from penstock.ports import Notebook, Policy, PolicyContext
 from penstock.records import Limits, Mode
 from penstock.running.policy_choice import policy_context
 from penstock.service.facts import PipelineFacts, facts_of
@@ -35,12 +36,18 @@ class AttachedPipeline:
         The same, read.
     cores_per_executor, cap
         Cores of an executor, and the most records of a batch; None: there is no such bound.
+    arrivals
+        What its agent says about when records arrived.
+    query
+        Stands for what it does with a record: what was learnt about another one says nothing about it.
     """
 
     plain: Mapping[str, Any]
     settings: RunSettings
     cores_per_executor: int
     cap: int | None
+    arrivals: Reported
+    query: str
 
     @property
     def name(self) -> str:
@@ -74,13 +81,13 @@ class AttachedPipeline:
             cores_per_executor=self.cores_per_executor,
         )
 
-    def build_policy(self, choice: PolicyChoice, limits: Limits) -> Policy:
-        """Build a policy for it; raises ConfigurationError."""
-        return make_policy(choice.name, self._context(limits), _text_only(choice.all_options))
+    def build_policy(self, choice: PolicyChoice, limits: Limits, notebook: Notebook) -> Policy:
+        """Build a policy for it, with what those before it have learnt; raises ConfigurationError."""
+        return make_policy(choice.name, self._context(limits, notebook), _text_only(choice.all_options))
 
-    def _context(self, limits: Limits) -> PolicyContext:
-        context = policy_context(self.settings, {self.name: limits})
-        site = replace(context.operators[self.name], cap=self.cap)
+    def _context(self, limits: Limits, notebook: Notebook) -> PolicyContext:
+        context = policy_context(self.settings, {self.name: limits}, notebook=notebook)
+        site = replace(context.operators[self.name], cap=self.cap, query=self.query)
         return replace(context, operators={self.name: site})
 
 
@@ -112,7 +119,15 @@ def read_attached(text: str, name: str) -> AttachedPipeline:
     cores, cap = given.get("cores_per_executor", 1), given.get("cap")
     if type(cores) is not int or not 1 <= cores <= 4096 or not (cap is None or (type(cap) is int and cap >= 1)):
         raise ConfigurationError("settings: cores_per_executor and cap have to be whole numbers", field="settings")
-    return AttachedPipeline({**plain, "query_run": str(given.get("query_run"))[:200]}, settings, cores, cap)
+    try:
+        arrivals = Reported(given.get("arrivals") or Reported.NOTHING)
+    except ValueError:
+        known = ", ".join(Reported)
+        raise ConfigurationError(f"settings.arrivals: has to be one of {known}", field="settings") from None
+    run = str(given.get("query_run"))[:200]
+    # Without a plan to know it by, another run may be of another query.
+    query = str(given.get("plan") or f"run {run}")[:200]
+    return AttachedPipeline({**plain, "query_run": run}, settings, cores, cap, arrivals, query)
 
 
 def _text_only(options: Mapping[str, Any]) -> dict[str, Any]:

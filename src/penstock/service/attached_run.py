@@ -12,10 +12,12 @@ from typing import Any, cast
 from penstock._wiring import make_cycle
 from penstock.adaptors.agent.channel import Channel
 from penstock.adaptors.agent.client import RemoteOperator
+from penstock.adaptors.agent.reported_arrivals import reported_arrivals
 from penstock.adaptors.agent.wire import FromAgent
 from penstock.clock import SystemClock
 from penstock.errors import AdaptorError, ConfigurationError
 from penstock.knowledge.enduring import EnduringStore
+from penstock.knowledge.notebook import StoreNotebook
 from penstock.knowledge.run_facts import begin_run
 from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import CycleReport, Helm, Orders, Runner
@@ -38,7 +40,8 @@ _SKEW_SECONDS = 1.0
 class AttachedRun:
     """Controls one attached query for as long as this master leads. Building it asks the agent, and may wait.
 
-    It goes on from what the store remembers: recent changes and guard times, orders, and the policy that people chose.
+    It goes on from what the store remembers: recent changes and guard times, orders, the policy that people chose, and
+    what policies have learnt.
 
     Parameters
     ----------
@@ -66,7 +69,14 @@ class AttachedRun:
         feed: EventFeed,
     ) -> None:
         self.attached, self._clock = attached, SystemClock()
-        self._remote = RemoteOperator(attached.name, connect=connect, fence=fence, timeout_seconds=10.0)
+
+        def shift() -> float:
+            return skew() if abs(skew()) > _SKEW_SECONDS else 0.0
+
+        arrivals = reported_arrivals(attached.arrivals, shift)
+        self._remote = RemoteOperator(
+            attached.name, connect=connect, fence=fence, arrivals=arrivals, timeout_seconds=10.0
+        )  # fmt: skip
         name, clock = attached.name, self._clock
         self._limits = attached.limits(self._remote.can_set_cpu_share)
         with ExitStack() as undo:
@@ -77,6 +87,7 @@ class AttachedRun:
                 on_lost=self._open_shares,
             )
             undo.callback(kept.close)
+            self._notebook = StoreNotebook(kept)
             history = stores.open_readonly(name)
             undo.callback(history.close)
             since = begin_run(kept, attached.plain, clock.now())
@@ -91,9 +102,9 @@ class AttachedRun:
                 name,
                 attached.loop_settings(self._limits),
                 policy=policy,
-                source=PatientSource(_OurTime(self._remote, skew)),
+                source=PatientSource(_OurTime(self._remote, shift)),
                 actuator=self._remote,
-                arrival_times=None,
+                arrival_times=arrivals,
                 store=kept,
                 since=since,
                 orders=orders,
@@ -127,7 +138,7 @@ class AttachedRun:
         self._ends.close()
 
     def _build(self, choice: PolicyChoice) -> Policy:
-        return self.attached.build_policy(choice, self._limits)
+        return self.attached.build_policy(choice, self._limits, self._notebook)
 
     def _policy_of(self, wanted: PolicyChoice) -> tuple[Policy, str | None]:
         """The policy in force, with what the user should know where it cannot be built again."""
@@ -157,8 +168,8 @@ class AttachedRun:
 class _OurTime:
     """An operator's telemetry with its instants by the clock of this host (a `ports.SubscribableSource`)."""
 
-    def __init__(self, remote: RemoteOperator, skew: Callable[[], float]) -> None:
-        self._remote, self._skew = remote, skew
+    def __init__(self, remote: RemoteOperator, shift: Callable[[], float]) -> None:
+        self._remote, self._shift = remote, shift
 
     def subscribe(self, metrics: Collection[str], every_seconds: float) -> None:
         """Pass it on."""
@@ -166,8 +177,8 @@ class _OurTime:
 
     def collect(self) -> Telemetry:
         """What is new."""
-        telemetry, skew = self._remote.collect(), self._skew()
-        return telemetry if abs(skew) <= _SKEW_SECONDS else shifted(telemetry, skew)
+        telemetry, seconds = self._remote.collect(), self._shift()
+        return telemetry if seconds == 0.0 else shifted(telemetry, seconds)
 
 
 def shifted(telemetry: Telemetry, seconds: float) -> Telemetry:

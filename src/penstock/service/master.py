@@ -20,6 +20,7 @@ from penstock.service.attached_pipeline import AttachedPipeline, read_attached
 from penstock.service.attached_run import AttachedRun
 from penstock.service.leadership import HEARD_SECONDS, LEASE_SECONDS, Leadership
 from penstock.service.master_stores import MasterStores
+from penstock.service.other_page import OtherPage
 from penstock.service.server import Site
 
 _LOG = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class Master:
         Where its pipelines are shown.
     watch, every_seconds
         Metrics that are subscribed to for those who look, and how often.
+    page
+        The address of its page, which other masters show; None: it has none.
     lease_seconds
         How long the lead lasts without being renewed.
     """
@@ -55,6 +58,7 @@ class Master:
         *,
         watch: Collection[str] = (),
         every_seconds: float = 5.0,
+        page: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
         on_lead: Callable[[], None] | None = None,
     ) -> None:
@@ -68,6 +72,7 @@ class Master:
         self._building: set[str] = set()
         self._refused: dict[str, str] = {}
         self._end = threading.Event()
+        self._pages = None if page is None else OtherPage(stores.leases, page)
         self.port = AgentPort(site, stores.token(), self)
         self.address = f"{site.host}:{self.port.port}"
         self.leadership = Leadership(
@@ -90,6 +95,8 @@ class Master:
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
+        if self._pages is not None:
+            self._pages.end()
         self._ends.close()
 
     # --- what agents do (in the event loop of the port) -------------------------------------------------------
@@ -217,7 +224,7 @@ class Master:
                 _LOG.exception("%s: its loop did not end in order", name)
 
     def _look_after(self) -> None:
-        """End the loops of queries whose agents do not come back."""
+        """End the loops of queries whose agents do not come back, and keep in touch with the other master."""
         while not self._end.wait(_LOOK_SECONDS):
             now = time.monotonic()
             with self._lock:
@@ -226,6 +233,8 @@ class Master:
                     del self._away[name]
             for name in over:
                 self._finish(name)
+            if self._pages is not None:
+                self._pages.step(self.leadership.is_leading)
 
     # --- leadership -------------------------------------------------------------------------------------------
 
@@ -256,6 +265,11 @@ class Master:
             except OSError:
                 continue  # it has just gone, and comes back with what is wanted then
 
+    @property
+    def other_page(self) -> str | None:
+        """Where the page of who leads is or, where this one leads, that of one who would take over."""
+        return None if self._pages is None else self._pages.address
+
     def view(self) -> dict[str, Any]:
         """The master and its agents as plain data."""
         leader, now = self.leadership.leader(), time.time()
@@ -266,6 +280,7 @@ class Master:
             "is_leading": self.leadership.is_leading,
             "fence": self.leadership.fence,
             "leader": None if leader is None else leader.holder,
+            "other_page": self.other_page,
             "watched": sorted(self._watch),
             "every_seconds": self._every_seconds,
             "agents": [agent.view(now) for agent in sorted(agents, key=lambda one: one.name)],

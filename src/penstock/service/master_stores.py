@@ -14,15 +14,16 @@ from typing import Protocol
 from penstock.adaptors.agent.handshake import checked_token
 from penstock.adaptors.agent.master_address import token_of
 from penstock.adaptors.postgresql.address import StoreAddress, is_address
-from penstock.adaptors.private_file import make_private_folder, write_private
+from penstock.adaptors.private_file import make_private_folder, write_private_once
 from penstock.errors import ConfigurationError
 from penstock.knowledge.leases import SqliteLeases
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.ports import KnowledgeStore, LeaseStore
+from penstock.service.access import Access
 from penstock.stores import open_store, open_store_readonly
 
 SCHEME = "sqlite:"
-TOKEN_FILE, LEASES_FILE = "agent-token", "leases.sqlite"
+TOKEN_FILE, LEASES_FILE, ACCESS_FILE = "agent-token", "leases.sqlite", "page-tokens"
 
 
 class MasterStores(Protocol):
@@ -43,6 +44,10 @@ class MasterStores(Protocol):
 
     def token(self) -> bytes:
         """The agents' token; raises ConfigurationError where there is none."""
+        ...
+
+    def access(self) -> Access:
+        """The tokens of the pages; raises ConfigurationError where they cannot be read."""
         ...
 
     def close(self) -> None:
@@ -85,11 +90,27 @@ class StoreFolder:
         """The agents' token."""
         file = self.folder / TOKEN_FILE
         if not file.exists():
-            write_private(file, f"{secrets.token_urlsafe(32)}\n")
+            write_private_once(file, f"{secrets.token_urlsafe(32)}\n")
         try:
             return checked_token(file.read_text(encoding="utf-8").strip(), str(file))
         except (OSError, UnicodeDecodeError) as fault:
             raise ConfigurationError(f"{file}: the token cannot be read: {fault}", field="--store") from fault
+
+    def access(self) -> Access:
+        """The tokens of the pages: the same for all masters of the folder, so that a page can go on at another one."""
+        file = self.folder / ACCESS_FILE
+        if not file.exists():
+            made = Access()
+            write_private_once(file, f"{made.read_token}\n{made.operate_token}\n")
+        try:
+            read, operate = file.read_text(encoding="utf-8").split()
+        except (OSError, ValueError) as fault:
+            raise ConfigurationError(
+                f"{file}: the page's tokens cannot be read: {fault}; delete the file to get new ones", field="--store"
+            ) from fault
+        for token in (read, operate):
+            checked_token(token, str(file))
+        return Access(read, operate)
 
     def close(self) -> None:
         """Let go of the leases' file."""
@@ -139,6 +160,10 @@ class StoreDatabase:
     def token(self) -> bytes:
         """The agents' token."""
         return token_of(None, os.environ)
+
+    def access(self) -> Access:
+        """The tokens of the page: of this master alone, since nothing secret is kept in the database."""
+        return Access()
 
     def close(self) -> None:
         """Let go of the leases' connection."""

@@ -37,13 +37,14 @@ def pipelines(request: Request, role: Annotated[Role, Depends(may_read)]) -> dic
         desk.refresh()
     at = max((desk.now() for desk in desks), default=0.0)
     return {"at": at, "role": str(role), "has_agents": service.master is not None,
-            "pipelines": [line_view(desk) for desk in desks]}  # fmt: skip
+            "is_leading": None if service.master is None else service.master.leadership.is_leading,
+            "other_page": service.other_page, "pipelines": [line_view(desk) for desk in desks]}  # fmt: skip
 
 
 @router.get("/pipelines/{name}")
 def pipeline(request: Request, name: str) -> dict[str, Any]:
     """One pipeline: operators, sizes, metrics, objectives, policy, and what is ordered."""
-    return pipeline_view(desk_of(request, name))
+    return {**pipeline_view(desk_of(request, name)), "other_page": service_of(request).other_page}
 
 
 @router.get("/pipelines/{name}/decisions")

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.page.test_page_in_browser import WatchedPage
+from tests.integration.page.followed_master import FollowedQuery
+from tests.integration.page.watched_page import WatchedPage
 from tests.toy_query import ToyQuery, start
 
 from penstock.adaptors.agent.master_address import MasterAddress
-from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
 from penstock.service.events import EventFeed
@@ -26,18 +27,72 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
+class ServedMaster:
+    """A master with its page, in this process."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        self.stores, self._ends = StoreFolder(folder), ExitStack()
+        self.access, feed = self.stores.access(), EventFeed()
+        service = Service((), self.access, feed)
+        self.server = self._ends.enter_context(
+            Server(make_application(service, routers=[page_router()]), Site(), feed)
+        )  # fmt: skip
+        self.master = Master(Site(port=0), self.stores, service, page=self.server.address, **more)
+        service.master = self.master
+        self._ends.enter_context(self.master)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where agents find it."""
+        return "127.0.0.1", self.master.port.port
+
+    def close(self) -> None:
+        """End it, page and all. May be called twice."""
+        self._ends.close()
+
+
+def test_a_page_whose_master_is_gone_leads_to_the_page_of_the_other(chromium: Browser, tmp_path: Path) -> None:
+    """The other one says that it does not lead while that is so; afterwards the same view is there, with its token."""
+    first = ServedMaster(tmp_path / "masters")
+    second = ServedMaster(tmp_path / "masters")
+    query = ToyQuery("counts", lambda _: None)
+    agent, link = start(query, MasterAddress((first.place, second.place), first.stores.token()))
+    standby = WatchedPage(chromium, second.server.address)
+    followed = FollowedQuery(
+        chromium, f"{first.server.address}/#token={first.access.operate_token}", "counts", tmp_path
+    )
+    try:
+        waiting = standby.open(first.access.read_token)
+        waiting.locator(".connection", has_text="This master does not lead.").wait_for()
+        waiting.get_by_role("link", name="Open the page of the other master").wait_for()
+        followed.hears_of_another_master()
+        assert followed.why()
+        first.close()
+        followed.lose_master()
+        followed.picture("lost")
+        waiting.get_by_role("link", name="counts").wait_for()
+        followed.go_on(second.server.address)
+        assert "scale" in followed.shows_change("scale")
+        followed.replace_policy("fixed")
+        followed.picture("fixed")
+        standby.forgive("ERR_")
+    finally:
+        followed.close()
+        standby.close()
+        link.close()
+        agent.close()
+        first.close()
+        second.close()
+
+
 def test_a_master_shows_its_agents_and_what_comes_in(chromium: Browser, tmp_path: Path) -> None:
     """Who leads, the query with a link to its view, and the newest value of a metric that is subscribed to."""
-    access, feed = Access(), EventFeed()
-    service, stores = Service((), access, feed), StoreFolder(tmp_path / "masters")
-    app = make_application(service, routers=[page_router()])
-    master = Master(Site(port=0), stores, service, watch=["own_executors"], every_seconds=0.5)
-    service.master = master
-    with Server(app, Site(), feed) as server, master:
+    served = ServedMaster(tmp_path / "masters", watch=["own_executors"], every_seconds=0.5)
+    try:
         query = ToyQuery("counts", lambda _: None)
-        agent, link = start(query, MasterAddress((("127.0.0.1", master.port.port),), stores.token()))
-        watched = WatchedPage(chromium, server.address)
-        page = watched.open(access.operate_token)
+        agent, link = start(query, MasterAddress((served.place,), served.stores.token()))
+        watched = WatchedPage(chromium, served.server.address)
+        page = watched.open(served.access.operate_token)
         page.get_by_text("This master leads, with fencing number 1.").wait_for()
         page.get_by_role("cell", name="own_executors").wait_for()
         page.get_by_role("link", name="counts").click()
@@ -45,3 +100,5 @@ def test_a_master_shows_its_agents_and_what_comes_in(chromium: Browser, tmp_path
         watched.close()
         link.close()
         agent.close()
+    finally:
+        served.close()

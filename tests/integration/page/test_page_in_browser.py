@@ -6,61 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.page.conftest import PATIENCE_MS
 from tests.integration.page.toy_pipeline import ToyPipeline
+from tests.integration.page.watched_page import WatchedPage
 
 from penstock.steering import AuditAction
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
-
-
-class WatchedPage:
-    """A page of which everything is noted that it must not do."""
-
-    def __init__(self, browser: Browser, address: str, **context: Any) -> None:
-        self.address = address
-        self._context = browser.new_context(**context)
-        self._context.set_default_timeout(PATIENCE_MS)
-        self.page: Page = self._context.new_page()
-        self.said: list[str] = []
-        self.elsewhere: list[str] = []
-        self.sent: list[tuple[str, str, Any]] = []
-        self.page.on("console", self._note)
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", self._note_request)
-
-    def open(self, token: str | None, way: str = "") -> Page:
-        """Go to a view, with a token in the fragment or without."""
-        parts = [part for part in (f"token={token}" if token else "", way) if part]
-        self.page.goto(f"{self.address}/#{'&'.join(parts)}", timeout=PATIENCE_MS)
-        return self.page
-
-    def close(self) -> None:
-        """End it, and check that it stayed at home and was quiet."""
-        self._context.close()
-        assert self.elsewhere == []
-        assert self.said == []
-
-    def forgive(self, text: str) -> None:
-        """Leave out what the browser itself noted of requests that were meant to fail."""
-        self.said = [line for line in self.said if text not in line]
-
-    def _note(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.said.append(message.text)
-
-    def _note_request(self, request: Request) -> None:
-        if urlsplit(request.url).netloc != urlsplit(self.address).netloc:
-            self.elsewhere.append(request.url)
-        if request.method != "GET":
-            self.sent.append((request.method, urlsplit(request.url).path, request.post_data_json))
 
 
 def _script(name: str) -> str:

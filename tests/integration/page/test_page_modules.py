@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.page.conftest import PATIENCE_MS
+from tests.integration.page.watched_page import PATIENCE_MS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

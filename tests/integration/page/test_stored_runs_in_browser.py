@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.integration.page.test_page_in_browser import WatchedPage
+from tests.integration.page.watched_page import WatchedPage
 from tests.unit.service.test_backtests import copied
 
 from penstock.clock import SystemClock

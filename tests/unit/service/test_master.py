@@ -40,8 +40,10 @@ from penstock.adaptors.agent.wire import (
     Subscribe,
     ToAgent,
 )
+from penstock.arrivals import ReplayArrivals, parse_shape
 from penstock.errors import ConfigurationError
-from penstock.records import Telemetry
+from penstock.ports import WatchingPolicy
+from penstock.records import Observation, SourceProgress, Telemetry
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -287,6 +289,85 @@ def test_settings_with_mistakes_are_refused(stage: Stage, settings: str, word: s
     assert word in stage.master.view()["refused"]["toy"]
 
 
+class RecordingNotebook:
+    """Says what was asked for."""
+
+    def __init__(self) -> None:
+        self.read_names: list[str] = []
+
+    def read(self, name: str) -> str | None:
+        """Nothing is there."""
+        self.read_names.append(name)
+        return None
+
+    def write(self, name: str, text: str) -> None:
+        """Nothing is kept."""
+
+
+def test_a_policy_begins_with_what_was_learnt_about_the_same_query() -> None:
+    """It reads the notebook that masters share; a query is known by its plan, or else by its run."""
+    given = toy_settings("toy", policy={"name": "mead"}, objective={"p95": 5.0}, plan="a plan")
+    attached = read_attached(json.dumps(given), "toy")
+    assert attached.query == "a plan"
+    notebook = RecordingNotebook()
+    policy = attached.build_policy(attached.choice, attached.limits(can_set_cpu_share=False), notebook)
+    assert [name for name in notebook.read_names if "toy" in name]
+    assert isinstance(policy, WatchingPolicy)
+    policy.close()
+    unknown = read_attached(json.dumps({**given, "plan": ""}), "toy")
+    assert unknown.query == "run run"
+
+
+class ReplayedToy(ToyQuery):
+    """A toy whose batches take what a replay has due."""
+
+    def __init__(self, name: str, times: ReplayArrivals) -> None:
+        super().__init__(name, lambda _: None)
+        self.times, self._done = times, 0
+
+    def collect(self) -> Telemetry:
+        """A batch with all that has come."""
+        telemetry = super().collect()
+        due = self.times.arrived_by(telemetry.at) or 0
+        ends = [f'{{"epoch_us": {self.times.epoch_us}, "index": {index}}}' for index in (self._done, due)]
+        (batch,) = telemetry.batches
+        source = SourceProgress("replay", ends[0], ends[1], None, due - self._done)
+        self._done, rows = due, due - self._done
+        return replace(telemetry, batches=(replace(batch, rows=rows, sources=(source,)),))
+
+
+def test_a_master_knows_when_records_arrived(stage: Stage) -> None:
+    """The agent says so: backlog, arrival rate and latency do not rest on interpolated arrivals."""
+    epoch_us = round((time.time() - 30.0) * 1e6)
+    times = ReplayArrivals(parse_shape("constant:rate=50,duration=1h"), epoch_us=epoch_us)
+    query = ReplayedToy("toy", times)
+    settings = toy_settings("toy", arrivals="as they come")
+    agent, link = start(query, stage.address, settings=settings, arrivals=times)
+    stage.ends.callback(agent.close)
+    stage.ends.callback(link.close)
+
+    def seen() -> Observation | None:
+        desk = stage.service.desks.get("toy")
+        return None if desk is None else desk.seen("toy")
+
+    def is_known() -> bool:
+        now = seen()
+        return now is not None and now.backlog_records is not None and now.arrival_rate_rows_per_second is not None
+
+    until(is_known, "a backlog")
+    until(lambda: (now := seen()) is not None and now.latency is not None and now.latency.is_exact, "exact latency")
+    now = seen()
+    assert now is not None
+    assert now.arrival_rate_rows_per_second == pytest.approx(50.0, rel=0.3)
+
+
+def test_arrivals_of_another_kind_are_refused(stage: Stage) -> None:
+    """The refusal names what is known."""
+    _, answer = stage.introduce("toy", json.dumps(toy_settings("toy", arrivals="guessed")))
+    assert isinstance(answer, Refusal)
+    assert "nothing, batches, as they come" in answer.error
+
+
 def test_settings_name_no_file_of_the_masters_host(tmp_path: Path) -> None:
     """What an agent sends as rules is text, and settings that name files are not taken at all."""
     file = tmp_path / "some.rules"
@@ -295,7 +376,7 @@ def test_settings_name_no_file_of_the_masters_host(tmp_path: Path) -> None:
     attached = read_attached(json.dumps(given), "toy")
     assert "cluster" not in attached.plain
     with pytest.raises(ConfigurationError):
-        attached.build_policy(attached.choice, attached.limits(can_set_cpu_share=False))
+        attached.build_policy(attached.choice, attached.limits(can_set_cpu_share=False), RecordingNotebook())
 
 
 def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> None:
@@ -479,3 +560,42 @@ def test_whatever_bytes_come_the_port_goes_on(
     assert isinstance(answer, Accepted)
     good.close()
     until(lambda: agents(stage) == [])
+
+
+def test_masters_of_one_folder_know_each_others_pages_and_take_the_same_tokens(tmp_path: Path) -> None:
+    """Whoever asks the one that does not lead is told where to go, and gets in there with the same token."""
+    kept = [StoreFolder(tmp_path / "masters") for _ in range(2)]
+    access = [stores.access() for stores in kept]
+    assert access[0] == access[1]
+    assert (tmp_path / "masters" / "page-tokens").stat().st_mode & 0o777 == 0o600
+    services = [Service((), one, EventFeed()) for one in access]
+    pages = ["http://127.0.0.1:7077", "http://127.0.0.1:7078"]
+    first, second = (
+        Master(Site(port=0), stores, service, page=page)
+        for stores, service, page in zip(kept, services, pages, strict=True)
+    )
+    services[1].master = second
+    with first:
+        until(lambda: first.leadership.is_leading, "the lead")
+        with second:
+            until(lambda: (first.other_page, second.other_page) == (pages[1], pages[0]), "each other's pages")
+            client = TestClient(
+                make_application(services[1]),
+                base_url="http://127.0.0.1",
+                headers={"Authorization": f"Bearer {access[0].read_token}"},
+            )
+            listed = client.get("/api/v1/pipelines").json()
+            assert (listed["is_leading"], listed["other_page"]) == (False, pages[0])
+            problem = client.get("/api/v1/pipelines/toy")
+            assert problem.status_code == 404
+            assert problem.json()["fix"] == f"this master does not lead; ask the one that does at {pages[0]}"
+        until(lambda: first.other_page is None, "a page that is gone")
+
+
+@pytest.mark.parametrize("text", ["", "one\n", "short words\n"])
+def test_tokens_that_cannot_be_used_are_refused(tmp_path: Path, text: str) -> None:
+    """The fault names the file."""
+    stores = StoreFolder(tmp_path / "masters")
+    (stores.folder / "page-tokens").write_text(text)
+    with pytest.raises(ConfigurationError, match="page-tokens"):
+        stores.access()

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from penstock.adaptors.agent.channel import Channel, ControllerChannel
 from penstock.adaptors.agent.private_socket import checked_socket_path
+from penstock.adaptors.agent.reported_arrivals import ReportedArrivals
 from penstock.adaptors.agent.wire import (
     PROTOCOL,
     REPLY_LIMIT_BYTES,
@@ -71,6 +72,8 @@ class RemoteOperator:
         Gives a connection to it, for one that has connected to us; raises OSError. Default: connects to `place`.
     fence
         The number of our lease as a leader; 0 where only one controller can be.
+    arrivals
+        Takes what the agent says about when records arrived; None: nobody here needs it.
     timeout_seconds
         How long the agent may take for one reply. An agent's first count of its executors can take ten seconds.
     """
@@ -81,11 +84,13 @@ class RemoteOperator:
         *,
         connect: Callable[[], Channel[FromAgent]] | None = None,
         fence: int = 0,
+        arrivals: ReportedArrivals | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
         self._path = place if connect is not None else checked_socket_path(place)
         self._open_channel = connect or self._dial
         self._fence = fence
+        self._arrivals = arrivals
         self._timeout_seconds = timeout_seconds
         self._controller = new_id()
         self._lock = threading.Lock()
@@ -127,6 +132,7 @@ class RemoteOperator:
             try:
                 reply = self._exchange(Collect(self._ack), Collected)
                 self._ack = reply.number
+                self._take_arrivals(reply)
             except _ConnectionLost as fault:
                 raise MetricSourceError(str(fault), target=str(self._path), retryable=True) from fault
             except ActuationError as fault:
@@ -187,6 +193,14 @@ class RemoteOperator:
             return telemetry
         is_fresh = telemetry.at - self._metrics_at <= _PERIODS_KEPT * wanted.every_seconds + 1.0
         return replace(telemetry, metrics=dict(self._metrics)) if is_fresh else telemetry
+
+    def _take_arrivals(self, reply: Collected) -> None:
+        if self._arrivals is None:
+            return
+        try:
+            self._arrivals.take(reply)
+        except MalformedMessageError as fault:
+            raise MetricSourceError(f"the agent's arrival times: {fault}", target=str(self._path)) from fault
 
     def _take_reports(self, reports: Reports) -> None:
         for report in reports.reports:

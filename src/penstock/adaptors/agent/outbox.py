@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import msgspec
 
+from penstock.adaptors.agent.arrival_report import ArrivalReport
 from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES, Collected
-from penstock.ports import MetricSource
+from penstock.ports import ArrivalTimes, MetricSource
 from penstock.records import BatchProgress
 
 BATCH_BYTES_PER_REPLY = REPLY_LIMIT_BYTES // 4
@@ -29,6 +30,8 @@ class Outbox:
         A reply ends at whichever is reached first; what is left comes with the next ones.
     batches_kept
         How many batches wait for a controller before the oldest are given up.
+    arrivals
+        When records arrived, for a controller that cannot find that out itself; None: nobody says.
     """
 
     def __init__(
@@ -38,8 +41,10 @@ class Outbox:
         batches_kept: int,
         *,
         bytes_per_reply: int = BATCH_BYTES_PER_REPLY,
+        arrivals: ArrivalTimes | None = None,
     ) -> None:
         self._source = source
+        self._arrivals = None if arrivals is None else ArrivalReport(arrivals)
         self._per_reply = batches_per_reply
         self._bytes_per_reply = bytes_per_reply
         self._kept = batches_kept
@@ -64,7 +69,8 @@ class Outbox:
 
     def next_reply(self, ack: int) -> Collected:
         """Return the next reply. It repeats the last one's content unless `ack` confirms that one."""
-        if ack != self._number:
+        was_received = ack == self._number
+        if not was_received:
             self._unsent.extendleft(reversed(self._sent))
             self._unsent_faults[:0] = self._sent_faults
         self._sent, self._sent_faults = [], []
@@ -82,7 +88,8 @@ class Outbox:
         self._sent_faults, self._unsent_faults = self._unsent_faults, []
         self._number += 1
         reply = replace(telemetry, batches=tuple(self._sent), faults=(*self._sent_faults, *telemetry.faults))
-        return Collected(self._number, reply)
+        arrived = None if self._arrivals is None else self._arrivals.of(reply, was_received=was_received)
+        return Collected(self._number, reply, arrived)
 
     def _take(self) -> list[BatchProgress]:
         """Take the batches that one reply may hold."""

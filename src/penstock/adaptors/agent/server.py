@@ -47,7 +47,7 @@ from penstock.adaptors.agent.wire import (
 )
 from penstock.adaptors.allocation_check import check_allocation
 from penstock.errors import ActuationRejectedError, AdaptorError, MetricSourceError
-from penstock.ports import Actuator, MetricSource
+from penstock.ports import Actuator, ArrivalTimes, MetricSource
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +97,8 @@ class OperatorAgent:
         Where to listen. The folder is created with mode 0700; an existing folder must have that mode. None: nowhere.
     meters
         Metrics that can be subscribed to; the user's own come to them.
+    arrivals
+        When the operator's records arrived, for controllers that cannot find it out; None: they know, or do without.
     lease_seconds
         How long a controller that has acted may be silent before CPU shares are opened.
     on_stop
@@ -113,6 +115,7 @@ class OperatorAgent:
         socket_path: str | Path | None = None,
         *,
         meters: Meters | None = None,
+        arrivals: ArrivalTimes | None = None,
         on_stop: Callable[[], None],
         on_stop_at_border: Callable[[float], None] | None = None,
         lease_seconds: float = 5.0,
@@ -136,7 +139,7 @@ class OperatorAgent:
         self._replied_all = False
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
-        self._outbox = Outbox(watched, batches_per_reply, batches_kept)
+        self._outbox = Outbox(watched, batches_per_reply, batches_kept, arrivals=arrivals)
         self._lock = threading.Lock()
         self._work_lock = threading.Lock()
         self._seat: _Seat | None = None

@@ -42,6 +42,8 @@ REQUEST_LIMIT_BYTES = 64 << 10
 REPLY_LIMIT_BYTES = 4 << 20
 STRANGER_LIMIT_BYTES = 64 << 10
 """For the frames of those who have not proved who they are."""
+MOST_INSTANTS, MOST_COUNTED = 50_000, 1_000_000
+"""How many arrival times one reply carries, of more a sample; and how many records a sample may stand for."""
 _HEADER_BYTES = 4
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -146,11 +148,45 @@ class Welcome(_Message, frozen=True, tag="welcome"):
     metrics: Offers = []
 
 
+class Instants(msgspec.Struct, frozen=True, array_like=True):
+    """Instants in order (`instants`): the first, and the gaps between them in units, as unsigned integers of `width`
+    bytes, least significant first. Where fewer than `count` are there, they are a sample, evenly by place."""
+
+    count: Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
+    first: float
+    gaps: Annotated[bytes, Meta(max_length=4 * MOST_INSTANTS)]
+    width: int
+    unit_seconds: float
+    is_exact: bool
+
+
+class BatchArrived(msgspec.Struct, frozen=True, array_like=True):
+    """When the records arrived that one batch took from one source, both by their places in the telemetry."""
+
+    batch: Count
+    source: Count
+    times: Instants | None
+    done_index: Count | None
+
+
+class Arrived(msgspec.Struct, frozen=True, array_like=True):
+    """When records arrived, for a controller that cannot read the source: those of the batches, how many in all up to
+    the time of the telemetry, and those after `start` and up to `end`. None: not known."""
+
+    batches: Annotated[list[BatchArrived], Meta(max_length=10_000)]
+    total: Count | None
+    start: float
+    end: float
+    came: Instants | None
+
+
 class Collected(_Message, frozen=True, tag="collected"):
-    """What is new, in the reply of this number."""
+    """What is new, in the reply of this number. `arrived` was appended to protocol 2: agents of before do not send it,
+    and masters of before do not read it."""
 
     number: Count
     telemetry: Telemetry
+    arrived: Arrived | None = None
 
 
 class Refusal(_Message, frozen=True, tag="refusal"):

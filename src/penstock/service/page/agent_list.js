@@ -27,10 +27,13 @@ export class AgentList {
     }
   }
 
-  #show({ agents, leader, is_leading: isLeading, fence, away, refused }) {
+  #show({ agents, leader, is_leading: isLeading, fence, away, refused, other_page: otherPage }) {
+    const there = otherPage === null ? "" : ` Its page is ${otherPage}.`;
     const leads = isLeading
-      ? `This master leads, with fencing number ${fence}.`
-      : `This master does not lead; ${leader ?? "nobody"} does.`;
+      ? `This master leads, with fencing number ${fence}.${otherPage === null ? "" : ` ${otherPage} would take over.`}`
+      : leader === null
+        ? "No master leads at the moment."
+        : `This master does not lead; ${leader} does.${there}`;
     const lines = [leads, `${countText(agents.length, "agent")} connected.`];
     if (away.length) lines.push(`Not connected: ${away.join(", ")}.`);
     for (const [name, why] of Object.entries(refused)) lines.push(`${name} was refused: ${why}`);

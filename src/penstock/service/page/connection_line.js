@@ -3,6 +3,7 @@
 
 import { button, html, setAttribute, setText } from "./elements.js";
 import { goesOn } from "./facts.js";
+import { keptToken } from "./token.js";
 import { ageText, clockText, secondsText } from "./wording.js";
 
 /** How the page is connected. */
@@ -13,7 +14,9 @@ export class ConnectionLine {
     this.said = html("span"); // read out when it changes
     this.detail = html("span", { "aria-hidden": "true" }); // counts on every second, which nobody wants to hear
     this.retry = button("Try now", () => session.retryNow());
-    element.append(html("span", { class: "dot", "aria-hidden": "true" }), this.said, this.detail, this.retry);
+    this.other = html("a", { href: "#", rel: "noreferrer" }, "Open the page of the other master");
+    this.other.addEventListener("click", () => setAttribute(this.other, "href", this.#otherAddress()));
+    element.append(html("span", { class: "dot", "aria-hidden": "true" }), this.said, this.detail, this.retry, this.other);
   }
 
   /** Bring it up to date. */
@@ -23,15 +26,24 @@ export class ConnectionLine {
     setText(this.said, said);
     setText(this.detail, detail);
     this.retry.hidden = state !== "bad";
+    const { otherPage, problem } = this.session;
+    this.other.hidden = !otherPage || (state !== "bad" && problem?.status !== 404 && this.session.isLeading !== false);
+  }
+
+  /** The same view there. The token goes along, since masters of one store may share theirs; no browser sends it. */
+  #otherAddress() {
+    const way = location.hash.replace(/^#/, "");
+    return `${this.session.otherPage}/#token=${encodeURIComponent(keptToken() ?? "")}${way ? `&${way}` : ""}`;
   }
 
   #words() {
-    const { connection, pipelines, pipeline, problem, isEnded } = this.session;
+    const { connection, pipelines, pipeline, problem, isEnded, isLeading } = this.session;
     if (pipelines === null)
       return problem
         ? { state: "bad", said: problem.message, detail: "" }
         : { state: "", said: "Connecting…", detail: "" };
-    if (!pipelines.length) return { state: "", said: "Waiting for a run.", detail: "" };
+    if (!pipelines.length)
+      return { state: "", said: isLeading === false ? "This master does not lead." : "Waiting for a run.", detail: "" };
     const isLive = pipeline ? goesOn(pipeline) : pipelines.some(goesOn);
     if (isEnded) return { state: "", said: "The run has ended.", detail: "" };
     if (!isLive) return { state: "", said: pipeline ? "A stored run." : "", detail: "" };

@@ -35,8 +35,10 @@ export class OperatorSeries {
   #giveUp = null;
   #appended = 0;
 
-  constructor(pipelineName, operator) {
+  /** startedAt: when the run began, before which nothing was planned; null: that is not known. */
+  constructor(pipelineName, operator, startedAt) {
     this.pipelineName = pipelineName;
+    this.startedAt = startedAt;
     this.operator = operator;
     this.metrics = metricsFor(operator);
     this.clear();
@@ -147,7 +149,9 @@ export class OperatorSeries {
   #derive() {
     const carried = this.decisions.filter((one) => !one.is_recommended_only).sort((a, b) => a.at - b.at);
     const instants = carried.map((one) => one.at);
-    const planned = this.times.map((at) => carried[indexAt(instants, at)]?.target ?? this.plannedBefore);
+    const planned = this.times.map((at) =>
+      at < (this.startedAt ?? -Infinity) ? null : (carried[indexAt(instants, at)]?.target ?? this.plannedBefore),
+    );
     this.values["executors planned"] = planned.map((size) => size?.executors ?? null);
     this.values["cpu_share planned"] = planned.map((size) => size?.cpu_share ?? null);
     const statistic = this.operator.objective?.statistic;

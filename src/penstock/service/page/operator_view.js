@@ -112,7 +112,7 @@ export class OperatorView {
   }
 
   #begin(pipeline, operator) {
-    this.series = new OperatorSeries(pipeline.name, operator);
+    this.series = new OperatorSeries(pipeline.name, operator, pipeline.started_at);
     this.plots = new OperatorPlots(pipeline, operator, (from, to) => this.range.choose(from, to), this.say);
     this.plotGrid.append(...this.plots.elements);
     const links = (names) =>

@@ -44,9 +44,11 @@ export class PipelineList {
     this.filterTools.hidden = !all || all.length < FEWEST_TO_FILTER;
     if (!all) return;
     if (!all.length) {
-      this.body.replaceChildren(
-        html("p", { class: "notice" }, "There is no pipeline yet. One appears here when a run starts, or a query is attached."),
-      );
+      const text =
+        this.session.isLeading === false
+          ? "This master does not lead, so it shows no pipeline. They appear here when it takes over."
+          : "There is no pipeline yet. One appears here when a run starts, or a query is attached.";
+      this.body.replaceChildren(html("p", { class: "notice" }, text));
       return;
     }
     const wanted = this.filter.value.trim().toLowerCase();

@@ -10,6 +10,7 @@ import { clockText, valueText } from "./wording.js";
 const MARGIN = { left: 70, right: 10, top: 8, bottom: 22 };
 const HEIGHT = 170;
 const FEWEST_PIXELS_CHOSEN = 6;
+const HALF_LABEL = 22; // of an axis, in pixels
 
 /** The index of the last time at or before `at` in rising times; -1: there is none. */
 export function indexAt(times, at) {
@@ -171,8 +172,10 @@ export class Plot {
       ]),
       ...instants.flatMap(({ at, text }) => [
         svg("line", { x1: this.#x(at), x2: this.#x(at), y1: MARGIN.top, y2: bottom }),
-        svg("text", { x: this.#x(at), y: HEIGHT - 6, "text-anchor": "middle" }, text),
-      ]),
+        this.#x(at) > this.width - HALF_LABEL // it would be cut off
+          ? null
+          : svg("text", { x: this.#x(at), y: HEIGHT - 6, "text-anchor": "middle" }, text),
+      ].filter(Boolean)),
     );
   }
 

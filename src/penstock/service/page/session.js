@@ -27,6 +27,8 @@ export class Session {
     this.pipelines = null; // null: not read yet
     this.role = null;
     this.hasAgents = false; // whether the service is a master
+    this.isLeading = null; // whether it leads; null: it is no master
+    this.otherPage = null; // where the page of another master is
     this.name = null; // of the pipeline that is shown
     this.pipeline = null; // null: not read yet
     this.problem = null; // why the newest read failed
@@ -52,8 +54,10 @@ export class Session {
   /** Read the list of pipelines, and follow what happens where something can happen. */
   async readList() {
     try {
-      const { at, role, pipelines, has_agents: hasAgents } = await get(["pipelines"]);
-      Object.assign(this, { role, pipelines, hasAgents, problem: null });
+      const answer = await get(["pipelines"]);
+      const { at, role, pipelines } = answer;
+      const { has_agents: hasAgents, is_leading: isLeading, other_page: otherPage } = answer;
+      Object.assign(this, { role, pipelines, hasAgents, isLeading, otherPage, problem: null });
       this.#learnClock(at);
       if (pipelines.some((one) => goesOn(one))) this.#follow();
       if (!pipelines.length) setTimeout(() => this.readList(), READ_EMPTY_LIST_MS);
@@ -83,7 +87,7 @@ export class Session {
       const answer = await get(["pipelines", name], {}, reading.signal);
       if (name !== this.name) return;
       this.#learnClock(answer.at);
-      Object.assign(this, { pipeline: withValues(answer), problem: null });
+      Object.assign(this, { pipeline: withValues(answer), otherPage: answer.other_page, problem: null });
       this.#retryMs = FIRST_RETRY_MS;
       if (goesOn(answer)) this.#follow();
       else if (answer.ended_at === null) this.#readWithin(READ_STORED_MS);
@@ -130,11 +134,11 @@ export class Session {
   }
 
   #onEvent(name, data) {
-    if (name === "end") {
+    if (name === "end" && !this.hasAgents) { // the queries of a master go on, and so may the master
       this.isEnded = true;
       this.#stream.close();
       this.read();
-    } else if (data.pipeline === undefined || data.pipeline === this.name) {
+    } else if (name !== "end" && (data.pipeline === undefined || data.pipeline === this.name)) {
       const seen = name === "observation" ? this.pipeline?.operators.find((one) => one.name === data.operator) : null;
       if (seen) observe(seen, data);
       this.#readWithin(name === "observation" ? READ_LATER_MS : READ_SOON_MS);
