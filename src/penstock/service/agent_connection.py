@@ -15,6 +15,7 @@ from penstock.adaptors.agent.wire import (
     FromAgent,
     Goodbye,
     Introduction,
+    MalformedMessageError,
     Message,
     Offer,
     Reports,
@@ -25,6 +26,8 @@ from penstock.adaptors.agent.wire import (
 _MOST_UNSENT_BYTES = 1 << 20
 """An agent that does not read what it is sent is cut off."""
 _MOST_WAITING_REPLIES = 200
+_MOST_UNASKED = 10
+"""Beyond those: one request waits for its reply at a time, and others may have been given up."""
 
 
 class AgentConnection:
@@ -114,7 +117,13 @@ class AgentConnection:
         self._subscribe()
 
     def take(self, message: FromAgent) -> None:
-        """Take what came: reports are kept, replies wait for who has asked."""
+        """Take what came: reports are kept, replies wait for who has asked.
+
+        Raises
+        ------
+        MalformedMessageError
+            Nobody has asked for so many.
+        """
         match message:
             case Reports(reports, dropped):
                 self.dropped += dropped
@@ -123,12 +132,16 @@ class AgentConnection:
                 if self._wanted[0] and self.replies.qsize() < _MOST_WAITING_REPLIES:
                     self.replies.put(message)
             case Advertise(offers):
-                self.offers = offers
+                self.offers, offered = offers, {offer.name for offer in offers}
+                self.latest = {name: kept for name, kept in self.latest.items() if name in offered}
                 self._subscribe()
-                self.replies.put(message)
+                if self.replies.qsize() < _MOST_WAITING_REPLIES:
+                    self.replies.put(message)
             case Goodbye(reason):
                 self.goodbye = reason or "it has ended"
             case _:
+                if self.replies.qsize() >= _MOST_WAITING_REPLIES + _MOST_UNASKED:
+                    raise MalformedMessageError("replies come without a request")
                 self.replies.put(message)
 
     def ended(self) -> None:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a master keeps of one agent is bounded, whatever the agent sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.adaptors.agent.wire import (
+    Advertise,
+    Done,
+    Introduction,
+    MalformedMessageError,
+    Offer,
+    Report,
+    Reports,
+    Subscribe,
+)
+from penstock.service import agent_connection as subject
+from penstock.service.agent_connection import AgentConnection
+
+
+@pytest.fixture
+def connection() -> Iterator[AgentConnection]:
+    """An agent with one metric, to which nothing goes out."""
+    loop = asyncio.new_event_loop()
+    writer = cast("Any", SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True)))
+    introduction = Introduction(b"", "agent", "q", "host", 0.0, [Offer("a", "", "")])
+    yield AgentConnection(loop, writer, introduction, "host:1", 0.0)
+    loop.close()
+
+
+def test_replies_that_nobody_asked_for_end_the_connection(connection: AgentConnection) -> None:
+    """Some may be late; an agent that goes on must not fill the master's memory."""
+    with pytest.raises(MalformedMessageError, match="without a request"):
+        for _ in range(10_000):
+            connection.take(Done())
+    assert connection.replies.qsize() <= subject._MOST_WAITING_REPLIES + subject._MOST_UNASKED
+
+
+def test_reports_that_nobody_collects_leave_room_for_replies(connection: AgentConnection) -> None:
+    """A controller that is slow finds the newest it had room for, and its reply is taken all the same."""
+    connection.want(Subscribe(["a"]))
+    for at in range(1000):
+        connection.take(Reports([Report(float(at), {0: 1.0})]))
+        connection.take(Advertise([Offer("a", "", "")]))
+    connection.take(Done())
+    assert connection.replies.qsize() <= subject._MOST_WAITING_REPLIES + 1
+    assert connection.latest["a"][0] == 999.0
+
+
+def test_metrics_that_are_offered_no_longer_are_forgotten(connection: AgentConnection) -> None:
+    """Names are the agent's: other ones every time are not all remembered."""
+    for number in range(50):
+        connection.take(Advertise([Offer(f"metric-{number}", "", "")]))
+        connection.take(Reports([Report(float(number), {0: 1.0})]))
+    assert list(connection.latest) == ["metric-49"]
