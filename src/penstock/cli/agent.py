@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -50,7 +51,8 @@ def agent(master: str, name: str | None, token_file: Path | None, tls_ca: Path |
                 if state is not None and state != said:
                     said = state
                     words = "reports to" if link.connected_to else "no master:"
-                    console.print(f"{words} {state}", markup=False, soft_wrap=True)
+                    with suppress(OSError):  # the disk under its output is full, or the terminal gone: it measures on
+                        console.print(f"{words} {state}", markup=False, soft_wrap=True)
     finally:
         link.close("the agent of the host ends")
         measuring.close()

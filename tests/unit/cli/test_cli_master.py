@@ -80,31 +80,46 @@ def test_an_attached_query_is_seen_and_steered_from_the_command_line(served: Ser
     agent.close()
 
 
+def agents_of(served: Served) -> list[dict[str, Any]]:
+    """The agents that are connected, as the master tells it."""
+    import urllib.request
+
+    known = json.loads((served.folder / "service.json").read_text())
+    asked = urllib.request.Request(
+        f"{known['address']}/api/v1/agents", headers={"Authorization": f"Bearer {known['read_token']}"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["agents"]
+        return found
+
+
 def test_the_agent_of_a_host_reports_what_is_watched(served: Served) -> None:
     """Its metrics come in while it runs; when it ends, it is gone."""
     command = [*PENSTOCK, "agent", "--master", served.agents, "--name", "worker", "--token-file"]
     with subprocess.Popen([*command, served.folder / TOKEN_FILE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"reports to {served.agents}\n"
-        known = json.loads((served.folder / "service.json").read_text())
-
-        def agents() -> list[dict[str, Any]]:
-            import urllib.request
-
-            asked = urllib.request.Request(
-                f"{known['address']}/api/v1/agents", headers={"Authorization": f"Bearer {known['read_token']}"}
-            )
-            with urllib.request.urlopen(asked, timeout=20) as answer:
-                found: list[dict[str, Any]] = json.load(answer)["agents"]
-                return found
-
-        (worker,) = until(lambda: [one for one in agents() if one["metrics"]], "a report")
+        (worker,) = until(lambda: [one for one in agents_of(served) if one["metrics"]], "a report")
         assert worker["name"] == "worker"
         assert worker["scales"] is False
         assert worker["metrics"]["host_runnable"]["value"] >= 1
         process.terminate()
         process.wait(30)
-        until(lambda: not agents(), "its leave")
+        until(lambda: not agents_of(served), "its leave")
+
+
+def test_a_full_disk_under_its_output_does_not_end_the_agent_of_a_host(served: Served) -> None:
+    """What it cannot say it leaves, and its reports go on."""
+    command = [*PENSTOCK, "agent", "--master", served.agents, "--name", "worker", "--token-file"]
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen([*command, served.folder / TOKEN_FILE], stdout=full, stderr=full) as process,
+    ):
+        (first,) = until(lambda: [one for one in agents_of(served) if one["metrics"]], "a report")
+        until(lambda: any(one["reports"] > first["reports"] + 1 for one in agents_of(served)), "more reports")
+        assert process.poll() is None
+        process.terminate()
+        process.wait(30)
 
 
 @pytest.mark.parametrize(
