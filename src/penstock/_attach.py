@@ -21,6 +21,7 @@ from penstock._wiring import (
     make_cycle,
     metered,
     objective_out_of_reach,
+    sendable_options,
 )
 from penstock.adaptors.agent.master_address import MasterAddress, master_address
 from penstock.clock import SystemClock
@@ -192,7 +193,7 @@ def attach(
                 operator,
                 _as_held(settings, hold),
                 facts,
-                policy={"name": str(chosen), "options": _sendable(policy_options)},
+                policy={"name": str(chosen), "options": sendable_options(policy_options)},
                 interval_seconds=interval_seconds,
                 prices=prices,
             )
@@ -313,16 +314,6 @@ def _as_held(settings: LoopSettings, hold: QueryHold) -> LoopSettings:
     """The settings with what is known of the query once it is held."""
     limits = fitting_limits(settings.limits, hold.actuator.can_set_cpu_share)
     return replace(settings, limits=limits, cores_per_executor=hold.cores_per_executor or 1)
-
-
-def _sendable(options: dict[str, Any] | None) -> dict[str, Any]:
-    """Options for another host: rules by their text, also where they were the name of a file."""
-    if not options or options.get("rules") is None:
-        return dict(options or {})
-    from penstock.rules import rules
-    from penstock.rules.to_text import to_text
-
-    return {**options, "rules": f"{to_text(rules(options['rules'])).rstrip()}\n"}
 
 
 def _run_settings(

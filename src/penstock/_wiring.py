@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.execute import Reconciler
@@ -147,6 +147,16 @@ def make_cycle(
         since=since,
         orders=orders,
     )
+
+
+def sendable_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A policy's options for another host: rules by their text, also where they were the name of a file."""
+    if not options or options.get("rules") is None:
+        return dict(options or {})
+    from penstock.rules.given import rules_given
+    from penstock.rules.to_text import to_text
+
+    return {**options, "rules": f"{to_text(rules_given(options['rules'])).rstrip()}\n"}
 
 
 def fitting_limits(limits: Limits, can_set_cpu_share: bool) -> Limits:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from penstock.cli.page import page_option
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from penstock.running.handed_over import HandedOver
     from penstock.settings import RunSettings
 
 
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 @click.option(
     "--end-on-stop", is_flag=True, help="End the pipeline on SIGTERM and SIGHUP too, where it could go on without this."
 )
+@click.option(
+    "--master", metavar="HOST:PORT[,...]",
+    help="Let a master decide on sizes (penstock serve); the pipeline has one operator then.",
+)  # fmt: skip
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @page_option
 @json_option
@@ -47,6 +53,7 @@ def run(
     folder: Path | None,
     resume: bool,
     end_on_stop: bool,
+    master: str | None,
     no_view: bool,
     page_port: int | None,
     as_json: bool,
@@ -61,6 +68,7 @@ def run(
     Examples:
       penstock run --check pipeline.yaml          all mistakes of the file at once; starts nothing
       penstock run pipeline.yaml                  with the live view
+      penstock run pipeline.yaml --master 127.0.0.1:7071    a master decides (docs/how-to/run-a-master.md)
       penstock run pipeline.yaml --page           watched and steered over HTTP, or with penstock status, pause, policy
       penstock run pipeline.yaml --mode recommend --no-view --json > result.json
 
@@ -104,7 +112,7 @@ def run(
         ctx.exit(
             carry_out(
                 settings, folder, is_live=not no_view, as_json=as_json, resume=resume, page_port=page_port,
-                end_on_stop=end_on_stop,
+                end_on_stop=end_on_stop, master=master,
             )
         )  # fmt: skip
 
@@ -125,6 +133,7 @@ def carry_out(
     resume: bool = False,
     page_port: int | None = None,
     end_on_stop: bool = False,
+    master: str | None = None,
 ) -> int:
     """Run a pipeline with a view of it, then its summary and report; gives the exit code."""
     from penstock.adaptors.host_state import HostWatch
@@ -140,7 +149,10 @@ def carry_out(
     from penstock.running.checks import check_run
     from penstock.running.pipeline_run import run_pipeline
 
-    check_run(settings)
+    handed = None if master is None else handed_to(master, settings)
+    if handed is not None:
+        settings = handed.own_settings
+    check_run(settings, has_own_policy=handed is not None)
     run_folder = folder if resume and folder is not None else make_run_folder(settings.name, folder)
     console = words_console(as_json)
     if (note := root_note()) is not None:
@@ -150,7 +162,7 @@ def carry_out(
     view = make_view(settings, console, load_seconds=load_seconds(settings), is_live=is_live)
     with logging_to(run_folder / "logs" / "controller.log"), stopping_on_signals(stop, view.stopping, leave):
         try:
-            with watched(page_port, run_folder, view, console) as page, view:
+            with watched(page_port, run_folder, view, console) as page, view, handed or nullcontext():
                 summary = run_pipeline(
                     settings,
                     run_folder,
@@ -158,7 +170,8 @@ def carry_out(
                     stop=stop,
                     resume=resume,
                     leave=leave,
-                    on_started=page.on_started,
+                    policy=handed,
+                    on_started=page.on_started if handed is None else handed.before(page.on_started),
                 )
         except PenstockError as fault:
             kind = Interrupted if stop.is_set() else type(as_failure(fault))
@@ -179,6 +192,14 @@ def carry_out(
     if as_json:
         print_json(result)
     return INTERRUPTED if stop.is_set() else 0
+
+
+def handed_to(master: str, settings: RunSettings) -> HandedOver:
+    """What decides in a run that a master scales."""
+    from penstock.adaptors.agent.master_address import master_address
+    from penstock.running.handed_over import HandedOver
+
+    return HandedOver(settings, master_address(master))
 
 
 def load_seconds(settings: RunSettings) -> float | None:

@@ -51,8 +51,13 @@ class AttachedPipeline:
 
     @property
     def name(self) -> str:
-        """The pipeline's name, which is its operator's too."""
+        """The pipeline's name."""
         return self.settings.name
+
+    @property
+    def operator(self) -> str:
+        """The name of its operator: of an attached query the same."""
+        return self.settings.operators[0].name
 
     @property
     def choice(self) -> PolicyChoice:
@@ -66,14 +71,14 @@ class AttachedPipeline:
 
     def facts(self, limits: Limits, started_at: float) -> PipelineFacts:
         """What does not change."""
-        return facts_of(self.settings, limits={self.name: limits}, started_at=started_at)
+        return facts_of(self.settings, limits={self.operator: limits}, started_at=started_at)
 
     def loop_settings(self, limits: Limits) -> LoopSettings:
         """What its loop needs to know."""
         settings = self.settings
         return LoopSettings(
             limits=limits,
-            objective=settings.objective_of(self.name),
+            objective=settings.objective_of(self.operator),
             mode=Mode(settings.mode),
             guards=settings.guards,
             window_seconds=settings.window,
@@ -86,9 +91,9 @@ class AttachedPipeline:
         return make_policy(choice.name, self._context(limits, notebook), _text_only(choice.all_options))
 
     def _context(self, limits: Limits, notebook: Notebook) -> PolicyContext:
-        context = policy_context(self.settings, {self.name: limits}, notebook=notebook)
-        site = replace(context.operators[self.name], cap=self.cap, query=self.query)
-        return replace(context, operators={self.name: site})
+        context = policy_context(self.settings, {self.operator: limits}, notebook=notebook)
+        site = replace(context.operators[self.operator], cap=self.cap, query=self.query)
+        return replace(context, operators={self.operator: site})
 
 
 def read_attached(text: str, name: str) -> AttachedPipeline:
@@ -106,8 +111,8 @@ def read_attached(text: str, name: str) -> AttachedPipeline:
     if not isinstance(given, dict) or not isinstance(given.get("operators"), list) or len(given["operators"]) != 1:
         raise ConfigurationError("settings: they have to name one operator", field="settings")
     operator = given["operators"][0]
-    if not isinstance(operator, dict) or given.get("name") != name or operator.get("name") != name:
-        raise ConfigurationError(f"settings.name: pipeline and operator have to be called {name!r}", field="settings")
+    if not isinstance(operator, dict) or given.get("name") != name:
+        raise ConfigurationError(f"settings.name: the pipeline has to be called {name!r}", field="settings")
     plain = {key: given[key] for key in _OF_PIPELINE if given.get(key) is not None}
     plain["operators"] = [{key: operator[key] for key in _OF_OPERATOR if operator.get(key) is not None}]
     if "guards" in given and given["guards"] is None:

@@ -77,7 +77,7 @@ class AttachedRun:
         self._remote = RemoteOperator(
             attached.name, connect=connect, fence=fence, arrivals=arrivals, timeout_seconds=10.0
         )  # fmt: skip
-        name, clock = attached.name, self._clock
+        name, operator, clock = attached.name, attached.operator, self._clock
         self._limits = attached.limits(self._remote.can_set_cpu_share)
         with ExitStack() as undo:
             undo.callback(self._remote.close)
@@ -92,14 +92,14 @@ class AttachedRun:
             undo.callback(history.close)
             since = begin_run(kept, attached.plain, clock.now())
             notes = RunNotes(kept, clock.now, since=since)
-            state = kept_state(kept, first_state([name], attached.choice), since)
+            state = kept_state(kept, first_state([operator], attached.choice), since)
             policy, note = self._policy_of(state.policy)
             if note is not None:
-                notes.add(name, note)
+                notes.add(operator, note)
                 state = replace(state, policy=attached.choice, previous=state.policy)
             orders = Orders(state)
             self.cycle = make_cycle(
-                name,
+                operator,
                 attached.loop_settings(self._limits),
                 policy=policy,
                 source=PatientSource(_OurTime(self._remote, shift)),
@@ -109,7 +109,7 @@ class AttachedRun:
                 since=since,
                 orders=orders,
             )
-            self._beats = LeaseBeats({name: self._remote}, attached.settings.interval)
+            self._beats = LeaseBeats({operator: self._remote}, attached.settings.interval)
             self._runner = Runner(
                 [self.cycle],
                 clock,
@@ -117,13 +117,16 @@ class AttachedRun:
                 on_report=self._take,
                 on_fault=self._fault,
             )
-            self._helm = Helm({name: self.cycle}, self._runner, orders, kept, clock, build=self._build)
+            self._helm = Helm({operator: self.cycle}, self._runner, orders, kept, clock, build=self._build)
             self.desk = LiveDesk(
                 attached.facts(self._limits, since), self._helm, history, clock=clock, feed=feed
             )  # fmt: skip
             if abs(behind := skew()) > _SKEW_SECONDS:
-                notes.add(name, f"the clock of its host is {abs(behind):.1f} s {'behind' if behind > 0 else 'ahead'}; "
-                          "its times are taken by the master's clock")  # fmt: skip
+                way = "behind" if behind > 0 else "ahead"
+                notes.add(
+                    operator,
+                    f"the clock of its host is {abs(behind):.1f} s {way}; its times are taken by the master's clock",
+                )
             undo.enter_context(self._beats)
             self._ends = undo.pop_all()
 
@@ -160,7 +163,7 @@ class AttachedRun:
         self.desk.fault(operator, text)
 
     def _take(self, report: CycleReport) -> None:
-        self._beats.passed(self.attached.name)
+        self._beats.passed(self.attached.operator)
         self._helm.end_sizes()
         self.desk.report(report)
 

@@ -83,10 +83,12 @@ class FakePipeline:
         self.fault: Exception | None = None
         self.before_end: Callable[[], None] = lambda: None
         self.on_started: Callable[[Any], None] | None = None
+        self.policy: Any = None
+        self.has_own_policy = False
 
-    def check_run(self, settings: RunSettings) -> None:
+    def check_run(self, settings: RunSettings, *, has_own_policy: bool = False) -> None:
         """Accept all settings."""
-        self.settings = settings
+        self.settings, self.has_own_policy = settings, has_own_policy
 
     def run_pipeline(
         self,
@@ -97,10 +99,11 @@ class FakePipeline:
         stop: Any,
         resume: bool = False,
         leave: Any = None,
+        policy: Any = None,
         on_started: Callable[[Any], None] | None = None,
     ) -> RunSummary:
         """Play a run."""
-        self.on_started = on_started
+        self.on_started, self.policy = on_started, policy
         store = SqliteStore(folder / "knowledge.sqlite")
         fill_store(store, "log-analysis", seconds=60)
         store.close()

@@ -296,3 +296,21 @@ def test_a_path_that_is_none_is_named_beside_other_mistakes(invoke: Callable[...
     result = invoke("run", "--check", "bad.yaml")
     assert "windw: is not a setting" in result.stderr
     assert "objectives.0.path: 'a -> b' is not a path; the paths are log-analysis" in result.stderr
+
+
+def test_a_master_decides_where_one_is_named(
+    invoke: Callable[..., Any], settings_file: Path, pipeline: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run gets a policy that does what the master asks, and no guards of its own; without a token it is refused."""
+    for name in ("PENSTOCK_AGENT_TOKEN", "PENSTOCK_AGENT_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    refused = invoke("run", str(settings_file), "--no-view", "--master", "127.0.0.1:7071")
+    assert refused.exit_code == 2, (refused.output, refused.exception)
+    assert "PENSTOCK_AGENT_TOKEN_FILE" in refused.stderr
+    monkeypatch.setenv("PENSTOCK_AGENT_TOKEN", "0123456789abcdef")
+    result = invoke("run", str(settings_file), "--no-view", "--master", "127.0.0.1:7071")
+    assert result.exit_code == 0, result.output
+    assert pipeline.policy.name == "master"
+    assert pipeline.has_own_policy
+    assert pipeline.settings.guards is None
+    assert pipeline.on_started is not None

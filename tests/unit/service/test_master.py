@@ -275,7 +275,7 @@ def test_two_queries_of_one_name_are_not_mixed_up(stage: Stage) -> None:
     [
         ("{", "not JSON"),
         ("[]", "one operator"),
-        (json.dumps(toy_settings("other")), "have to be called"),
+        (json.dumps(toy_settings("other")), "has to be called"),
         (json.dumps(toy_settings("toy", policy={"name": "no-such"})), "no-such"),
         (json.dumps(toy_settings("toy", interval=-1)), "interval"),
         (json.dumps(toy_settings("toy", cores_per_executor="many")), "whole numbers"),

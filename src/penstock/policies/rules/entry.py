@@ -7,10 +7,10 @@ from typing import Any
 
 from penstock.policies.entry import PolicyEntry, options_of
 from penstock.policies.rules.around import RulesAround
-from penstock.policies.rules.given import rules_given
 from penstock.policies.rules.policy import EVERY_LOOK, RulesPolicy
 from penstock.policies.rules.rule_book import RuleBook
 from penstock.ports import Policy, PolicyContext
+from penstock.rules.given import rules_given
 from penstock.units import positive_seconds
 
 

@@ -13,9 +13,9 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.pipeline_file import load_pipeline
 from penstock.evaluation.policy_text import parse_policy, policy_in
 from penstock.evaluation.simulation import simulate
-from penstock.policies.rules.given import rules_given
 from penstock.records import Allocation, Objective
 from penstock.rules import Rule, metric, rule, seconds
+from penstock.rules.given import rules_given
 from penstock.settings import parse_settings
 
 TEXT = """
