@@ -33,7 +33,7 @@ from penstock.loop import Cycle, Orders
 from penstock.loop.kept_orders import first_state, kept_state
 from penstock.money import CostBasis, Prices
 from penstock.policies import default_policy, make_policy
-from penstock.ports import ArrivalTimes, KnowledgeStore, Policy
+from penstock.ports import ArrivalTimes, DoneRecords, KnowledgeStore, Policy
 from penstock.records import LatencySummary, Limits, Objective
 from penstock.settings import parse_settings
 from penstock.settings.objectives import objective_settings
@@ -359,6 +359,9 @@ def _batch_settings(facts: QueryFacts) -> dict[str, Any]:
 
 class _NotMeasured:
     """The latency of a query in real-time mode: its batches do not show it (`ports.RecordLatencies`)."""
+
+    def since_last(self) -> DoneRecords | None:
+        return None
 
     def window(self, now: float) -> LatencySummary | None:  # noqa: ARG002
         return None

@@ -157,11 +157,30 @@ class TimedArrivalTimes(ArrivalTimes, Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class DoneRecords:
+    """Records that were done: when each had arrived, and its latency in seconds."""
+
+    arrived: FloatArray
+    seconds: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[DoneRecords]) -> DoneRecords | None:
+        """All of several; None: there are none."""
+        if not parts:
+            return None
+        return cls(np.concatenate([part.arrived for part in parts]), np.concatenate([part.seconds for part in parts]))
+
+
 class RecordLatencies(Protocol):
     """The latency of an operator's records, measured where they come out, not by its batches.
 
     Promises: an answer comes at once; None means that no record came out, never that its latency was zero.
     """
+
+    def since_last(self) -> DoneRecords | None:
+        """The records that came out since this was last asked; of very many, the newest."""
+        ...
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records that came out lately."""
@@ -193,12 +212,19 @@ class Look:
         each other. None stands for a gap, after which times do not join those before.
     is_exact
         Whether these times were known; False: some were interpolated between batches.
+    done
+        The records that this look found done, from their arrival at the operator; None: there were none, or when they
+        arrived is not known.
+    path_done
+        The same from their first arrival at the pipeline; None also where that is not followed.
     """
 
     telemetry: Telemetry
     observation: Observation
     arrivals: tuple[FloatArray | None, ...] = ()
     is_exact: bool = True
+    done: DoneRecords | None = None
+    path_done: DoneRecords | None = None
 
     @property
     def operator(self) -> str:

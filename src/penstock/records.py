@@ -416,6 +416,10 @@ class Observation:
 _INFINITY_AS_TEXT = {"ser_json_inf_nan": "strings"}
 
 
+def _seconds_text(value: float) -> str:
+    return "endless" if math.isinf(value) else f"{value:.4g} s"
+
+
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """A predicted number: `value` for the worst of the arrival processes (number `worst_case` of them), and bounds."""
@@ -449,6 +453,9 @@ class Prediction:
     `seconds` is the statistic that the path's objective bounds; it is infinite where an operator cannot keep up.
     `operator_seconds` gives each operator's part of it and `utilisation` its load, under the model named in `worst`.
     `unsolved` says why that model has no answer, if it has none: `seconds` is then the most that is thought possible.
+
+    `low_seconds` and `high_seconds` are the interval in which the statistic is expected, by how far earlier predictions
+    were off: a part `confidence` of the measurements lies at or below the upper end. None: no interval was asked for.
     """
 
     __pydantic_config__ = _INFINITY_AS_TEXT
@@ -459,11 +466,30 @@ class Prediction:
     utilisation: Mapping[str, float]
     worst: str
     unsolved: str | None = None
+    low_seconds: float | None = None
+    high_seconds: float | None = None
+    confidence: float | None = None
+
+    @property
+    def counted_seconds(self) -> float:
+        """What has to keep the bound: the upper end of the interval, and no less than was predicted.
+
+        `seconds` is for the worst window of arrivals. A burst in it may come back in fewer periods than an interval
+        leaves out, so an upper end below it does not count.
+        """
+        return self.seconds if self.high_seconds is None else max(self.seconds, self.high_seconds)
 
     @property
     def is_met(self) -> bool:
         """Whether the bound is kept."""
-        return self.seconds <= self.bound_seconds
+        return self.counted_seconds <= self.bound_seconds
+
+    def __str__(self) -> str:
+        shown = _seconds_text(self.seconds)
+        if self.low_seconds is not None and self.high_seconds is not None and math.isfinite(self.seconds):
+            shown += f" ({_seconds_text(self.low_seconds)} to {_seconds_text(self.high_seconds)})"
+        shown += f" of {_seconds_text(self.bound_seconds)} on {' > '.join(self.path)}"
+        return shown if self.unsolved is None else f"{shown}, not solved ({self.unsolved})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,6 +665,20 @@ class Decision:
         """From what to what."""
         return f"{self.current} -> {self.target}"
 
+    @property
+    def judged_text(self) -> str:
+        """What was measured under earlier plans, beside what they predicted; empty where none was judged."""
+        told = self.evidence
+        judged, coverage = told.get("predictions_judged"), told.get("prediction_coverage")
+        if not isinstance(judged, int) or not isinstance(coverage, float):
+            return ""
+        text = f"{round(judged * coverage)} of {judged} plans measured within their upper end ({coverage:.0%})"
+        last = [told.get(f"last_{part}_seconds") for part in ("predicted", "low", "high", "measured")]
+        if any(not isinstance(value, int | float) for value in last):
+            return text
+        predicted, low, high, measured = (format_seconds(float(value)) for value in last)  # type: ignore[arg-type]
+        return f"{text}; the last predicted {predicted} ({low} to {high}), measured {measured}"
+
     def amended(self, guard: str, after: Allocation, reason: str) -> Decision:
         """This decision as a guard changed it; the old target and the first reason are kept."""
         return replace(self, target=after, amended_by=(*self.amended_by, Amendment(guard, self.target, after, reason)))
@@ -650,6 +690,8 @@ class Decision:
                  f"  because {self.reason} ({self.policy})"]  # fmt: skip
         lines += [f"  {a.guard} changed {a.before} to {a.after}: {a.reason}" for a in self.amended_by]
         lines += [f"  not {r.allocation}: {r.reason}" for r in self.rejected]
+        if self.judged_text:
+            lines.append(f"  so far {self.judged_text}")
         shown = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.evidence.items() if v is not None}
         if shown:
             lines.append("  evidence: " + ", ".join(f"{k} = {v}" for k, v in shown.items()))

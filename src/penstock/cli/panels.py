@@ -13,7 +13,7 @@ from penstock.account import OperatorAccount
 from penstock.cli.sparkline import BLOCKS, sparkline
 from penstock.loop.cycle import CycleReport
 from penstock.money import Cost, CostBasis
-from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Quality, RunLatency
+from penstock.records import Decision, Objective, Observation, Outcome, OutcomeStatus, Prediction, Quality, RunLatency
 from penstock.units import clock, format_count, format_seconds
 
 HISTORY = 600
@@ -38,6 +38,8 @@ class OperatorView:
     """The last decision of any kind."""
     change: Decision | None = None
     """The last decision that changed something."""
+    predicted: Prediction | None = None
+    """What was last predicted."""
     outcome: Outcome | None = None
     run: RunLatency | None = None
     """Latency since the start."""
@@ -69,6 +71,7 @@ class OperatorView:
         self.capacities.append(None if observed is None else observed.capacity)
         if report.decision is not None:
             self.decision = report.decision
+            self.predicted = report.decision.prediction or self.predicted
             if report.decision.is_change:
                 self.change, self.outcome, self._drain_since = report.decision, None, None
                 self._change_request = None if report.action is None else report.action.request_id
@@ -116,6 +119,10 @@ class OperatorView:
             wide.add_row("data", _data(seen))
         if self.inexact:
             wide.add_row("", Text(f"latency is not exact: {self.inexact}", style="yellow"))
+        if self.predicted is not None:
+            wide.add_row("predicted", Text(str(self.predicted)))
+        if self.decision is not None and self.decision.judged_text:
+            wide.add_row("", Text(self.decision.judged_text, style="dim"))
         if self.cost is not None:
             wide.add_row("cost", Text(str(self.cost)))
         for label, text in self._decision_rows(now):

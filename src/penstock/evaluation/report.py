@@ -16,6 +16,7 @@ import yaml
 from penstock.errors import ConfigurationError
 from penstock.evaluation.elasticity import run_elasticity
 from penstock.evaluation.history import RunHistory
+from penstock.evaluation.judged_plans import judged_plans
 from penstock.evaluation.node_use import node_seconds, round_trips_text
 from penstock.evaluation.run_reading import read_history
 from penstock.money import Cost, money_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MISSED_TURNS = "passes that fell out: the one before took longer than the interval, so decisions came late"
 _DECISIONS_SHOWN = 500
 _NOTES_SHOWN = 40
+_JUDGED_SHOWN = 100
 _SVG_UP_TO = 6000  # observations; beyond it the page carries the PNG, or it would grow by megabytes
 
 
@@ -113,6 +115,8 @@ def render_page(history: RunHistory, picture: Picture) -> str:
         settings=None if history.settings is None else settings_text(history.settings),
         started=_date(history.started_at),
         latencies=latency_rows(history.summary),
+        judged=(judged := judged_plans(history.decisions))[-_JUDGED_SHOWN:],
+        judged_left_out=max(0, len(judged) - _JUDGED_SHOWN),
         whole=whole,
     )
 
@@ -137,6 +141,10 @@ def cards(history: RunHistory) -> list[Card]:
     share = s.get("cpu_share_mean")
     if share is not None:
         result.append(Card("Mean CPU share", f"{share:.0%}", f"{s.get('executor_seconds', 0.0):.0f} executor-seconds"))
+    for path, newest in {one.path: one for one in judged_plans(history.decisions)}.items():
+        suffix = f" ({path})" if len(history.operators) > 1 else ""
+        note = f"of {newest.judged} plans; confidence asked for: {newest.confidence:.0%}" if newest.confidence else ""
+        result.append(Card(f"Measured within the upper end{suffix}", f"{newest.coverage:.0%}", note))
     ups = sum(d.is_growth and not d.is_restart for d in history.changes)
     restarts = sum(d.is_restart for d in history.changes)
     downs = len(history.changes) - ups - restarts

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from penstock._demand import declared_demand
 from penstock.errors import ConfigurationError
+from penstock.evaluation.followed_path import FollowedPath
 from penstock.evaluation.path_objectives import path_objectives
 from penstock.evaluation.policy_text import STATIC, PolicyChoice
 from penstock.evaluation.simulation_result import SimulationResult, broken_share, path_result
@@ -23,6 +24,7 @@ from penstock.execute import Reconciler
 from penstock.knowledge import MemoryStore
 from penstock.loop import Cycle, CycleReport
 from penstock.monitor import Monitor
+from penstock.monitor.path import PathMonitor
 from penstock.policies import make_policy
 from penstock.ports import AnalysisMemo, AnalysisPlace, Guard, OperatorSite, Policy, PolicyContext, WatchingPolicy
 from penstock.records import Allocation, Decision, Mode, Objective
@@ -199,6 +201,9 @@ class _Run:
         # Rates need at least one look in their window.
         window = max(self._monitor_seconds, self._interval)
         ports = OperatorPorts(self._simulation, name, history_seconds=4.0 * window)
+        ways = [path for path in self._simulation.records if path[-1] == name]
+        # Where several paths meet, or one is the operator alone, there is no path of its own to follow.
+        followed = FollowedPath(self._simulation, ways[0], window) if len(ways) == 1 and len(ways[0]) > 1 else None
         return Cycle(
             source=ports.source,
             # There is no JVM to warm up, and every look is as fresh as the next.
@@ -208,6 +213,7 @@ class _Run:
                 window_seconds=window,
                 warm_up_seconds=0.0,
                 stale_after_seconds=2.0 * window,
+                path=None if followed is None else PathMonitor(measured=followed, window_seconds=window),
             ),
             policy=policy,
             guards=guards,

@@ -7,13 +7,15 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.cpu import CpuWindow
 from penstock.monitor.latency import LatencyTracker
 from penstock.monitor.path import PathMonitor
 from penstock.monitor.pressure import PressureGauge, busy_fraction, pressure_of
 from penstock.monitor.quality import QualityJudge
-from penstock.ports import ArrivalTimes, FloatArray, Look, RecordLatencies
+from penstock.ports import ArrivalTimes, DoneRecords, FloatArray, Look, RecordLatencies
 from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
 
 _CLOCK_STEP_SECONDS = 2.0
@@ -71,10 +73,19 @@ class Monitor:
     def look(self, telemetry: Telemetry, now: float, cluster: ClusterState) -> Look:
         """Take in what one look brought, and give the picture of it."""
         telemetry = _without_future(telemetry)
-        arrivals = self._ingest(telemetry)
-        return Look(telemetry, self.observe(now, cluster), arrivals, self._resolver.is_exact)
+        done: list[DoneRecords] = []
+        arrivals = self._ingest(telemetry, done)
+        followed = None if self.path is None else self.path.since_last()
+        if self._records is None:
+            measured = DoneRecords.joined(done)
+        else:  # what the path is measured by is taken once
+            measured = followed if self.path is not None else self._records.since_last()
+        return Look(
+            telemetry, self.observe(now, cluster), arrivals, self._resolver.is_exact, done=measured, path_done=followed
+        )
 
-    def _ingest(self, telemetry: Telemetry) -> tuple[FloatArray | None, ...]:
+    def _ingest(self, telemetry: Telemetry, done: list[DoneRecords]) -> tuple[FloatArray | None, ...]:
+        """Take a look in; records that it found done are added to `done`. Gives when records arrived."""
         self._quality.looked(telemetry.at, batch_is_running=telemetry.batch_is_running)
         self._quality.is_running = telemetry.is_running
         self._faults, self._metrics = telemetry.faults, telemetry.metrics
@@ -87,6 +98,7 @@ class Monitor:
                 found = self._resolver.resolve(batch)
                 if found.times is not None:
                     self._latency.count(batch.ended_at, found.times, is_exact=found.is_exact, why=found.why)
+                    done.append(DoneRecords(found.times, np.maximum(batch.ended_at - found.times, 0.0)))
                 if self.path is not None:
                     self.path.add(batch, found.times if found.is_exact else None)
                 if found.times is not None or batch.rows > 0:

@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
-from penstock.ports import BatchLineage, FloatArray, RecordLatencies
+from penstock.ports import BatchLineage, DoneRecords, FloatArray, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, RunLatency, SourceProgress
 
 _STILL_WAITED = "some records still waited at the end, and count with their wait so far"
@@ -61,6 +61,8 @@ class PathMonitor:
         self._latency = LatencyTracker(window_seconds)
         self._early: deque[tuple[BatchProgress, float]] = deque(maxlen=batches_kept)
         """Batches done before the ones above that sent their records were, with the newest end above at the time."""
+        self._new: deque[DoneRecords] = deque(maxlen=batches_kept)
+        """What was counted since somebody last took it."""
         self._lost = 0
 
     def add(self, batch: BatchProgress, arrivals: FloatArray | None) -> None:
@@ -102,7 +104,7 @@ class PathMonitor:
     def _count(self, batch: BatchProgress) -> None:
         arrivals = self.first_arrivals(batch.batch_id)
         if arrivals is not None:
-            self._latency.count(batch.ended_at, arrivals)
+            self._take(batch.ended_at, arrivals)
         elif self._above is not None:
             self._early.append((batch, self._above.newest_end))
         else:
@@ -114,12 +116,24 @@ class PathMonitor:
             batch, _ = self._early.popleft()
             arrivals = self.first_arrivals(batch.batch_id)
             if arrivals is not None:
-                self._latency.count(batch.ended_at, arrivals)
+                self._take(batch.ended_at, arrivals)
             elif self._above.newest_end < batch.ended_at:  # the one it waits for may still run
                 self._early.appendleft((batch, self._above.newest_end))
                 return
             else:
                 self._lost += 1
+
+    def _take(self, ended_at: float, arrivals: FloatArray) -> None:
+        self._latency.count(ended_at, arrivals)
+        self._new.append(DoneRecords(arrivals, np.maximum(ended_at - arrivals, 0.0)))
+
+    def since_last(self) -> DoneRecords | None:
+        """The records that came to the end of this operator since this was last asked."""
+        if self._measured is not None:
+            return self._measured.since_last()
+        found = DoneRecords.joined(tuple(self._new))
+        self._new.clear()
+        return found
 
     def first_arrivals(self, batch_id: int) -> FloatArray | None:
         """When the records of a batch arrived at the pipeline; None for a batch that is not remembered."""

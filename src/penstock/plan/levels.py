@@ -209,7 +209,7 @@ class AllocationSpace:
 
     def binding(self, x: Vector) -> Prediction:
         """The path closest to its bound, or furthest beyond."""
-        return max(self.predict(x), key=lambda path: path.seconds / path.bound_seconds)
+        return max(self.predict(x), key=lambda path: path.counted_seconds / path.bound_seconds)
 
     def breach(self) -> float:
         """By how much, relatively, a path was at worst predicted slower with one level more of one operator."""

@@ -83,7 +83,7 @@ class OperatorColumns:
         self._since, self._decided_since = since, since
         self._decided_ids: set[str] = set()
         self._seen = _Table(tuple(METRICS))
-        self._expected = _Table(("arrivals", "latency"))
+        self._expected = _Table(("arrivals", "latency", "latency_low", "latency_high"))
         self._path: tuple[str, ...] | None = None
         self._changes: list[ChangeHead] = []
 
@@ -103,7 +103,10 @@ class OperatorColumns:
             return self._seen.between(metric, start, end)
 
     def expected(self, what: str, start: float, end: float) -> tuple[FloatArray, FloatArray]:
-        """What decisions of a time expected: ``arrivals`` a second, or ``latency`` of their path in seconds."""
+        """What decisions of a time expected: ``arrivals`` a second, or ``latency`` of their path in seconds.
+
+        ``latency_low`` and ``latency_high`` are the ends of its interval; where it has none, it itself.
+        """
         with self._lock:
             return self._expected.between(what, start, end)
 
@@ -139,6 +142,8 @@ class OperatorColumns:
             {
                 "arrivals": None if workload is None else workload.arrivals_per_second,
                 "latency": None if prediction is None else prediction.seconds,
+                "latency_low": None if prediction is None else _or(prediction.low_seconds, prediction.seconds),
+                "latency_high": None if prediction is None else _or(prediction.high_seconds, prediction.seconds),
             },
         )
         if decision.is_change:
@@ -148,6 +153,10 @@ class OperatorColumns:
                 )
             )
             del self._changes[:-MOST_ROWS]
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
 
 
 class Columns:

@@ -33,7 +33,12 @@ class Panel:
 _PANELS = (
     Panel("Latency", "Of records, over the window; dashed: the bound, and what the newest decision expects.",
           ("penstock_latency_p50_seconds", "penstock_latency_p95_seconds", "penstock_latency_p99_seconds",
-           "penstock_objective_bound_seconds", "penstock_predicted_latency_seconds")),
+           "penstock_objective_bound_seconds", "penstock_predicted_latency_seconds",
+           "penstock_predicted_latency_low_seconds", "penstock_predicted_latency_high_seconds",
+           "penstock_judged_latency_seconds")),
+    Panel("Plans within their interval", "Part of the plans whose latency was at or below the upper end.",
+          ("penstock_prediction_coverage_ratio",)),
+    Panel("Plans judged", "Plans that were in force and measured.", ("penstock_predictions_judged",)),
     Panel("Objective", "1: met, 0: broken over the window.", ("penstock_objective_met",)),
     Panel("Arrivals and work", "Records that arrive, are done, and are planned for.",
           ("penstock_arrival_rate_records_per_second", "penstock_processed_rate_records_per_second",

@@ -65,6 +65,11 @@ class Site:
         """What the newest decision expects."""
         return None if self.decided is None else self.decided.prediction
 
+    def told(self, name: str) -> float | None:
+        """A number that the newest decision rests on."""
+        value = None if self.decided is None else self.decided.evidence.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
@@ -166,6 +171,17 @@ EXPOSED: tuple[Exposed, ...] = (
            _is_met),
     _gauge("penstock_predicted_latency_seconds", "s", "Latency of the path that the newest decision expects.",
            lambda site: None if site.prediction is None else site.prediction.seconds),
+    _gauge("penstock_predicted_latency_low_seconds", "s", "Lower end of that latency's interval.",
+           lambda site: None if site.prediction is None else site.prediction.low_seconds),
+    _gauge("penstock_predicted_latency_high_seconds", "s", "Upper end of that latency's interval.",
+           lambda site: None if site.prediction is None else site.prediction.high_seconds),
+    _gauge("penstock_judged_latency_seconds", "s", "Latency measured under the newest plan that was judged.",
+           lambda site: site.told("last_measured_seconds")),
+    _gauge("penstock_predictions_judged", "", "Plans that were judged so far by what was measured under them.",
+           lambda site: site.told("predictions_judged")),
+    _gauge("penstock_prediction_coverage_ratio", "fraction",
+           "Part of them whose latency was at or below the upper end of its interval.",
+           lambda site: site.told("prediction_coverage")),
     _gauge("penstock_predicted_arrival_rate_records_per_second", "records/s",
            "Arrivals that the newest decision plans for.",
            lambda site: None if site.decided is None or site.decided.workload is None

@@ -106,7 +106,14 @@ def _predicted(
     if what == "latency" and metric not in _predicted_latencies(desk, operator, columns.path()):
         return None
     thinned = buckets.thinned(*columns.expected(what, buckets.start, buckets.end))
-    return None if thinned.is_empty else thinned.plain()
+    if thinned.is_empty:
+        return None
+    if what == "arrivals":
+        return thinned.plain()
+    low, high = (
+        buckets.thinned(*columns.expected(end, buckets.start, buckets.end)) for end in ("latency_low", "latency_high")
+    )
+    return {**thinned.plain(), "min": low.plain()["min"], "max": high.plain()["max"]}
 
 
 def _predicted_latencies(desk: PipelineDesk, operator: str, path: Path | None) -> tuple[str, ...]:

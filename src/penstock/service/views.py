@@ -200,6 +200,9 @@ def _prediction_view(prediction: Prediction | None) -> Plain | None:
     return {
         "path": list(prediction.path),
         "seconds": finite(prediction.seconds),
+        "low_seconds": finite(prediction.low_seconds),
+        "high_seconds": finite(prediction.high_seconds),
+        "confidence": prediction.confidence,
         "bound_seconds": finite(prediction.bound_seconds),
         "is_met": prediction.is_met,
     }

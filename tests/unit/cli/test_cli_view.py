@@ -14,7 +14,17 @@ from penstock.cli.sparkline import ASCII, sparkline
 from penstock.cli.view import LiveView, PlainView, make_view
 from penstock.loop.cycle import CycleReport
 from penstock.monitor.exactness import ExactnessChange
-from penstock.records import Action, Allocation, LatencySummary, Objective, Outcome, OutcomeStatus, Quality, RunLatency
+from penstock.records import (
+    Action,
+    Allocation,
+    LatencySummary,
+    Objective,
+    Outcome,
+    OutcomeStatus,
+    Prediction,
+    Quality,
+    RunLatency,
+)
 from penstock.settings import RunSettings, parse_settings
 from penstock.testing import a_decision
 from penstock.testing.synthetic_run import START, synthetic_reports, synthetic_settings
@@ -249,3 +259,23 @@ def test_a_change_is_draining_until_its_executors_are_gone() -> None:
 
     assert "draining, 38 s: executor 1" in take(START + 2.0, OutcomeStatus.DRAINING, "executor 1")
     assert "done after 41 s, of which draining 39 s" in take(START + 41.0, OutcomeStatus.DONE)
+
+
+def test_the_view_shows_what_is_predicted_and_what_became_of_predictions() -> None:
+    """The newest prediction stays while later decisions make none; beside it the coverage so far."""
+    view, _ = _played(131)
+    report = list(synthetic_reports(1))[-1]
+    told = Prediction(("log-analysis",), 1.25, 3.0, {}, {}, "x", low_seconds=1.0, high_seconds=1.5, confidence=0.9)
+    evidence = {
+        "predictions_judged": 2, "prediction_coverage": 0.5, "last_predicted_seconds": 1.25,
+        "last_low_seconds": 1.0, "last_high_seconds": 1.5, "last_measured_seconds": 1.9,
+    }  # fmt: skip
+    later = START + 132.0
+    for decision in (
+        a_decision(operator="log-analysis", at=later, prediction=told),
+        a_decision(operator="log-analysis", at=later + 1.0, evidence=evidence),
+    ):
+        view.report(replace(report, decision=decision))
+    text = _screen(view, 160)
+    assert "1.25 s (1 s to 1.5 s) of 3 s on log-analysis" in text
+    assert "1 of 2 plans measured within their upper end (50%); the last predicted 1.25 s" in text

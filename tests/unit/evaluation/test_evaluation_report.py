@@ -188,3 +188,27 @@ def test_the_page_has_restarts_lost_exactness_and_one_clock(store: MemoryStore) 
     assert f"<p>{history.moment(START + 260)} log-analysis: latency is exact again</p>" in page
     assert f"{history.moment(START + 260)}</td><td>log-analysis: runs again after it had ended" in page
     assert f'<td class="number">{history.moment(START + 35)}</td>' in page
+
+
+def test_what_was_predicted_and_measured_is_told_once_for_each_plan(store: MemoryStore) -> None:
+    """Several decisions tell of the same plan: it is one row; the card has the coverage of the newest."""
+
+    def decided(after: float, judged: int, coverage: float, measured: float) -> Decision:
+        evidence: dict[str, float | int | str | None] = {
+            "judged_path": "log-analysis", "predictions_judged": judged, "prediction_coverage": coverage,
+            "last_predicted_seconds": 1.25, "last_low_seconds": 1.0, "last_high_seconds": 1.5,
+            "last_measured_seconds": measured,
+        }  # fmt: skip
+        return Decision("log-analysis", START + after, "mead", Allocation(1), Allocation(1), "as planned", evidence)
+
+    for decision in (decided(5, 1, 1.0, 1.4), decided(6, 1, 1.0, 1.4), decided(7, 2, 0.5, 1.9)):
+        store.add_decision(decision)
+    history = read_history(store)
+    page = render_page(history, NO_PICTURE)
+    assert page.count("1.00 s to 1.50 s") == 2
+    assert "1.90 s" in page
+    assert "50 % of 2" in page
+    card = next(card for card in cards(history) if card.title == "Measured within the upper end")
+    assert card.value == "50%"
+    assert "so far 1 of 2 plans measured within their upper end (50%)" in decided(7, 2, 0.5, 1.9).explain()
+    assert "the last predicted 1.25 s (1.00 s to 1.50 s), measured 1.90 s" in decided(7, 2, 0.5, 1.9).explain()

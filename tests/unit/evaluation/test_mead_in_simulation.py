@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from penstock.evaluation.simulation import simulate, simulated_context
 from penstock.evaluation.simulation_result import SimulationResult
 from penstock.loop import CycleReport
 from penstock.markov import MAP
+from penstock.performance.adaptive_interval import Margin
 from penstock.performance.pipeline_model import OperatorModel
 from penstock.policies import make_policy
 from penstock.policies.mead import analysis
@@ -294,9 +297,9 @@ def test_an_operator_that_does_not_show_its_demand_does_not_keep_the_others_from
     choice = PolicyChoice("mead", {"every_seconds": 10.0, "window": 5000, "max_states": 2, "best": 1})
     simulate(times, pipeline, choice, Objective("p95", 30.0), on_report=keep)
     of_steep = [decision for decision in decisions if decision.operator == "steep"]
-    assert any(decision.is_change and "s of 30 s on flat > steep" in decision.reason for decision in of_steep)
+    assert any(decision.is_change and " of 30 s on flat > steep" in decision.reason for decision in of_steep)
     assert not any(
-        "s of 30 s on flat > steep" in decision.reason for decision in decisions if decision.operator == "flat"
+        " of 30 s on flat > steep" in decision.reason for decision in decisions if decision.operator == "flat"
     )
 
 
@@ -312,3 +315,89 @@ def test_a_plan_that_left_an_operator_alone_is_not_handed_to_it_later() -> None:
     of_late = [change for change in result.changes if change.operator == "late"]
     assert any("to learn more" in change.reason for change in of_late)
     assert all(change.target.capacity < change.current.capacity for change in of_late)
+
+
+def test_plans_are_judged_along_the_path_by_what_was_measured() -> None:
+    """What a decision tells is what the path's records met under that plan; as published nothing is judged."""
+    times = bursty(12_000)
+    told: list[dict[str, Any]] = []
+    seen: list[float] = []
+
+    def take(report: CycleReport) -> None:
+        evidence = {} if report.decision is None else report.decision.evidence
+        if evidence.get("last_measured_seconds") is not None:
+            told.append(dict(evidence))
+        if report.observation.operator == "matcher" and report.observation.path_latency is not None:
+            seen.append(report.observation.path_latency.mean_seconds)
+
+    options = f"{QUICK},every_seconds=30s,queues=replay"
+    result = run(f"mead:{options}", times, on_report=take)
+    assert seen  # the path is followed in the simulator as in a run
+    last = told[-1]
+    assert last["judged_path"] == "parser > matcher"
+    assert last["predictions_judged"] >= 6
+    assert 0.0 <= last["prediction_coverage"] <= 1.0
+    records = result.records_of["parser", "matcher"]
+    latencies = records.latencies()
+    for evidence in told:
+        # A mean over a part of the records lies between their extremes, and most plans are near the mean of all.
+        assert latencies.min() < evidence["last_measured_seconds"] < latencies.max()
+        assert evidence["last_low_seconds"] <= evidence["last_high_seconds"]
+    assert np.median([evidence["last_measured_seconds"] for evidence in told]) == pytest.approx(
+        float(latencies.mean()), rel=0.5
+    )
+    told.clear()
+    run(f"mead-published:{QUICK},every_seconds=30s", times[:4000], on_report=take)
+    assert not told
+
+
+def test_a_margin_makes_the_plan_more_careful_and_the_switch_takes_it_away() -> None:
+    """Where the prediction keeps the bound and its upper end does not, the plan takes a level more."""
+    task = an_analysis()
+    plain = analysis.analyse(task).plan
+    level = plain.decisions[0].target
+    assert plain.predictions[0].high_seconds is None
+    bound = plain.predictions[0].bound_seconds
+    wide: dict[Path, Margin] = {("a",): Margin(-0.1, math.log(1.01 * bound / plain.predictions[0].seconds), 0.0)}
+    careful = analysis.analyse(replace(task, margins=wide)).plan
+    assert careful.decisions[0].target.capacity > level.capacity
+    assert careful.is_met
+    told = careful.predictions[0]
+    assert told.low_seconds is not None
+    assert told.high_seconds is not None
+    assert told.low_seconds < told.seconds < told.high_seconds <= bound
+    assert told.confidence == 0.9
+    below = careful.decisions[0].rejected[0]
+    assert below.allocation == level
+    assert "would break the bound" in below.reason
+    # An upper end below the prediction takes nothing away.
+    narrow: dict[Path, Margin] = {("a",): Margin(-2.0, -1.0, 0.0)}
+    assert analysis.analyse(replace(task, margins=narrow)).plan.decisions[0].target == level
+    off = replace(task, margins=wide, options=replace(task.options, confidence=None))
+    assert analysis.analyse(off).plan.decisions[0].target == level
+
+
+def test_where_only_the_upper_end_breaks_the_bound_at_the_top_the_reason_says_so() -> None:
+    """The best there is, with the confidence that was asked for."""
+    plan = analysis.analyse(replace(an_analysis(), margins={("a",): Margin(-0.1, 3.0, 0.0)})).plan
+    assert not plan.is_met
+    assert not plan.is_possible
+    assert "no allocation keeps every bound with 90% confidence" in plan.decisions[0].reason
+    assert plan.predictions[0].seconds < plan.predictions[0].bound_seconds
+
+
+def an_analysis() -> analysis.AnalysisTask:
+    """One operator that can do with the middle of its levels."""
+    demand = declared_demand(erlang(2, 0.010))
+    return analysis.AnalysisTask(
+        at=0.0,
+        iats=np.random.default_rng(2).exponential(1.0 / 40.0, 4000),
+        windows=(1.0,),
+        growth=1.0,
+        are_exact=True,
+        operators=(OperatorModel("a", demand),),
+        objectives={("a",): Objective("mean", 0.04)},
+        current={"a": LEVELS.top},
+        limits={"a": LEVELS},
+        options=mead_options(queues="replay", most_levels_down=None),
+    )

@@ -289,3 +289,15 @@ def test_a_look_that_took_long_does_not_make_the_first_batch_run_backwards() -> 
     telemetry = Telemetry("a", 9.0, (), ONE, batch_is_running=True)
     said = Monitor("a", None).look(telemetry, 0.0, NOWHERE).observation.quality_text
     assert said.endswith("the first has run for 0 s")
+
+
+def test_a_look_gives_the_records_that_it_found_done() -> None:
+    """With arrival and latency, at the operator and, where it is followed, since the first arrival; none: None."""
+    monitor = Monitor("a", FakeArrivals(), path=PathMonitor())
+    look = monitor.look(Telemetry("a", 1.0, (a_batch(1, 0, 10, 0.5, 1.0),), ONE), 1.0, NOWHERE)
+    for done in (look.done, look.path_done):
+        assert done is not None
+        assert done.arrived.tolist() == pytest.approx((np.arange(10) / 10.0).tolist())
+        assert done.seconds.tolist() == pytest.approx((1.0 - np.arange(10) / 10.0).tolist())
+    again = monitor.look(Telemetry("a", 2.0, (), ONE), 2.0, NOWHERE)
+    assert (again.done, again.path_done) == (None, None)

@@ -41,6 +41,20 @@ def test_latency_of_a_path_runs_from_the_first_arrival() -> None:
     assert of_first.mean_seconds == pytest.approx(1.55)  # both batches end 1.1 .. 2.0 after their arrivals
 
 
+def test_records_are_given_one_by_one_once() -> None:
+    """With first arrival and latency; what was taken is not given again."""
+    first = PathMonitor()
+    second = PathMonitor(above=first, lineage=FakeLineage())
+    add(first, a_batch(0, 0, 10, 1.0, 2.0))
+    add(first, a_batch(1, 10, 20, 2.0, 3.0))
+    second.add(a_batch(0, 0, 20, 3.0, 5.0), None)
+    done = second.since_last()
+    assert done is not None
+    assert done.arrived.tolist() == pytest.approx((np.arange(20) / 10.0).tolist())
+    assert done.seconds.tolist() == pytest.approx((5.0 - np.arange(20) / 10.0).tolist())
+    assert second.since_last() is None
+
+
 def test_records_that_still_wait_count_with_their_wait() -> None:
     """Nine done at once and one that has waited a minute: the mean knows of it."""
     first = PathMonitor()
@@ -65,6 +79,9 @@ def test_a_forgotten_batch_is_counted_as_unknown() -> None:
 
 class FakeOutput:
     """Latency measured where records come out: none came."""
+
+    def since_last(self) -> None:
+        """None since."""
 
     def window(self, now: float) -> None:
         """None in the window."""

@@ -22,6 +22,9 @@ class Output:
     def __init__(self, begins: float) -> None:
         self.begins, self.now = begins, 0.0
 
+    def since_last(self) -> None:
+        """Not one by one."""
+
     def window(self, now: float) -> LatencySummary | None:
         """Fast, once there are any."""
         self.now = now

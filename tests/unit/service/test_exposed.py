@@ -6,6 +6,8 @@ from __future__ import annotations
 import doctest
 import json
 import re
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -14,7 +16,7 @@ from click.testing import CliRunner
 from penstock.cli import main
 from penstock.loop import CycleReport
 from penstock.metrics import METRICS
-from penstock.records import Allocation, Outcome, OutcomeStatus
+from penstock.records import Allocation, Outcome, OutcomeStatus, Prediction
 from penstock.service import exposed
 from penstock.service.alert_rules import ALERTS, alert_rules
 from penstock.service.dashboard import dashboard, panels
@@ -85,6 +87,25 @@ def test_commands_print_what_can_be_read(command: str, read: object) -> None:
     assert read(answer.output) == expected  # type: ignore[operator]
     listed = CliRunner().invoke(main, ["prometheus", "metrics", "--json"])
     assert [one["name"] for one in json.loads(listed.stdout)["metrics"]] == [one.sample_name for one in EXPOSED]
+
+
+def test_what_became_of_predictions_is_given() -> None:
+    """Interval, measurement and coverage come from the newest decision; without one there is no sample."""
+    evidence = {"predictions_judged": 12, "prediction_coverage": 0.75, "last_measured_seconds": 1.5}
+    told = Prediction(("a",), 2.5, 3.0, {}, {}, "x", low_seconds=2.0, high_seconds=2.9, confidence=0.9)
+    wanted = {
+        "penstock_predicted_latency_low_seconds": 2.0,
+        "penstock_predicted_latency_high_seconds": 2.9,
+        "penstock_judged_latency_seconds": 1.5,
+        "penstock_predictions_judged": 12.0,
+        "penstock_prediction_coverage_ratio": 0.75,
+    }
+    for decided in (a_decision(evidence=evidence, prediction=told), a_decision(), None):
+        desk = SimpleNamespace(decided=lambda _, decided=decided: decided)
+        site = exposed.Site(cast("Any", desk), cast("Any", SimpleNamespace(name="a")), cast("Any", None))
+        for name, value in wanted.items():
+            samples = list(exposed.exposed_named(name).samples(site))
+            assert samples == ([((), value)] if decided is not None and decided.evidence is evidence else [])
 
 
 def test_a_tally_counts_by_kind_and_has_a_zero_for_the_rest() -> None:

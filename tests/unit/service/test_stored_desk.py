@@ -121,6 +121,24 @@ def test_predictions_stand_beside_measurements() -> None:
     assert busy["predicted"] is None
 
 
+def test_an_interval_stands_beside_what_was_predicted() -> None:
+    """Its ends are the least and the most that were predicted, and a decision gives all three."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=20)
+    told = Prediction((NAME,), 2.5, 3.0, {}, {}, "x", low_seconds=2.0, high_seconds=2.9, confidence=0.9)
+    store.add_decision(a_decision(operator=NAME, at=START + 1.0, prediction=told))
+    client = client_of(store)
+    answer = client.get(
+        "/api/v1/pipelines/synthetic/series",
+        params={"operator": NAME, "metrics": "latency_p95", "from": START, "to": START + 4, "points": 4},
+    )
+    predicted = answer.json()["series"][0]["predicted"]
+    assert (predicted["min"][1], predicted["mean"][1], predicted["max"][1]) == (2.0, 2.5, 2.9)
+    decisions = client.get("/api/v1/pipelines/synthetic/decisions", params={"operator": NAME}).json()["decisions"]
+    shown = next(one["prediction"] for one in decisions if one["prediction"] is not None)
+    assert (shown["low_seconds"], shown["high_seconds"], shown["confidence"]) == (2.0, 2.9, 0.9)
+
+
 def test_settings_of_an_attached_query_can_be_shown() -> None:
     """They are a part of a run's settings, with the start of the run among them."""
     store = MemoryStore()

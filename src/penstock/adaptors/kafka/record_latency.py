@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
@@ -26,7 +27,7 @@ from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
 from penstock.adaptors.kafka.ends import PartitionEnds
 from penstock.adaptors.kafka.topics import Topics
 from penstock.errors import ConfigurationError
-from penstock.ports import FloatArray
+from penstock.ports import DoneRecords, FloatArray
 from penstock.records import LatencySummary
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 2000
 _POLL_SECONDS = 0.1
+_READS_KEPT = 1000
+"""Reads of records that wait for somebody who wants them one by one."""
 _DIGITS = 18  # of microseconds since 1970, up to the year 9999
 _PATIENCE_SECONDS = 20.0  # asked once, at the start, beside executors that may just be starting
 
@@ -98,6 +101,7 @@ class RecordLatency:
         self.unreadable = 0
         """Records read so far whose arrival or timestamp cannot be one. They have no latency."""
         self._unreadable_text = ""
+        self._new: deque[DoneRecords] = deque(maxlen=_READS_KEPT)
         self.before_since = 0
         """Records read so far that came before `since`."""
 
@@ -152,6 +156,13 @@ class RecordLatency:
         with self._lock:
             return self._latencies.whole()
 
+    def since_last(self) -> DoneRecords | None:
+        """The records read since this was last asked, each with its own latency."""
+        with self._lock:
+            found = DoneRecords.joined(tuple(self._new))
+            self._new.clear()
+        return found
+
     # --- how ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -198,8 +209,9 @@ class RecordLatency:
             self.unreadable += unreadable
             if ended:
                 # Counted with the newest of them, each with its own latency.
-                newest = max(ended)
-                self._latencies.count(newest, np.array(arrivals) + (newest - np.array(ended)))
+                newest, came, out = max(ended), np.array(arrivals), np.array(ended)
+                self._latencies.count(newest, came + (newest - out))
+                self._new.append(DoneRecords(came, np.maximum(out - came, 0.0)))
 
 
 def arrival_of(message: Message) -> float | None:

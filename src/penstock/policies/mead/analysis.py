@@ -16,8 +16,10 @@ import numpy as np
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.performance.adaptive_interval import Margin
 from penstock.performance.checked_latency import CheckedLatency, CheckedWindow
 from penstock.performance.demand import BatchDemand
+from penstock.performance.margined_latency import MarginedLatency
 from penstock.performance.narrowed_latency import NarrowedLatency
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
@@ -29,7 +31,7 @@ from penstock.plan.levels import Levels
 from penstock.policies.mead.options import MeadOptions
 from penstock.policies.mead.planner import PipelinePlan
 from penstock.policies.mead.search import MOST_STEPWISE
-from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, RestingPathLatency
+from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency, RestingPathLatency
 from penstock.records import Allocation, Limits, Objective, Prediction, WorkloadEstimate
 from penstock.topology import Path
 from penstock.workload import FittedWorkload, describe_iats, estimate_workload
@@ -62,6 +64,8 @@ class AnalysisTask:
         What each operator is meant to have, and may have.
     options
         The settings of the policy.
+    margins
+        By what the predictions for each path may be off; None: predictions are taken as they are.
     warm
         The fits before, to go on from.
     """
@@ -76,6 +80,7 @@ class AnalysisTask:
     current: Mapping[str, Allocation]
     limits: Mapping[str, Limits]
     options: MeadOptions
+    margins: Mapping[Path, Margin] | None = None
     warm: FittedWorkload | None = None
 
 
@@ -125,7 +130,10 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
         solved = memo.of_pipeline.setdefault(queues_key, {})
         memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted, solved))
     levels = {name: Levels.within(limits, options.costs) for name, limits in task.limits.items()}
-    plan = options.planner.plan_pipeline(task.at, memo.of_pipeline[latency_key], task.current, levels)
+    latency: PathLatency = memo.of_pipeline[latency_key]
+    if task.margins is not None and options.confidence is not None:
+        latency = MarginedLatency(latency, task.margins, options.confidence)
+    plan = options.planner.plan_pipeline(task.at, latency, task.current, levels)
     memo.of_pipeline[latency_key].rest()
     windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
     workload = WorkloadEstimate(

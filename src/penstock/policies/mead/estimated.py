@@ -48,7 +48,7 @@ class Goal:
     def seconds(self, path: Prediction) -> float:
         """What counts of a path."""
         if self.left_out.isdisjoint(path.path):
-            return path.seconds
+            return path.counted_seconds
         return sum(seconds for name, seconds in path.operator_seconds.items() if name not in self.left_out)
 
     def is_reached(self, space: AllocationSpace, x: Vector) -> bool:

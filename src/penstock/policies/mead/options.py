@@ -37,7 +37,11 @@ MEANINGS = {
     "hold_while_rising": "switch: take nothing away while arrivals rise",
     "drop_overtaken": "switch: do not carry out a plan to scale down once more arrives than it was made for",
     "probe": "switch: while batches are too much alike to learn from, step down where that cannot break the bound",
-    "remember": "switch: begin with what earlier runs of the same query, in the same store, have learnt about batches",
+    "remember": "switch: begin with what earlier runs of the same query, in the same store, have learnt about batches "
+    "and about the errors of predictions",
+    "margins": "switch: learn by how much predictions are off from what was measured, and keep the bound with the "
+    "upper end of their interval",
+    "confidence": "part of the plans whose measured latency is to lie at or below the upper end; from 0.5 to below 1",
     "errors": "standard errors by which a learnt demand is moved to the slow side",
     "costs": "what an executor costs at each of its CPU shares; default: the share",
 }
@@ -52,6 +56,7 @@ AS_PUBLISHED: dict[str, Any] = {
     "drop_overtaken": False,
     "probe": False,
     "remember": False,
+    "margins": False,
     "errors": 0.0,
 }
 """Every addition of ours switched off: the policy of the paper."""
@@ -73,6 +78,8 @@ class MeadOptions:
         What watches the backlog between plans; None: nothing does.
     believed
         See `MEANINGS`; None: fits are taken as they are.
+    confidence
+        Of the intervals of predictions; None: predictions are taken as they are.
     """
 
     name: str = "mead"
@@ -89,6 +96,7 @@ class MeadOptions:
     drop_overtaken: bool = True
     probe: bool = True
     remember: bool = True
+    confidence: float | None = 0.9
     errors: float = 1.0
     costs: tuple[float, ...] | None = None
 
@@ -122,6 +130,8 @@ def mead_options(
     drop_overtaken: bool = True,
     probe: bool = True,
     remember: bool = True,
+    margins: bool = True,
+    confidence: float = 0.9,
     errors: float = 1.0,
     costs: Sequence[float] | None = None,
 ) -> MeadOptions:
@@ -150,13 +160,14 @@ def mead_options(
     for option, switch in (
         ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
         ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
-        ("remember", remember),
+        ("remember", remember), ("margins", margins),
     ):  # fmt: skip
         mistakes.of(partial(_switch, option, switch))
     watched = None if rescue_every is None else mistakes.of(lambda: positive_seconds("rescue_every", rescue_every))
     mistakes.of(lambda: number("rescue_at", rescue_at, above=0.0, most=1.0))
     if believed is not None:
         mistakes.of(lambda: number("believed", believed, least=1.0))
+    mistakes.of(lambda: _confidence(confidence))
     mistakes.of(lambda: number("errors", errors, least=0.0))
     read_costs = None if costs is None else mistakes.of(lambda: _costs(costs))
     mistakes.raise_all(f"policy {name}")
@@ -176,6 +187,7 @@ def mead_options(
         drop_overtaken=drop_overtaken,
         probe=probe,
         remember=remember,
+        confidence=confidence if margins else None,
         errors=errors,
         costs=read_costs,
     )
@@ -189,6 +201,13 @@ def _one_of(option: str, value: Any, known: tuple[str, ...]) -> None:
 def _switch(option: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise ConfigurationError(f"{option}: {value!r} is not a switch; write true or false", field=option)
+
+
+def _confidence(value: Any) -> None:
+    if not 0.5 <= number("confidence", value) < 1.0:
+        raise ConfigurationError(
+            f"confidence: {value!r} is outside [0.5, 1); write it like 0.9, or margins: false", field="confidence"
+        )
 
 
 def _costs(values: Any) -> tuple[float, ...]:

@@ -240,9 +240,10 @@ class _ExplainedPlan:
 
     def _reason(self, i: int, name: str) -> str:
         space, binding = self.space, self.binding
-        shown = _path_shown(binding)
+        shown = str(binding)
         if not self.is_possible:
-            return f"no allocation keeps every bound: the best there is, {shown}"
+            unsure = "" if binding.confidence is None else f" with {binding.confidence:.0%} confidence"
+            return f"no allocation keeps every bound{unsure}: the best there is, {shown}"
         if not binding.is_met:
             return f"the search stopped below delta with a bound broken: {shown}"
         levels = space.levels[name]
@@ -256,6 +257,9 @@ class _ExplainedPlan:
         evidence: dict[str, float | int | str | None] = {
             "binding_path": " > ".join(binding.path),
             "binding_seconds": _shown(binding.seconds),
+            "binding_low_seconds": None if binding.low_seconds is None else _shown(binding.low_seconds),
+            "binding_high_seconds": None if binding.high_seconds is None else _shown(binding.high_seconds),
+            "confidence": binding.confidence,
             "objective_seconds": binding.bound_seconds,
             "worst_model": binding.worst,
             "cost": self.space.cost(self.x),
@@ -268,7 +272,7 @@ class _ExplainedPlan:
         for path in through:
             evidence[f"path_seconds[{' > '.join(path.path)}]"] = _shown(path.seconds)
         if through:
-            nearest = max(through, key=lambda path: path.seconds / path.bound_seconds)
+            nearest = max(through, key=lambda path: path.counted_seconds / path.bound_seconds)
             evidence["operator_seconds"] = _shown(nearest.operator_seconds[name])
             evidence["operator_utilisation"] = _shown(nearest.utilisation[name])
         return evidence
@@ -282,7 +286,7 @@ class _ExplainedPlan:
             if len(space.operators) > MOST_STEPWISE and space.known(other) is None:
                 continue  # a reason for each of many operators is not worth a prediction each
             binding = space.binding(other)
-            shown = _path_shown(binding)
+            shown = str(binding)
             if level > self.x[i]:
                 why = f"costs {space.cost(other) - space.cost(self.x):.3g} more, for {shown}"
             elif self.x[i] > self.found.x[i]:
@@ -299,16 +303,6 @@ class _ExplainedPlan:
                 why = f"slower still: {shown}"
             rejected.append(Rejected(levels.allocations[level], why))
         return tuple(rejected)
-
-
-def _path_shown(path: Prediction) -> str:
-    """A path's latency and bound; where no queue was solved for it, why."""
-    shown = f"{_seconds(path.seconds)} of {_seconds(path.bound_seconds)} on {' > '.join(path.path)}"
-    return shown if path.unsolved is None else f"{shown}, not solved ({path.unsolved})"
-
-
-def _seconds(value: float) -> str:
-    return "endless" if math.isinf(value) else f"{value:.4g} s"
 
 
 def _shown(value: float) -> float | str:

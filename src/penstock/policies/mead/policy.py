@@ -11,6 +11,8 @@ The published policy (Russo Russo et al. 2021) ends there. What Penstock adds ca
 * A plan to scale down is dropped once more arrives than it was made for.
 * Between plans the backlog is watched (`rescue`).
 * As long as batches are too much alike to learn from, an operator is probed downwards, safely (`probing`).
+* Predictions have an interval that is learnt from what was measured under earlier plans (`plan_judge`), and its upper
+  end has to keep the bound.
 
 In real-time mode records queue for CPU one by one. The demand of such an operator is learnt from CPU and arrivals
 (`operator_knowledge.RecordKnowledge`), and measured latency stands in for the backlog.
@@ -32,6 +34,7 @@ from penstock.policies.background import AnalysisEnd, AnalysisReport, Background
 from penstock.policies.mead.analysis import AnalysisResult, AnalysisTask, analyse
 from penstock.policies.mead.operator_knowledge import OperatorKnowledge, RecordKnowledge, knowledge_of
 from penstock.policies.mead.options import MeadOptions
+from penstock.policies.mead.plan_judge import PlanInForce, PlanJudge
 from penstock.policies.mead.probing import safe_step_down
 from penstock.ports import FloatArray, Look, PolicyContext
 from penstock.records import Allocation, Decision, Limits, PlanRequest, Quality
@@ -82,6 +85,13 @@ class MeadPolicy:
             _require_replayable(context)
         self._known = {name: knowledge_of(name, context.operators[name]) for name in context.topology.order}
         self._notebook, self._written_at = context.notebook, -math.inf
+        self._judge: PlanJudge | None = None
+        if options.confidence is not None:
+            queries = {name: site.query for name, site in context.operators.items()}
+            of_paths = {path: self._objectives[path] for path in context.topology.paths}
+            self._judge = PlanJudge(of_paths, options.confidence, options.planner.every_seconds, queries)
+            if self._notebook is not None and options.remember:
+                self._judge.begin_with(self._notebook)
         for known in self._known.values():
             if self._notebook is not None and options.remember:
                 known.begin_with(self._notebook)
@@ -120,6 +130,8 @@ class MeadPolicy:
     def watch(self, look: Look) -> tuple[str, ...]:
         """Learn from one look at an operator; start an analysis when one is due."""
         self._known[look.operator].watch(look)
+        if self._judge is not None:
+            self._judge.watch(look)
         at = look.telemetry.at
         if look.operator == self._source:
             self._take_arrivals(look.arrivals)
@@ -129,6 +141,8 @@ class MeadPolicy:
             return ()  # once for each look at the pipeline, when all operators have been seen
         self._write_down(at)
         reports = self._background.tick(at, lambda: self._task(at))
+        if self._judge is not None:
+            self._judge.look(at, self._in_force())
         return tuple(note for report in reports if (note := self._note(report)) is not None)
 
     def plan(self, request: PlanRequest) -> Decision:
@@ -195,6 +209,8 @@ class MeadPolicy:
         self._written_at = at
         for known in self._known.values():
             known.write_down(self._notebook)
+        if self._judge is not None:
+            self._judge.write_down(self._notebook)
 
     # --- what goes into a plan -------------------------------------------------------------------------------
 
@@ -257,6 +273,7 @@ class MeadPolicy:
             current={name: self._base(known) for name, known in self._known.items()},
             limits={name: self._limits(known) for name, known in self._known.items()},
             options=self.options,
+            margins=None if self._judge is None else self._judge.margins(at),
             warm=None if latest is None else latest.answer.fitted,
         )
 
@@ -290,6 +307,15 @@ class MeadPolicy:
         if base is None:
             raise NotReadyError(f"what {known.name} has is not known yet")
         return base
+
+    def _in_force(self) -> PlanInForce | None:
+        """The newest plan, as it is judged; None: there is none."""
+        latest = self._background.latest
+        if latest is None:
+            return None
+        plan = latest.answer.plan
+        targets = {decision.operator: decision.target for decision in plan.decisions}
+        return PlanInForce(latest.at, targets, plan.predictions, self._left_alone.get(latest.at, frozenset()))
 
     # --- what comes out --------------------------------------------------------------------------------------
 
@@ -399,8 +425,18 @@ class MeadPolicy:
 
     def _evidence(self, known: OperatorKnowledge, age: float) -> dict[str, float | int | str | None]:
         assert self._background.latest is not None
-        workload = self._background.latest.answer.workload
-        return {"plan_age_seconds": age, "arrivals_per_second": workload.arrivals_per_second, **known.evidence()}
+        answer = self._background.latest.answer
+        judged: dict[str, float | int | str | None] = {}
+        if self._judge is not None:
+            through = [path for path in answer.plan.predictions if known.name in path.path]
+            nearest = max(through, key=lambda path: path.counted_seconds / path.bound_seconds)
+            judged = self._judge.evidence(nearest.path)
+        return {
+            "plan_age_seconds": age,
+            "arrivals_per_second": answer.workload.arrivals_per_second,
+            **known.evidence(),
+            **judged,
+        }
 
     def _note(self, report: AnalysisReport) -> str | None:
         if report.end is AnalysisEnd.NOT_READY:

@@ -110,10 +110,10 @@ def _slowest(space: AllocationSpace, x: Vector, predicted: Prediction) -> int | 
 
 
 def _gain(before: Prediction, after: Prediction, scaled: str) -> float:
-    if math.isfinite(before.seconds):
-        return before.seconds - after.seconds
+    if math.isfinite(before.counted_seconds):
+        return before.counted_seconds - after.counted_seconds
     # Infinite before: any finite time is a gain, and so is a step towards it by an operator that needs it.
-    if math.isfinite(after.seconds) or not math.isfinite(before.operator_seconds[scaled]):
+    if math.isfinite(after.counted_seconds) or not math.isfinite(before.operator_seconds[scaled]):
         return math.inf
     return -math.inf
 

@@ -47,6 +47,18 @@ function plainName(name) {
   return name.replaceAll("_", " ");
 }
 
+/** What was measured under earlier plans, beside what they predicted; empty where none was judged. */
+function judgedText(evidence) {
+  const { predictions_judged: judged, prediction_coverage: coverage } = evidence;
+  if (!judged || typeof coverage !== "number") return "";
+  const within = `Of ${judged} plans so far, ${Math.round(judged * coverage)} were measured within their upper end (${numberText(coverage * 100)} %)`;
+  const [predicted, low, high, measured] = ["predicted", "low", "high", "measured"].map(
+    (part) => evidence[`last_${part}_seconds`],
+  );
+  if (typeof measured !== "number") return `${within}.`;
+  return `${within}; the last predicted ${secondsText(predicted)} (${secondsText(low)} to ${secondsText(high)}), measured ${secondsText(measured)}.`;
+}
+
 /** The whole explanation as an element, headed by what was decided. */
 export function explanation(decision) {
   const heading = html("h3", null, `${clockText(decision.at)}, ${decision.operator}: ${headline(decision)}`);
@@ -78,16 +90,22 @@ function groundsOf(decision) {
     );
   }
   if (decision.prediction) {
-    const { seconds, bound_seconds: bound, path } = decision.prediction;
+    const { seconds, low_seconds: low, high_seconds: high, confidence, bound_seconds: bound, path } = decision.prediction;
     const predicted = seconds === null ? "without bound, because it could not keep up" : secondsText(seconds);
+    const expected =
+      typeof low === "number" && typeof high === "number"
+        ? `; by earlier errors ${secondsText(low)} to ${secondsText(high)} (confidence ${numberText(confidence * 100)} %)`
+        : "";
     parts.push(
       html(
         "p",
         null,
-        `Predicted latency along ${path.join(" → ")}: ${predicted}; the objective allows ${secondsText(bound)}.`,
+        `Predicted latency along ${path.join(" → ")}: ${predicted}${expected}; the objective allows ${secondsText(bound)}.`,
       ),
     );
   }
+  const judged = judgedText(decision.evidence ?? {});
+  if (judged) parts.push(html("p", null, judged));
   if (decision.workload) {
     const { arrivals_per_second: rate, growth } = decision.workload;
     parts.push(

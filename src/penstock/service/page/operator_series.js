@@ -132,16 +132,22 @@ export class OperatorSeries {
     const { workload, prediction } = decision;
     const last = this.times.length - 1;
     const statistic = this.operator.objective?.statistic;
-    const put = (metric, value) => {
-      for (const key of [`${metric} predicted`, `${metric} predicted low`, `${metric} predicted high`]) {
-        const own = (this.values[key] ??= Array(this.times.length).fill(null));
-        if (last >= 0 && typeof value === "number") own[last] = value;
+    const put = (metric, value, low = value, high = value) => {
+      for (const [what, end] of [
+        ["predicted", value],
+        ["predicted low", low],
+        ["predicted high", high],
+      ]) {
+        const own = (this.values[`${metric} ${what}`] ??= Array(this.times.length).fill(null));
+        if (last >= 0 && typeof end === "number") own[last] = end;
       }
     };
     if (workload) put("arrival_rate", workload.arrivals_per_second);
     if (prediction && statistic) {
-      put(`path_latency_${statistic}`, prediction.seconds);
-      if (prediction.path.length === 1) put(`latency_${statistic}`, prediction.seconds);
+      const { seconds, path } = prediction;
+      const ends = [prediction.low_seconds ?? seconds, prediction.high_seconds ?? seconds];
+      put(`path_latency_${statistic}`, seconds, ...ends);
+      if (path.length === 1) put(`latency_${statistic}`, seconds, ...ends);
     }
     this.#derive();
   }

@@ -87,6 +87,11 @@ def test_one_unreadable_header_does_not_end_the_measurement(poison: bytes) -> No
     assert whole is not None
     assert (whole.records, latency.records, latency.unreadable) == (2, 3, 1)
     assert whole.mean_seconds == pytest.approx(2.0)
+    one_by_one = latency.since_last()
+    assert one_by_one is not None
+    assert one_by_one.seconds.tolist() == pytest.approx([2.0, 2.0])
+    assert one_by_one.arrived.tolist() == [ARRIVED, ARRIVED]
+    assert latency.since_last() is None
     assert latency.fault is None
     assert latency.note is not None
     assert ARRIVAL_HEADER in latency.note
