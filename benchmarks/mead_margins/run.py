@@ -143,8 +143,8 @@ def main() -> int:
     """Run, print and keep what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--queues", default=None, help="another model of the queues than the default")
     parser.add_argument("--json", type=Path, help="where rows are kept, after each load")
     asked = parser.parse_args()
