@@ -32,7 +32,7 @@ pytestmark = [
 SEED = int(os.environ.get("PENSTOCK_NEMESIS_SEED", "20261117"))
 FREQUENT = ("executor killed", "driver killed", "broker killed", "controller killed")
 """What happens in every cluster sooner or later."""
-BATCHES_PER_FAULT = 6
+BATCHES_PER_FAULT = 5
 """Batches are capped: they pace the test, and leave records for the last fault however long operators are away."""
 
 

@@ -3,8 +3,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.errors import ActuationRejectedError
 from penstock.execute import Reconciler
+from penstock.execute.pause import PauseMeter, RestartPause
 from penstock.ports import ProcessState
 from penstock.records import (
     Action,
@@ -170,6 +173,18 @@ def test_a_tighter_cap_of_somebody_else_stands_for_ours() -> None:
     held = replace(look, cpu=replace(look.cpu, parents_quota_cores=2.0))
     (outcome,) = reconciler.sync(held, 1.0)
     assert outcome.status is OutcomeStatus.DONE
+
+
+@pytest.mark.parametrize(("others", "share"), [(4.0, 0.5), (6.0, 0.5), (6.5, 1.0), (None, 1.0)])
+def test_a_cap_of_ours_is_only_left_out_where_another_is_as_tight(others: float | None, share: float) -> None:
+    """Three executors of four cores at a half are six cores: a container of more of them leaves our cap missing."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS, cores_per_executor=4)
+    reconciler.sync(a_look(0.0, 3), 0.0)
+    reconciler.start(a_decision(Allocation(3, 0.5)), 0.0)
+    look = a_look(1.0, 3)
+    assert look.cpu is not None
+    reconciler.sync(replace(look, cpu=replace(look.cpu, parents_quota_cores=others)), 1.0)
+    assert reconciler.state.observed == Allocation(3, share)
 
 
 def test_executors_not_seen_are_not_none() -> None:
@@ -423,3 +438,13 @@ def test_what_it_is_to_begin_with_is_asked_for_at_the_first_look() -> None:
     assert reconciler.current == Allocation(1)
     assert reconciler.heal(0.0) is not None
     assert [action.target for action in actuator.asked] == [Allocation(1)]
+
+
+@pytest.mark.parametrize("runs", [("first", "second"), ("second", "first")])
+def test_a_pause_is_between_runs_however_they_are_called(runs: tuple[str, str]) -> None:
+    """The names of runs are random: the order of their letters says nothing. Batches of one run are no pause."""
+    meter = PauseMeter()
+    assert meter.add(a_batch(7, runs[0], 13.0)) is None
+    assert meter.add(a_batch(8, runs[0], 15.0)) is None
+    assert meter.add(a_batch(9, runs[1], 35.0)) == RestartPause(19.0, 8, 9)
+    assert meter.run_id == runs[1]

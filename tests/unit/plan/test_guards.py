@@ -124,12 +124,12 @@ def cluster(requested: int, observed: int | None) -> ClusterState:
     return ClusterState(Allocation(requested), Allocation(requested), seen)
 
 
-@pytest.mark.parametrize("observed", [1, 3, None])
-def test_unsettled_executors_hold(observed: int | None) -> None:
+@pytest.mark.parametrize(("observed", "words"), [(1, "1 are there"), (3, "3 are there"), (None, "an unknown number")])
+def test_unsettled_executors_hold(observed: int | None, words: str) -> None:
     """While fewer, more or unknown executors are there than were asked for, further changes wait."""
     decision = ask(HoldUntilSettled(60), HIGH, cluster=cluster(2, observed), recent=went(LOW, MID, seconds_ago=59.9))
     assert decision.target == MID
-    assert "2 executors were asked for 59.9 s ago" in decision.amended_by[0].reason
+    assert f"2 executors were asked for 59.9 s ago and {words}" in decision.amended_by[0].reason
 
 
 def test_a_restart_under_way_holds() -> None:
@@ -248,6 +248,15 @@ def test_opposite_changes_keep_their_distance(
     """A change opposite to one inside the guard time is held; one the same way is not."""
     decision = ask(NoOppositeWithin(30), target, recent=went(*last, seconds_ago))
     assert decision.target == (target if passes else MID)
+
+
+def test_a_move_to_other_nodes_is_opposite_to_nothing() -> None:
+    """As many executors elsewhere are neither more nor less: what came before them may go either way."""
+    limits = Limits(1, 3, (0.5, 1.0), nodes=(("a", 2), ("b", 2)))
+    there, moved = Allocation(2, 1.0, nodes=(("a", 2),)), Allocation(2, 1.0, nodes=(("b", 2),))
+    for target in (Allocation(3, 1.0, nodes=(("a", 1), ("b", 2))), Allocation(1, 1.0, nodes=(("b", 1),))):
+        decision = ask(NoOppositeWithin(30.0), target, current=moved, limits=limits, recent=went(there, moved, 1.0))
+        assert decision.target == target
 
 
 def test_an_older_opposite_counts_behind_a_newer_same() -> None:
