@@ -85,6 +85,15 @@ def subset(  # noqa: PLR0917 - click passes them by name
         return
     if samples is None:
         raise ConfigurationError("--samples: give a CSV file; d-optimal alone needs none", field="--samples")
+    there = len(samples.sizes)
+    if there <= max(numbers):
+        fewer = f", or choose fewer (--sizes {there - 1})" if there > 2 else ""
+        sampled = "1 size" if there == 1 else f"{there} sizes"
+        raise ConfigurationError(
+            f"--samples: there are samples of {sampled}; to choose {max(numbers)} and to judge them by another, "
+            f"{max(numbers) + 1} are needed; measure more sizes{fewer}",
+            field="--samples",
+        )
     with progress_bar("trying sets of sizes") as progress:
         if method == "exhaustive":
             search = search_all(samples, numbers, max_train, progress)

@@ -228,7 +228,7 @@ def test_subset_by_chance_and_by_design(benchmarks: str, invoke: Invoke) -> None
     ("options", "says"),
     [
         (("--sizes", "x"), "--sizes"),
-        (("--sizes", "9"), "none is left"),
+        (("--sizes", "9"), "10 are needed"),
         (("--max-train", "1"), "--max-train"),
         (("--max-train", "2"), "measure more sizes"),
     ],
@@ -241,6 +241,17 @@ def test_subset_refuses_what_cannot_be_chosen(
     assert result.exit_code == 2
     assert says in result.stderr
     assert invoke("predict", "subset").exit_code == 2
+
+
+def test_too_few_sizes_to_choose_from_name_the_option(tmp_path: Path, invoke: Invoke) -> None:
+    """The default of up to five sizes needs six; with four sampled ones three can be chosen."""
+    file = tmp_path / "few.csv"
+    file.write_text("executors,throughput\n" + "".join(f"{size},{10 * size}\n" for size in (1, 2, 4, 8)))
+    result = invoke("predict", "subset", "--samples", str(file))
+    assert result.exit_code == 2
+    assert "samples of 4 sizes" in result.stderr
+    assert "--sizes 3" in result.stderr
+    assert invoke("predict", "subset", "--samples", str(file), "--sizes", "3").exit_code == 0
 
 
 def test_schedule_prints_its_contract(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
