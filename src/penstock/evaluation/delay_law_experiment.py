@@ -52,7 +52,15 @@ class Variant(Part):
     app: str = "penstock.apps.taxi_attractions:taxi_attractions"
     options: dict[str, str] = Field(default_factory=dict, description="of the application")
     payload: str = "taxi-ride"
-    rows_per_batch: int = Field(ge=1, description="the cap: every batch has so many records")
+    rows_per_batch: int | None = Field(default=None, ge=1, description="the cap: every batch has so many records")
+    batch: Seconds | None = Field(default=None, gt=0, description="without a cap: every batch takes so long")
+    predicted: tuple[Pair, ...] | None = Field(default=None, description="in place of the experiment's")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Variant:
+        if (self.rows_per_batch is None) == (self.batch is None):
+            raise ValueError(f"{self.name}: give either `rows_per_batch` or `batch`")
+        return self
 
     @property
     def application(self) -> str:
@@ -86,15 +94,15 @@ class DelayLawExperiment(Experiment):
 
     @model_validator(mode="after")
     def _each_once(self) -> DelayLawExperiment:
-        all_of_them = [str(one) for one in self.configurations]
-        if len(set(all_of_them)) < len(all_of_them):
-            raise ValueError("calibration and predicted: each configuration stands once")
+        for variant in self.variants:
+            all_of_them = [str(one) for one in self.configurations(variant)]
+            if len(set(all_of_them)) < len(all_of_them):
+                raise ValueError("calibration and predicted: each configuration stands once")
         return self
 
-    @property
-    def configurations(self) -> tuple[Configuration, ...]:
-        """All of them."""
-        return (*self.calibration, *self.predicted)
+    def configurations(self, variant: Variant) -> tuple[Configuration, ...]:
+        """All at which a variant is measured."""
+        return (*self.calibration, *(self.predicted if variant.predicted is None else variant.predicted))
 
     def narrowed(self, traces: Sequence[str] = (), seeds: int | None = None) -> Self:
         """Only the variants of these names, and so many measurements of each configuration."""
@@ -119,11 +127,13 @@ class DelayLawExperiment(Experiment):
             repeats = range(first, min(first + self.repeats_each, self.repeats + 1))
             for variants in by_application.values():
                 wanted: dict[PlacedTurn, list[Key]] = {}
-                for repeat, variant, one in product(repeats, variants, self.configurations):
-                    key = (variant.name, one.executors, round(one.round_trip, 6), repeat)
-                    if key not in known:
-                        turn = PlacedTurn(one.executors, one.round_trip, variant.rows_per_batch)
-                        wanted.setdefault(turn, []).append(key)
+                for repeat, variant in product(repeats, variants):
+                    for one in self.configurations(variant):
+                        key = (variant.name, one.executors, round(one.round_trip, 6), repeat)
+                        if key not in known:
+                            cap = variant.rows_per_batch or self.warm_up_rows
+                            turn = PlacedTurn(one.executors, one.round_trip, cap, variant.batch)
+                            wanted.setdefault(turn, []).append(key)
                 turns = as_ordered([turn for turn, keys in wanted.items() for _ in keys])
                 if turns:
                     yield [wanted[turn].pop(0) for turn in turns], self._job(variants[0], turns)

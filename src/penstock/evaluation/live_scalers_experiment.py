@@ -12,25 +12,38 @@ from pydantic import Field, model_validator
 
 from penstock.arrivals.shape_text import parse_shape
 from penstock.errors import ConfigurationError
-from penstock.evaluation.delay_law_experiment import DelayLawExperiment, Variant
 from penstock.evaluation.elasticity import Step
 from penstock.evaluation.experiment_file import Experiment
 from penstock.evaluation.policy_text import parse_policy
 from penstock.evaluation.scaler_experiment import NodesDrawn, PublishedRow
 from penstock.latency_map import LatencyMap
+from penstock.performance.throughput import BatchTimeModel, NodeDelay
 from penstock.performance.throughput.curve_model import CurveModel
-from penstock.records import Allocation
+from penstock.ports import FloatArray
+from penstock.records import Allocation, ThroughputSample
 from penstock.settings import Part, Seconds
 from penstock.settings.geo import HOME
 
 OPERATOR = "rides"
+_STEPS = 144
+"""Of the two days: one for every two minutes of the paper's replay."""
+_COUNTED_RATE = 500.0
+"""At which the shape is counted; its rates are in proportion."""
+_LEAD_RATE = 0.25
+"""Of the mean rate, as much as at night."""
 
 
-class MeasuredLaw(Part):
-    """Where the throughput of the application was measured: what the ideal auto-scaler knows."""
+class LiveApplication(Part):
+    """What runs, and on what executors."""
 
-    experiment: str = Field(description="the folder beside this one with the samples")
-    variant: str = Field(description="of that experiment")
+    app: str
+    options: dict[str, str] = Field(default_factory=dict)
+    payload: str
+    rows_per_batch: int = Field(ge=1, description="most records of a batch")
+    tasks: int = Field(ge=1, description="of a batch")
+    cores_per_node: float = Field(gt=0, description="CPU of each node, which has one executor")
+    executor_memory: str = "512m"
+    driver_memory: str = "700m"
 
 
 class LiveScalersExperiment(Experiment):
@@ -39,11 +52,12 @@ class LiveScalersExperiment(Experiment):
     kind: Literal["auto-scalers-live"]
     machine: str = Field(description="where it ran")
     kept: str = Field(default="runs.jsonl", description="the file of the runs, beside the config")
-    law: MeasuredLaw
+    application: LiveApplication
     repeats: int = Field(default=1, ge=1, description="runs of each scaler")
     seed: int = Field(default=0, ge=0, description="of the nodes' places and of the load")
     rate: float = Field(gt=0, description="mean arrivals a second")
     duration: Seconds = Field(gt=0, description="two days in so much time")
+    lead: Seconds = Field(default=0.0, ge=0, description="before them: the application starts, and little arrives")
     step: Seconds = Field(default=10.0, gt=0, description="what the demand is taken over")
     nodes: NodesDrawn
     executors: tuple[int, int]
@@ -74,8 +88,18 @@ class LiveScalersExperiment(Experiment):
 
     @property
     def shape(self) -> str:
-        """The load."""
-        return f"taxi-days:rate={self.rate},duration={self.duration},variant={self.seed}"
+        """All that arrives: little before the two days, then those in short steps."""
+        step = self.duration / _STEPS
+        lead = [f"{self.lead:g}s@{_LEAD_RATE * self.rate:.0f}"] if self.lead else []
+        days = [f"{step:g}s@{rate:.0f}" for rate in self.rates(step)]
+        return f"steps:{','.join((*lead, *days))}"
+
+    def rates(self, step: float) -> FloatArray:
+        """The mean rate of each so many seconds of the two days."""
+        days = parse_shape(f"taxi-days:rate={_COUNTED_RATE},duration={self.duration},variant={self.seed}")
+        edges = np.arange(0.0, self.duration + 0.5 * step, step)
+        counts = np.histogram(days.times(0, days.total), edges)[0]
+        return np.asarray(counts * (self.rate / _COUNTED_RATE / step), dtype=np.float64)
 
     def round_trips(self) -> LatencyMap:
         """How far the nodes are apart, and from the driver in their midst: all in a plane."""
@@ -91,34 +115,34 @@ class LiveScalersExperiment(Experiment):
             HOME,
         )
 
-    def settings(self, scaler: str, measured: DelayLawExperiment, variant: Variant) -> dict[str, Any]:
-        """The settings file of a run: the measured application under one scaler."""
+    def settings(self, scaler: str) -> dict[str, Any]:
+        """The settings file of a run: the application under one scaler."""
         policy = parse_policy(self.scalers[scaler])
         if policy is None:
             raise ConfigurationError(f"scalers.{scaler}: static scales nothing; leave it out", field="scalers")
-        apart = self.round_trips()
+        runs, apart = self.application, self.round_trips()
         nodes = [node for node in apart.nodes if node != HOME]
         return {
             **self.pipeline,
             "name": "auto-scalers",
             "cluster": {
                 "geo": {
-                    "nodes": dict.fromkeys(nodes, measured.cores_per_node),
+                    "nodes": dict.fromkeys(nodes, runs.cores_per_node),
                     "round_trips": {f"{a}:{b}": apart.between(a, b) for a, b in combinations((HOME, *nodes), 2)},
                 }
             },
             "arrivals": {
                 "shape": self.shape,
                 "options": {
-                    "payload": variant.payload, "partitions": str(measured.tasks),
-                    "maxRowsPerBatch": str(variant.rows_per_batch), "seed": str(self.seed),
+                    "payload": runs.payload, "partitions": str(runs.tasks),
+                    "maxRowsPerBatch": str(runs.rows_per_batch), "seed": str(self.seed),
                 },
             },
             "operators": [
                 {
-                    "name": OPERATOR, "app": variant.app, "options": variant.options,
+                    "name": OPERATOR, "app": runs.app, "options": runs.options,
                     "executors": list(self.executors), "first_executors": self.executors[0], "cpu_shares": [1.0],
-                    "executor_memory": measured.executor_memory, "driver_memory": measured.driver_memory,
+                    "executor_memory": runs.executor_memory, "driver_memory": runs.driver_memory,
                     **self.operator,
                 }
             ],
@@ -127,12 +151,15 @@ class LiveScalersExperiment(Experiment):
 
     def demand(self, law: CurveModel) -> list[Step]:
         """The ideal auto-scaler: the fewest executors that keep up, on the best nodes, with hindsight."""
-        shape = parse_shape(self.shape)
-        edges = np.arange(0.0, self.duration + 0.5 * self.step, self.step)
-        rates = np.histogram(shape.times(0, shape.total), edges)[0] / self.step
+        rates = self.rates(self.step)
         does = [(n, self.sustained(law, n)) for n in range(self.executors[0], self.executors[1] + 1)]
         enough = [next((n for n, most in does if most >= rate), self.executors[1]) for rate in rates]
-        return [(float(at), float(n)) for at, n in zip(edges[:-1], enough, strict=True)]
+        return [(number * self.step, float(n)) for number, n in enumerate(enough)]
+
+    def law(self, samples: Sequence[ThroughputSample]) -> CurveModel:
+        """The law of micro-batches, fitted to what the runs themselves showed at their maximum."""
+        runs = self.application
+        return BatchTimeModel(NodeDelay(self.round_trips()), cap=runs.rows_per_batch, tasks=runs.tasks).fit(samples)
 
     def sustained(self, law: CurveModel, executors: int) -> float:
         """What so many executors sustain on the nodes that suit them best, as the law says."""

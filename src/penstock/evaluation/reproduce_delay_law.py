@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -147,38 +147,18 @@ def fitted_laws(
     experiment: DelayLawExperiment, variant: Variant, samples: Sequence[DelaySample]
 ) -> dict[str, CurveModel]:
     """Both laws, fitted to the samples at the configurations for calibration."""
-    delays = {one.allocation: one.round_trip for one in experiment.configurations}
+    delays = {one.allocation: one.round_trip for one in experiment.configurations(variant)}
     training = _training(experiment.calibration, variant, samples)
     laws = (PowerLawModel(delays.__getitem__), batch_law(experiment, variant, delays.__getitem__))
     return {law.name: law.fit(training) for law in laws}
-
-
-def law_of_all(
-    experiment: DelayLawExperiment,
-    variant: Variant,
-    samples: Sequence[DelaySample],
-    delay_of: Callable[[Allocation], float],
-) -> CurveModel:
-    """The law of micro-batches, fitted to everything that was measured of a variant; for allocations elsewhere.
-
-    Parameters
-    ----------
-    experiment, variant, samples
-        What was measured.
-    delay_of
-        The delay of the allocations that it will be asked about.
-    """
-    delays = {one.allocation: one.round_trip for one in experiment.configurations}
-    fitted = batch_law(experiment, variant, delays.__getitem__).fit(
-        _training(experiment.configurations, variant, samples)
-    )
-    return replace(fitted, delay_of=delay_of)
 
 
 def batch_law(
     experiment: DelayLawExperiment, variant: Variant, delay_of: Callable[[Allocation], float]
 ) -> BatchTimeModel:
     """The law of micro-batches for a variant, not fitted."""
+    if variant.batch is not None:
+        return BatchTimeModel(delay_of, batch_seconds=variant.batch, tasks=experiment.tasks)
     return BatchTimeModel(delay_of, cap=variant.rows_per_batch, tasks=experiment.tasks)
 
 
@@ -200,7 +180,7 @@ def judge(
 ) -> list[JudgedConfiguration]:
     """Every configuration that was measured, with what both laws say of it."""
     found = []
-    for one in experiment.configurations:
+    for one in experiment.configurations(variant):
         rates = rates_of(samples, variant.name, one.executors, one.round_trip)
         if rates:
             predicted = {name: law.predict(one.allocation).records_per_second for name, law in laws.items()}

@@ -2,57 +2,48 @@
 """Auto-scalers compared on a real geo cluster, in accelerated time: the shipped policies place real executors.
 
 Each run is kept when it ends, so the comparison may be interrupted. What the ideal auto-scaler would have is computed
-from the load and from throughput that was measured before, on nodes of the same kind.
+from the load and from what all runs together showed of the throughput while they were at their maximum.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.delay_law_experiment import DelayLawExperiment, Variant
-from penstock.evaluation.delay_samples import read_samples
 from penstock.evaluation.elasticity import Elasticity, Step, elasticity
 from penstock.evaluation.history import RunHistory
 from penstock.evaluation.live_run import run_live, working_folder
 from penstock.evaluation.live_scalers_experiment import OPERATOR, LiveScalersExperiment
-from penstock.evaluation.reproduce_delay_law import law_of_all
 from penstock.evaluation.reproduce_scalers import ScalerRun, figure_text
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
+from penstock.evaluation.runs_at_maximum import samples_at_maximum
 from penstock.evaluation.scaler_experiment import FIGURES
-from penstock.performance.throughput import NodeDelay
-from penstock.performance.throughput.curve_model import CurveModel
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """The application as it was measured, and the law of its throughput."""
-
-    experiment: DelayLawExperiment
-    variant: Variant
-    law: CurveModel
+from penstock.records import Allocation, ThroughputSample
 
 
 def reproduce_live_scalers(experiment: LiveScalersExperiment, call: Call) -> Reproduction:
     """Run what is missing, then compare."""
     from penstock.evaluation.scaler_pictures import scalers_picture
 
-    truth = read_truth(experiment, call.folder)
-    path, demand = call.folder / experiment.kept, experiment.demand(truth.law)
-    run_missing(experiment, call, path, truth)
-    kept = [row for row in read_rows(path) if row["scaler"] in experiment.scalers]
+    path = call.folder / experiment.kept
+    run_missing(experiment, call, path)
+    rows = read_rows(path)
+    samples = [sample for row in rows for sample in _samples_of(row)]
+    law = experiment.law(samples)
+    demand = experiment.demand(law)
+    kept = [row for row in rows if row["scaler"] in experiment.scalers]
     runs = [run_of(row, demand, experiment.duration) for row in kept]
     runs.sort(key=lambda run: (list(experiment.scalers).index(run.scaler), run.seed))
     published = {scaler: row.model_dump() for scaler, row in experiment.published.items()}
     ideal = elasticity(demand, demand, experiment.duration)
     document = {
         "experiment": call.name, "paper": experiment.paper, "machine": experiment.machine, "published": published,
-        "sustained": [experiment.sustained(truth.law, n + 1) for n in range(experiment.executors[1])],
+        "sustained": [experiment.sustained(law, n + 1) for n in range(experiment.executors[1])],
+        "samples_at_maximum": len(samples),
         "rows": [
             {"scaler": run.scaler, "seed": run.seed, **run.figures.to_json(), "published": published.get(run.scaler)}
             for run in runs
@@ -70,29 +61,7 @@ def reproduce_live_scalers(experiment: LiveScalersExperiment, call: Call) -> Rep
     )  # fmt: skip
 
 
-def read_truth(experiment: LiveScalersExperiment, folder: Path) -> Truth:
-    """The measured law that the experiment names.
-
-    Raises
-    ------
-    ConfigurationError
-        There is no such experiment, variant or sample.
-    """
-    from penstock.evaluation.experiment_kinds import load_experiment
-
-    beside = folder.parent / experiment.law.experiment
-    measured = load_experiment(beside)
-    if not isinstance(measured, DelayLawExperiment):
-        raise ConfigurationError(f"law.experiment: {beside} measures no law of delay", field="law.experiment")
-    variant = next((one for one in measured.variants if one.name == experiment.law.variant), None)
-    if variant is None:
-        names = ", ".join(one.name for one in measured.variants)
-        raise ConfigurationError(f"law.variant: {beside} has {names}", field="law.variant")
-    samples = read_samples(beside / measured.samples)
-    return Truth(measured, variant, law_of_all(measured, variant, samples, NodeDelay(experiment.round_trips())))
-
-
-def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path, truth: Truth) -> None:
+def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path) -> None:
     """Run each scaler that the file lacks, and keep what was seen of it at once."""
     known = {(row["scaler"], row["repeat"]) for row in read_rows(path)}
     turns = [(scaler, repeat) for repeat in range(1, experiment.repeats + 1) for scaler in experiment.scalers]
@@ -101,24 +70,35 @@ def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path, truth
     for number, (scaler, repeat) in enumerate(missing, start=1):
         if call.say is not None:
             call.say(f"run {number} of {len(missing)}: {scaler}")
-        settings = experiment.settings(scaler, truth.experiment, truth.variant)
-        run = run_live(settings, folder / f"{number}")
-        row = {"scaler": scaler, "repeat": repeat, "load_average": run.load_average, **as_row(run.history)}
+        run = run_live(experiment.settings(scaler), folder / f"{number}")
+        seen = as_row(run.history, experiment.lead, experiment.application.rows_per_batch)
+        row = {"scaler": scaler, "repeat": repeat, "load_average": run.load_average, **seen}
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if call.progress is not None:
             call.progress(number / len(missing))
 
 
-def as_row(history: RunHistory) -> dict[str, Any]:
-    """What a comparison needs of a run: executors and rates over time, changes with their nodes, and the end."""
+def as_row(history: RunHistory, lead: float, cap: int) -> dict[str, Any]:
+    """What a comparison needs of a run: executors and rates over time, changes with their nodes, and the end.
+
+    Parameters
+    ----------
+    history
+        The run.
+    lead
+        Seconds from its start to the two days, whose start is time 0.
+    cap
+        Most records of a batch.
+    """
     seen = [o for o in history.observations[OPERATOR] if o.cluster.observed is not None]
-    start = seen[0].at
+    start = seen[0].at + lead
     late = [one.at - start for one in seen if one.backlog_records]
-    changes = [change for change in history.changes if change.operator == OPERATOR]
+    changes = [change for change in history.changes if change.operator == OPERATOR and change.at >= start]
     moments = [
         [round(o.at - start, 1), _rounded(o.arrival_rate_rows_per_second), _rounded(o.processed_rows_per_second)]
         for o in seen
+        if o.at >= start
     ]
     had = [[round(o.at - start, 1), o.cluster.observed.executors] for o in seen if o.cluster.observed is not None]
     return {
@@ -128,7 +108,19 @@ def as_row(history: RunHistory) -> dict[str, Any]:
         "changes": [
             [round(one.at - start, 1), one.target.executors, [n for n, _ in one.target.nodes]] for one in changes
         ],
+        "at_maximum": [
+            [[n for n, _ in one.allocation.nodes], round(one.records_per_second, 1)]
+            for one in samples_at_maximum(seen, cap)
+            if one.allocation.nodes
+        ],
     }
+
+
+def _samples_of(row: Mapping[str, Any]) -> list[ThroughputSample]:
+    return [
+        ThroughputSample(Allocation(len(nodes), nodes=tuple((node, 1) for node in nodes)), rate)
+        for nodes, rate in row["at_maximum"]
+    ]
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -143,7 +135,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def run_of(row: Mapping[str, Any], demand: Sequence[Step], seconds: float) -> ScalerRun:
     """A kept run with its figures. On Spark nothing stands still for a change, so what was there was supplied."""
-    supply = [(0.0, float(row["executors"][0][1])), *((float(at), float(n)) for at, n in row["executors"][1:])]
+    had = [(float(at), float(n)) for at, n in row["executors"]]
+    first = next((n for at, n in reversed(had) if at <= 0.0), had[0][1])
+    supply = [(0.0, first), *((at, n) for at, n in had if at > 0.0)]
     figures: Elasticity = elasticity(
         supply, demand, seconds, ended_at=row["ended_at"], reconfigurations=len(row["changes"])
     )

@@ -14,6 +14,9 @@ from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, RED, S
 if TYPE_CHECKING:
     from penstock.evaluation.reproduce_scalers import ScalerRun
 
+_INSTANTS = 1152
+"""At which the distance from the ideal is drawn: four in each of the paper's 288 minutes."""
+
 
 def scalers_picture(runs: Sequence[ScalerRun], seconds: float) -> bytes:
     """Draw a column for each scaler of one seed, with the three graphs of the paper's figure."""
@@ -67,7 +70,7 @@ def _executors(axes: Any, run: ScalerRun, longest: float) -> None:
 
 
 def _gap(axes: Any, run: ScalerRun, longest: float) -> None:
-    minutes = np.arange(0.0, longest / 60.0, 0.25)
+    minutes = np.linspace(0.0, longest / 60.0, _INSTANTS, endpoint=False)
     gap = _values(run.supply, minutes) - _values(run.demand, minutes)
     axes.fill_between(minutes, np.maximum(gap, 0.0), step="post", color=GREEN, alpha=0.5, lw=0)
     axes.fill_between(minutes, np.minimum(gap, 0.0), step="post", color=RED, alpha=0.6, lw=0)

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput at one size and delay after the other, taken of a single running application.
 
-Each turn asks for executors, a delay and the most records of a batch. When that is in force, some batches pass
-uncounted, and what comes then is counted: from the end of one full batch to that of another.
+Each turn asks for executors, a delay and either the most records of a batch or the time that a batch is to take. When
+that is in force, some batches pass uncounted, and what comes then is counted: from the end of one full batch to that of
+another.
+
+A query with a trigger and without a cap sustains the rate whose batches take just as long as the trigger: longer ones
+would fall behind, each having more to do than the one before. This rate is found with everything waiting, by giving
+every batch as many records as take the time, by what the ones before took.
 """
 
 from __future__ import annotations
@@ -18,6 +23,12 @@ from penstock.records import BatchProgress
 
 _PATIENCE_SECONDS = 240.0
 """How long executors may take to come or go, and a batch to end."""
+_LARGEST_STEP = 2.0
+"""Times as many or as few records as the batch before: one that was short by chance is no ground for more."""
+_IN_TIME = 0.15
+"""A batch may be off by this part of the time that it is to take."""
+_LEAST_IN_TIME = 2
+"""Batches in time one after the other before counting begins: a new cap reaches the batch after the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +42,19 @@ class PlacedTurn:
     round_trip_seconds
         From each node to each other one, and to the driver's.
     cap
-        Records of every batch.
+        Records of every batch; of the first one where batches are to take a time.
+    batch_seconds
+        The time that a batch is to take; None: it is to have `cap` records.
     """
 
     executors: int
     round_trip_seconds: float
     cap: int
+    batch_seconds: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.executors} x {1000.0 * self.round_trip_seconds:g} ms, batches of {self.cap:,}"
+        size = f"{self.cap:,}" if self.batch_seconds is None else f"{self.batch_seconds:g} s"
+        return f"{self.executors} x {1000.0 * self.round_trip_seconds:g} ms, batches of {size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +134,15 @@ class TurnTaking:
         What is wanted, and how it is counted.
     began_at
         When it was asked for.
+    first_cap
+        Records of the batches to begin with, where they are to take a time; None: those of the turn.
     """
 
-    def __init__(self, turn: PlacedTurn, rules: CountRules, began_at: float) -> None:
+    def __init__(self, turn: PlacedTurn, rules: CountRules, began_at: float, first_cap: int | None = None) -> None:
         self.turn = turn
+        self.cap = first_cap if first_cap is not None and turn.batch_seconds is not None else turn.cap
+        """The most records of a batch that is wanted now."""
+        self._in_time = 0
         self._rules = rules
         self._heard_at = began_at
         self._settle_seconds = 0.0
@@ -140,7 +160,7 @@ class TurnTaking:
         """
         if executors is not None and executors != self.turn.executors:
             # One that died, too: what was counted with fewer is of another turn.
-            self._in_force_at, self._uncounted, self._ends = None, 0, []
+            self._in_force_at, self._uncounted, self._in_time, self._ends = None, 0, 0, []
             self._settle_seconds = self._rules.settle_seconds
         elif executors is not None and self._in_force_at is None:
             self._in_force_at = self._heard_at = at + self._settle_seconds
@@ -156,7 +176,10 @@ class TurnTaking:
         return None
 
     def _take(self, batch: BatchProgress) -> None:
-        if batch.rows != self.turn.cap:
+        if self.turn.batch_seconds is not None:
+            if not self._took_its_time(batch, self.turn.batch_seconds):
+                return
+        elif batch.rows != self.turn.cap:
             if self._ends or batch.rows == 0:
                 raise ClusterError(
                     f"{self.turn}: a batch had {batch.rows:,} records; let more arrive", target="measured"
@@ -166,6 +189,15 @@ class TurnTaking:
         if self._uncounted >= max(1, self._rules.uncounted_batches):
             done = self._ends[-1].records_done if self._ends else 0
             self._ends.append(BatchEnd(batch.ended_at, done + batch.rows))
+
+    def _took_its_time(self, batch: BatchProgress, wanted: float) -> bool:
+        """Give later batches as many records as take the time; whether batches do, so that they count."""
+        if batch.rows == 0 or batch.duration_seconds <= 0.0:
+            raise ClusterError(f"{self.turn}: a batch had no records; let more arrive", target="measured")
+        factor = wanted / batch.duration_seconds
+        self.cap = max(1, round(batch.rows * min(max(factor, 1.0 / _LARGEST_STEP), _LARGEST_STEP)))
+        self._in_time = self._in_time + 1 if abs(1.0 / factor - 1.0) <= _IN_TIME else 0
+        return bool(self._ends) or self._in_time >= _LEAST_IN_TIME
 
     def _counted(self) -> PlacedThroughput | None:
         if len(self._ends) <= self._rules.least_batches:
@@ -186,8 +218,12 @@ def as_ordered(turns: Sequence[PlacedTurn]) -> list[PlacedTurn]:
     found: list[PlacedTurn] = []
     left = Counter(turns)
     for size in sorted({turn.executors for turn in turns}, reverse=True):
-        kinds = sorted((t for t in left if t.executors == size), key=lambda t: (t.cap, t.round_trip_seconds))
+        kinds = sorted((t for t in left if t.executors == size), key=_batches_then_delay)
         for number in range(max(left[turn] for turn in kinds)):
             this_round = [turn for turn in kinds if left[turn] > number]
             found += this_round if number % 2 == 0 else this_round[::-1]
     return found
+
+
+def _batches_then_delay(turn: PlacedTurn) -> tuple[float, int, float]:
+    return turn.batch_seconds or 0.0, turn.cap, turn.round_trip_seconds

@@ -161,23 +161,27 @@ class _Application:
     def measured(self, turn: PlacedTurn) -> PlacedThroughput:
         """Ask for what a turn has, wait until that is in force, and count."""
         from penstock.adaptors.geo.delays import OneWayDelays
-        from penstock.adaptors.replay.max_rows_file import write_max_rows
 
         nodes = self._job.nodes[: turn.executors]
         trips = dict.fromkeys(combinations((HOME, *self._job.nodes), 2), turn.round_trip_seconds)
         self._cluster.network.set_delays(OneWayDelays.of_round_trips(trips))
-        if turn.cap != self._cap:
-            self._cap = turn.cap
-            write_max_rows(self._cap_file, turn.cap)
         target = Allocation(turn.executors, nodes=tuple((node, 1) for node in nodes))
         self._operator.remote.request(Action(_NAME, self._clock.now(), target, None))
-        taking = TurnTaking(turn, self._job.rules, self._clock.now())
+        taking = TurnTaking(turn, self._job.rules, self._clock.now(), first_cap=self._cap)
         while True:
+            self._set_cap(taking.cap)
             look = self._look()
             if look is not None and (found := taking.see(look.at, look.batches, _there(look))) is not None:
                 return found
             self._cluster.check()
             self._clock.wait(_LOOK_SECONDS, self._stop)
+
+    def _set_cap(self, cap: int) -> None:
+        from penstock.adaptors.replay.max_rows_file import write_max_rows
+
+        if cap != self._cap:
+            self._cap = cap
+            write_max_rows(self._cap_file, cap)
 
     def _look(self) -> Telemetry | None:
         try:

@@ -52,9 +52,10 @@ class FakeCluster:
             self.taken.append(turn)
             even = job.tasks / turn.executors
             waves = 0.5 * (even + math.ceil(even))
-            trips = TRIPS + WAVE_TRIPS * waves
-            seconds = FIXED + PER_RECORD * turn.cap * waves / job.tasks + trips * turn.round_trip_seconds
-            yield TakenTurn(place, turn.cap / seconds, 9, 0.5)
+            trips = TRIPS + WAVE_TRIPS * math.ceil(even)
+            besides, each = FIXED + trips * turn.round_trip_seconds, PER_RECORD * waves / job.tasks
+            rows = turn.cap if turn.batch_seconds is None else (turn.batch_seconds - besides) / each
+            yield TakenTurn(place, rows / (besides + each * rows), 9, 0.5)
 
 
 @pytest.fixture
@@ -88,6 +89,19 @@ def test_the_law_of_batches_is_found_and_predicts_where_it_was_not_calibrated(
     )  # fmt: skip
     assert [row["is_calibration"] for row in result.document["rows"]] == [True] * 5 + [False] * 2
     assert result.picture().startswith(b"\x89PNG")
+
+
+def test_a_variant_may_be_bounded_by_time_and_predict_configurations_of_its_own(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """Batches of two seconds follow the law of a trigger; a variant with both bounds, or none, is refused."""
+    timed = {"name": "timed", "batch": "2s", "predicted": [[2, "100ms"]]}
+    result = subject.reproduce_delay_law(an_experiment(variants=[timed]), Call("law", tmp_path))
+    assert [turn.batch_seconds for turn in cluster.taken] == [2.0] * 6
+    assert result.document["worst_error_beyond_spread_percent"]["batch-time"] < 1.0
+    for wrong in ({"name": "none"}, {"name": "both", "batch": "2s", "rows_per_batch": 5}):
+        with pytest.raises(ValueError, match="give either"):
+            an_experiment(variants=[wrong])
 
 
 def test_an_interrupted_measurement_goes_on_where_it_ended(cluster: FakeCluster, tmp_path: Path) -> None:

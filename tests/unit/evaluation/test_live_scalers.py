@@ -15,7 +15,6 @@ from tests.unit.evaluation.run_histories import a_history
 
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.evaluation import reproduce_live_scalers as subject
-from penstock.evaluation.delay_samples import DelaySample, add_sample
 from penstock.evaluation.experiment_kinds import load_experiment
 from penstock.evaluation.live_run import LiveRun
 from penstock.evaluation.live_scalers_experiment import LiveScalersExperiment
@@ -28,17 +27,11 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The shipped experiment, beside measurements of batches that take 0.2 s and 0.1 ms a record on one executor."""
-    for name in ("gesscale-table-3-spark", "gesscale-law"):
-        (tmp_path / name).mkdir()
-        shutil.copy(EXPERIMENTS / name / "config.yaml", tmp_path / name)
-    law = load_experiment(tmp_path / "gesscale-law")
-    for one in law.configurations:  # type: ignore[attr-defined]
-        waves = -(-4 // one.executors)
-        rate = 40_000 / (0.2 + 1e-4 * 40_000 * waves / 4 + 4.0 * one.round_trip)
-        sample = DelaySample("cap 40000", one.executors, one.round_trip, 1, rate, 9, 0.1, 1.0)
-        add_sample(tmp_path / "gesscale-law" / "samples.csv", sample)
-    return tmp_path / "gesscale-table-3-spark"
+    """The shipped experiment."""
+    found = tmp_path / "gesscale-table-3-spark"
+    found.mkdir()
+    shutil.copy(EXPERIMENTS / found.name / "config.yaml", found)
+    return found
 
 
 def experiment_in(folder: Path, **changes: Any) -> LiveScalersExperiment:
@@ -51,14 +44,14 @@ def experiment_in(folder: Path, **changes: Any) -> LiveScalersExperiment:
 
 
 class FakeRuns:
-    """Runs that end at once: one executor, and two from the second minute on."""
+    """Runs that end at once: one executor, and two from two minutes after the lead on."""
 
     def __init__(self, breaks_after: int = 100) -> None:
         self.settings: list[Mapping[str, Any]] = []
         self.breaks_after = breaks_after
 
     def __call__(self, settings: Mapping[str, Any], folder: Path) -> LiveRun:
-        """Give a run of six minutes with one change."""
+        """Give a run of seven minutes with one change."""
         if len(self.settings) >= self.breaks_after:
             raise ClusterError("interrupted", target="here")
         self.settings.append(settings)
@@ -66,12 +59,13 @@ class FakeRuns:
         seen = [
             Observation(
                 "rides", 1000.0 + at, 10.0, Quality.GOOD, arrival_rate_rows_per_second=20_000.0,
-                processed_rows_per_second=19_000.0, backlog_records=0 if at > 365.0 else 10,
-                cluster=ClusterState(*[small if at < 120.0 else large] * 3),
+                processed_rows_per_second=19_000.0, backlog_records=0 if at > 425.0 else 200_000,
+                cluster=ClusterState(*[small if at < 180.0 else large] * 3), last_batch_id=at // 5,
+                records_done=30_000 * min(at, 180) + 50_000 * max(0, at - 180),
             )
-            for at in range(0, 400, 5)
+            for at in range(0, 460, 5)
         ]  # fmt: skip
-        change = Decision("rides", 1110.0, "gesscale", small, large, "more")
+        change = Decision("rides", 1170.0, "gesscale", small, large, "more")
         return LiveRun(folder, {}, a_history([change], rides=seen), 0.5)
 
 
@@ -91,17 +85,21 @@ def test_every_scaler_is_run_kept_and_held_against_the_ideal(folder: Path, runs:
     assert [row["scaler"] for row in rows] == ["THR-NLAware", "Gesscale", "gesscale+"]
     for row in rows:
         assert row["reconfigurations"] == 1
-        assert row["excess_time"] == pytest.approx(95.0 / 270.0)
-        # One executor for two minutes, two for the next 245 s.
-        assert row["cost"] == pytest.approx((120.0 + 2 * 245.0) / 60.0)
+        assert row["excess_time"] == pytest.approx((380.0 - 216.0) / 216.0)
+        # One executor for 135 s, two for the next 245 s.
+        assert row["cost"] == pytest.approx((135.0 + 2 * 245.0) / 60.0)
     assert rows[1]["published"]["reconfigurations"] == 12
     assert rows[2]["published"] is None
     sustained = result.document["sustained"]
-    assert sustained[0] < sustained[1] < sustained[3]
+    assert sustained[:2] == pytest.approx([30_000.0, 50_000.0], rel=0.05)
+    assert sustained[1] < sustained[2]
     assert result.document["ideal"]["accuracy_under"] == 0.0
     assert result.picture().startswith(b"\x89PNG")
     kept = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    assert kept[0]["changes"] == [[110.0, 2, ["node-2", "node-5"]]]
+    assert kept[0]["changes"] == [[125.0, 2, ["node-2", "node-5"]]]
+    assert {tuple(nodes): rate for nodes, rate in kept[0]["at_maximum"]} == {
+        ("node-5",): 30_000.0, ("node-2", "node-5"): 50_000.0,
+    }  # fmt: skip
     assert len(runs.settings) == 3
 
 
@@ -127,14 +125,16 @@ def test_one_scaler_can_be_run_alone(folder: Path, runs: FakeRuns) -> None:
 
 
 def test_each_run_is_a_settings_file_with_nodes_of_their_own(folder: Path, runs: FakeRuns) -> None:
-    """The measured application on six nodes in a plane, all delays as drawn, and one executor to begin with."""
+    """The application on five nodes in a plane, all delays as drawn, one executor to begin with, and a calm start."""
     subject.reproduce_live_scalers(experiment_in(folder), Call("live", folder))
     settings = parse_settings(dict(runs.settings[0]), "run")
     geo = settings.cluster.geo
     assert geo is not None
-    assert len(geo.nodes) == 6
-    assert len(geo.pairs) == 21
-    assert max(geo.pairs.values()) == pytest.approx(0.1)
+    assert len(geo.nodes) == 5
+    assert len(geo.pairs) == 15
+    assert max(geo.pairs.values()) == pytest.approx(0.06)
+    assert settings.arrivals is not None
+    assert str(settings.arrivals.shape).startswith("steps:45s@9000,1.5s@")
     assert settings.operators[0].first_executors == 1
     assert settings.operators[0].app.endswith("taxi_attractions")
 
@@ -142,12 +142,11 @@ def test_each_run_is_a_settings_file_with_nodes_of_their_own(folder: Path, runs:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"law": {"experiment": "gesscale-law", "variant": "none"}}, "cap 2000"),
-        ({"executors": [1, 7]}, "do not fit"),
+        ({"executors": [1, 6]}, "do not fit"),
         ({"scalers": {"gesscale+": "gesscale+"}}, "published"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(folder: Path, changes: dict[str, Any], words: str) -> None:
     """The message says what there is."""
     with pytest.raises(ConfigurationError, match=words):
-        subject.read_truth(experiment_in(folder, **changes), folder)
+        experiment_in(folder, **changes)

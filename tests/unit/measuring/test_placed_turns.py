@@ -65,6 +65,24 @@ def test_batches_that_are_not_full_are_no_measurement() -> None:
         taking.see(4.0, [batch(3, 3.0, 4.0, rows=20)], 2)
 
 
+def test_batches_that_are_to_take_a_time_get_as_many_records_as_do() -> None:
+    """Of batches of 1 s and 10 ms a record, 100 records take 2 s: found from 800, and then counted."""
+    taking = TurnTaking(PlacedTurn(2, 0.1, 50, batch_seconds=2.0), CountRules(1, 3, 1.0), 0.0, first_cap=800)
+    taking.see(1.0, [], 2)
+    assert taking.cap == 800
+    at, found, sizes = 1.0, None, []
+    while found is None:
+        rows = taking.cap
+        sizes.append(rows)
+        end = at + 1.0 + 0.01 * rows
+        found = taking.see(end, [batch(len(sizes), at, end, rows)], 2)
+        at = end
+    assert sizes[:2] == [800, 400]  # no larger step than to half
+    assert found.records_per_second == pytest.approx(50.0, rel=0.02)
+    with pytest.raises(ClusterError, match="no records"):
+        taking.see(at + 1.0, [batch(99, at, at + 1.0, 0)], 2)
+
+
 @pytest.mark.parametrize(("executors", "why"), [(2, "no batch ended"), (3, "did not come or go")])
 def test_it_does_not_wait_for_ever(executors: int, why: str) -> None:
     """The message says for what it waited."""

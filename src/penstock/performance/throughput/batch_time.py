@@ -19,12 +19,13 @@ be B seconds long, N is what fits, and
 f is then a part of c that no throughput shows, and stays 0. Without either bound batches grow until delay is hidden
 altogether. docs/background/delay-and-batches.md derives both. With the CPU share s a record takes c / s.
 
-Where the number of tasks m is known, they run in W waves over the s slots of the executors. Tasks that are all as long
-as each other need ceil(m / s), the last of which may leave slots idle; work that could be split at will would need
-m / s. Real tasks lie between, for the slot that is free first takes the last one: the mean of both is taken. So m / W
-slots count, and every wave waits for the driver anew:
+Where the number of tasks m is known, they run in waves over the s slots of the executors. Tasks that are all as long
+as each other need V = ceil(m / s), the last of which may leave slots idle; work that could be split at will would need
+m / s. The work of real tasks lies between, for the slot that is free first takes the last one: the mean of both, W, is
+taken. So m / W slots count. But the slot that takes the last task waits for the driver as often as it has tasks, which
+no other slot can do for it, so every whole wave waits anew:
 
-    W = (m / s + ceil(m / s)) / 2 (1 where s > m)       n = m / W (in executors)       k = k0 + k1 W.
+    V = ceil(m / s)       W = (m / s + V) / 2 (both 1 where s > m)       n = m / W (in executors)       k = k0 + k1 V.
 
 Calibration is progressive, as of the power law: c from one configuration; from two also k0 where their delays differ,
 else f; from three or more, all that the samples tell apart, k1 the last.
@@ -112,19 +113,17 @@ class BatchTimeModel(CurveModel):
         order = ("per_record_seconds", "round_trips", "fixed_seconds", "round_trips_per_wave")
         return self.state_of(order if self.tasks is not None else order[:3])
 
-    def waves(self, executors: FloatArray) -> FloatArray:
-        """How many waves the tasks take; 0 where their number is not known."""
+    def whole_waves(self, executors: FloatArray) -> FloatArray:
+        """V: how many tasks one slot runs at most; 0 where the number of tasks is not known."""
         if self.tasks is None:
             return np.zeros_like(executors)
-        even = np.maximum(self.tasks / (executors * self.slots), 1.0)
-        return np.asarray(0.5 * (even + np.ceil(even - 1e-9)), dtype=np.float64)
+        return np.asarray(np.ceil(self._even_waves(executors, self.tasks) - 1e-9), dtype=np.float64)
 
     def curve(self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray) -> FloatArray:
         """The module's formulas."""
         per_record, fixed, trips, per_wave = values
-        waves = self.waves(executors)
-        alone = self._busy(executors, waves) * speed / per_record
-        waiting = (trips + per_wave * waves) * delay
+        alone = self._busy(executors) * speed / per_record
+        waiting = (trips + per_wave * self.whole_waves(executors)) * delay
         if self.cap is not None:
             return np.asarray(1.0 / (1.0 / alone + (fixed + waiting) / self.cap), dtype=np.float64)
         return np.asarray(alone * np.maximum(1.0 - waiting / self.batch_seconds, _LEAST_PART), dtype=np.float64)
@@ -134,18 +133,26 @@ class BatchTimeModel(CurveModel):
     ) -> FloatArray:
         """By the time of a record, the fixed time and both kinds of round trips."""
         per_record, _, trips, per_wave = values
-        rates, waves = self.curve(values, executors, speed, delay), self.waves(executors)
+        rates, waves = self.curve(values, executors, speed, delay), self.whole_waves(executors)
         none = np.zeros_like(rates)
         if self.cap is not None:
             waiting = -rates * delay / self.cap
-            busy = self._busy(executors, waves)
-            return np.column_stack((-rates / (busy * speed), -rates / self.cap, waiting, waiting * waves))
+            return np.column_stack(
+                (-rates / (self._busy(executors) * speed), -rates / self.cap, waiting, waiting * waves)
+            )
         left = np.maximum(self.batch_seconds - (trips + per_wave * waves) * delay, _LEAST_PART * self.batch_seconds)
         return np.column_stack((none - 1.0 / per_record, none, -delay / left, -delay * waves / left))
 
-    def _busy(self, executors: FloatArray, waves: FloatArray) -> FloatArray:
+    def _busy(self, executors: FloatArray) -> FloatArray:
         """As many executors as do the same work without ever being idle."""
-        return executors if self.tasks is None else np.asarray(self.tasks / (self.slots * waves), dtype=np.float64)
+        if self.tasks is None:
+            return executors
+        waves = 0.5 * (self._even_waves(executors, self.tasks) + self.whole_waves(executors))
+        return np.asarray(self.tasks / (self.slots * waves), dtype=np.float64)
+
+    def _even_waves(self, executors: FloatArray, tasks: int) -> FloatArray:
+        """As many waves as work would take that could be split at will."""
+        return np.asarray(np.maximum(tasks / (executors * self.slots), 1.0), dtype=np.float64)
 
     def proportional(self, rate_per_executor: float) -> FloatArray:
         """All time is that of records."""
@@ -156,7 +163,7 @@ class BatchTimeModel(CurveModel):
         several = float(np.ptp(table.executors * table.speed)) > 1e-9
         has_fixed = self.cap is not None and several
         far = table.delay > 1e-9
-        has_waves = self.tasks is not None and len(np.unique(self.waves(table.executors[far]))) > 1
+        has_waves = self.tasks is not None and len(np.unique(self.whole_waves(table.executors[far]))) > 1
         order = [(2, bool(np.ptp(table.delay) > 1e-9)), (1, has_fixed), (3, has_waves)]
         free = free_parameters(table, 4, order)
         root = np.sqrt(table.weight)

@@ -68,9 +68,10 @@ def test_tasks_run_in_waves_over_the_executors() -> None:
     """Four tasks on three executors take hardly less than on two, a fifth brings nothing, and each wave waits."""
 
     def truth(allocation: Allocation) -> float:
-        # Between tasks of one length (4, 2, 2, 1, 1 waves) and work that could be split at will.
+        # Work lies between tasks of one length and what could be split at will; waiting is for whole waves.
         waves = {1: 4.0, 2: 2.0, 3: 0.5 * (4 / 3 + 2), 4: 1.0, 5: 1.0}[allocation.executors]
-        return 600.0 / (0.3 + 0.005 * 600.0 * waves / 4 + (2.0 + 0.7 * waves) * APART(allocation))
+        whole = {1: 4, 2: 2, 3: 2, 4: 1, 5: 1}[allocation.executors]
+        return 600.0 / (0.3 + 0.005 * 600.0 * waves / 4 + (2.0 + 0.7 * whole) * APART(allocation))
 
     samples = [ThroughputSample(a, truth(a)) for a in SAMPLED]
     model = BatchTimeModel(APART, cap=600, tasks=4).fit(samples)
