@@ -210,3 +210,17 @@ def test_a_lost_connection_is_said_and_mended(watched: WatchedPage, pipeline: To
     page.get_by_role("button", name="Try now").click()
     page.locator(".connection", has_text="Live.").wait_for()
     watched.forgive("Failed to load resource")
+
+
+def test_a_loop_that_stands_still_is_said(chromium: Browser, tmp_path: Path) -> None:
+    """Nothing comes any more: the line at the top, the operators and the sentence say so, without being asked."""
+    toy = ToyPipeline(tmp_path, {"parse": "arrivals"}, past_hours=0.02)
+    with toy.served() as server:
+        watched = WatchedPage(chromium, server.address)
+        page = watched.open(toy.access.read_token)
+        page.locator(".connection", has_text="Live.").wait_for()
+        toy.runner.stop()
+        page.locator(".connection", has_text="Connected, but no new data come.").wait_for()
+        page.locator(".why", has_text="nothing was heard of it for").filter(visible=True).wait_for()
+        page.get_by_role("link", name=re.compile("^parse: data are")).wait_for()
+        watched.close()

@@ -2,7 +2,7 @@
 // The line at the top of the page that says whether what is shown is live, and since when it is not.
 
 import { button, html, setAttribute, setText } from "./elements.js";
-import { goesOn } from "./facts.js";
+import { goesOn, isStale } from "./facts.js";
 import { keptToken } from "./token.js";
 import { ageText, clockText, secondsText } from "./wording.js";
 
@@ -49,6 +49,8 @@ export class ConnectionLine {
     if (!isLive) return { state: "", said: pipeline ? "A stored run." : "", detail: "" };
     const newest = Math.max(...(pipeline?.operators ?? []).map((one) => one.observed_at ?? -Infinity));
     const age = Number.isFinite(newest) ? `newest data ${ageText(this.session.now() - newest)}` : "no data yet";
+    const isOld = Number.isFinite(newest) && isStale(this.session.now() - newest, pipeline);
+    if (connection.isConnected && isOld) return { state: "", said: "Connected, but no new data come.", detail: age };
     if (connection.isConnected) return { state: "good", said: "Live.", detail: pipeline ? age : "" };
     if (connection.since === null) return { state: "", said: "Connecting…", detail: "" };
     const wait = connection.retryAt === null ? 0 : Math.max(0, Math.ceil(connection.retryAt - Date.now() / 1000));

@@ -79,11 +79,16 @@ export function latencyOf(operator) {
   return { statistic, seconds: operator.values[`latency_${statistic}`] ?? null };
 }
 
+/** Whether data of this age, in seconds, are too old to say how a pipeline stands that goes on. */
+export function isStale(age, pipeline) {
+  return age > Math.max(10, STALE_PASSES * (pipeline.interval_seconds ?? 1));
+}
+
 /** How an operator does: {state, glyph, words}; `state` is a class of the style sheet. */
 export function conditionOf(operator, pipeline, now) {
   const age = ageOf(operator, pipeline, now);
   if (operator.quality === null) return { state: "unknown", glyph: "…", words: "no data yet" };
-  if (goesOn(pipeline) && age !== null && age > Math.max(10, STALE_PASSES * (pipeline.interval_seconds ?? 1))) {
+  if (goesOn(pipeline) && age !== null && isStale(age, pipeline)) {
     return { state: "near", glyph: "?", words: `data are ${ageText(age)}` };
   }
   if (operator.quality !== "good")

@@ -8,6 +8,7 @@ import { goesOn, observe, withValues } from "./facts.js";
 
 const READ_SOON_MS = 300; // after a decision, an order or a fault
 const READ_LATER_MS = 5000; // while nothing but observations comes
+const READ_QUIET_MS = 10000; // while nothing comes at all: that, too, is something to say
 const READ_STORED_MS = 10000; // a stored run that was cut off may be resumed
 const READ_EMPTY_LIST_MS = 2000; // the service listens before its pipeline is there
 const FIRST_RETRY_MS = 2000;
@@ -89,8 +90,10 @@ export class Session {
       this.#learnClock(answer.at);
       Object.assign(this, { pipeline: withValues(answer), otherPage: answer.other_page, problem: null });
       this.#retryMs = FIRST_RETRY_MS;
-      if (goesOn(answer)) this.#follow();
-      else if (answer.ended_at === null) this.#readWithin(READ_STORED_MS);
+      if (goesOn(answer)) {
+        this.#follow();
+        this.#readWithin(READ_QUIET_MS);
+      } else if (answer.ended_at === null) this.#readWithin(READ_STORED_MS);
     } catch (problem) {
       if (reading.signal.aborted || name !== this.name) return;
       this.#failed(problem, () => this.read());
