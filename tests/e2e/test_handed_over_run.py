@@ -65,12 +65,12 @@ def test_a_master_decides_for_a_run_and_another_goes_on(tmp_path: Path) -> None:
 
             run.wait_for("another leader", has_another)
             result = run.result()
-        (first, *_) = [one for one in result["decisions"] if one["policy"] == "master"]
-        assert first["target"]["executors"] == 1
+            first = asked()[0]
+        assert first.target.executors == 1
         assert result["records_read"] == result["records_done"] == result["records_due"] == 200 * SECONDS
         history = masters.store.open_readonly("words")
         decided = {one.decision_id: one for one in history.decisions("logs", limit=10_000)}
         history.close()
-        assert decided[str(first["evidence"]["decision_of_the_master"])].policy == "threshold"
+        assert decided[str(first.evidence["decision_of_the_master"])].policy == "threshold"
     finally:
         masters.close()

@@ -29,6 +29,7 @@ import penstock as ps
 from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.query_probe import executors_of_this_driver
 from penstock.adaptors.spark.replay import register
+from penstock.errors import MetricSourceError
 from penstock.service.address_file import ADDRESS_FILE, read_address
 from penstock.service.master_stores import TOKEN_FILE, StoreFolder
 
@@ -173,7 +174,10 @@ def test_policies_are_replaced_live_and_a_killed_leader_is_followed_by_another(
 
     def active() -> int:
         batches.look()
-        return sum(one.is_active for one in executors())
+        try:
+            return sum(one.is_active for one in executors())
+        except MetricSourceError:  # seen on a busy machine: Spark's web page does not answer in time
+            return -1
 
     try:
         until(lambda: active() == 2, "two executors")
