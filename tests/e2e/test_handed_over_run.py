@@ -70,7 +70,10 @@ def test_a_master_decides_for_a_run_and_another_goes_on(tmp_path: Path) -> None:
         assert result["records_read"] == result["records_done"] == result["records_due"] == 200 * SECONDS
         history = masters.store.open_readonly("words")
         decided = {one.decision_id: one for one in history.decisions("logs", limit=10_000)}
+        latency = history.observations("logs", limit=1)[-1].latency
         history.close()
+        assert latency is not None
+        assert latency.is_exact, "the run knows when records arrived, and says so"
         assert decided[str(first.evidence["decision_of_the_master"])].policy == "threshold"
     finally:
         masters.close()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,13 +65,11 @@ class FollowedQuery:
         explained.get_by_text("What it was based on").first.wait_for()
         return explained.inner_text()
 
-    def replace_policy(self, name: str, rules: str = "", options: Mapping[str, str] | None = None) -> str:
+    def replace_policy(self, name: str, rules: str = "") -> str:
         """Try another policy in the editor, apply it, and give what it said that it would decide."""
         self.page.goto(f"{self._watched.address}/#/{self._name}/policy")
         form = self.page.get_by_role("form", name="Change the policy")
         form.get_by_label("Policy").select_option(name)
-        for option, value in (options or {}).items():
-            form.get_by_label(option, exact=True).fill(value)
         if rules and not form.get_by_label("Text of the rules").is_visible():
             form.get_by_text("Rules", exact=True).click()
         if rules:

@@ -37,8 +37,8 @@ class WatchedPage:
     def close(self) -> None:
         """End it, and check that it stayed at home and was quiet."""
         self._context.close()
-        assert self.elsewhere == []
-        assert self.said == []
+        assert self.elsewhere == [], self.elsewhere
+        assert self.said == [], self.said
 
     def forgive(self, text: str) -> None:
         """Leave out what the browser itself noted of requests that were meant to fail."""
