@@ -101,7 +101,7 @@ class FollowedQuery:
 
     def go_on(self, address: str) -> None:
         """Go to the page of the other master, which is at `address` and leads by now."""
-        self._watched.address = address
+        self._watched.move(address)
         self.page.get_by_role("link", name="Open the page of the other master").click()
         self._is_live()
         assert self.page.url == f"{address}/#/{self._name}/operators/{self._name}"

@@ -18,6 +18,7 @@ class WatchedPage:
 
     def __init__(self, browser: Browser, address: str, **context: Any) -> None:
         self.address = address
+        self._homes = {urlsplit(address).netloc}
         self._context = browser.new_context(**context)
         self._context.set_default_timeout(PATIENCE_MS)
         self.page: Page = self._context.new_page()
@@ -40,6 +41,11 @@ class WatchedPage:
         assert self.elsewhere == [], self.elsewhere
         assert self.said == [], self.said
 
+    def move(self, address: str) -> None:
+        """Let it go to another home; what it has asked of the one before is no fault."""
+        self.address = address
+        self._homes.add(urlsplit(address).netloc)
+
     def forgive(self, text: str) -> None:
         """Leave out what the browser itself noted of requests that were meant to fail."""
         self.said = [line for line in self.said if text not in line]
@@ -49,7 +55,7 @@ class WatchedPage:
             self.said.append(message.text)
 
     def _note_request(self, request: Request) -> None:
-        if urlsplit(request.url).netloc != urlsplit(self.address).netloc:
+        if urlsplit(request.url).netloc not in self._homes:
             self.elsewhere.append(request.url)
         if request.method != "GET":
             self.sent.append((request.method, urlsplit(request.url).path, request.post_data_json))
