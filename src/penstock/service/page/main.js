@@ -53,6 +53,7 @@ function navigate(isFirst = false) {
   }
   const address = JSON.stringify([name, part, rest]);
   if (address === shownAddress) return;
+  const [, partBefore] = shownAddress === null ? [] : JSON.parse(shownAddress);
   shownAddress = address;
   if (!name) {
     frame = null;
@@ -71,7 +72,7 @@ function navigate(isFirst = false) {
   }
   document.title = [rest, part && part !== "operators" ? part : "", name, "Penstock"].filter(Boolean).join(" · ");
   if (!isFirst) content.focus({ preventScroll: true }); // a new view begins at its top, for keyboards too
-  if (!isFirst && part !== "operators") scrollTo(0, 0);
+  if (!isFirst && !(part === "operators" && partBefore === "operators")) scrollTo(0, 0); // plots stay where they are
   showPipelines();
 }
 
