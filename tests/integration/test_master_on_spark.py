@@ -237,6 +237,6 @@ def test_policies_are_replaced_live_and_a_killed_leader_is_followed_by_another(
         assert {d.verb for d in decided if d.is_change} >= {"scale in", "scale out"}
         store.close()
     finally:
-        masters.close()
         if followed is not None:
             followed.close()
+        masters.close()

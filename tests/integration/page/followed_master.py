@@ -108,6 +108,4 @@ class FollowedQuery:
 
     def close(self) -> None:
         """End it, and check that it stayed at home and was quiet, but for what a dead master leaves."""
-        self._watched.forgive("ERR_")
-        self._watched.forgive("404")
-        self._watched.close()
+        self._watched.close("ERR_", "404")
