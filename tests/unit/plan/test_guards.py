@@ -252,7 +252,7 @@ def test_opposite_changes_keep_their_distance(
 
 def test_a_move_to_other_nodes_is_opposite_to_nothing() -> None:
     """As many executors elsewhere are neither more nor less: what came before them may go either way."""
-    limits = Limits(1, 3, (0.5, 1.0), nodes=(("a", 2), ("b", 2)))
+    limits = Limits(1, 3, (0.5, 1.0), nodes=("a", "b"))
     there, moved = Allocation(2, 1.0, nodes=(("a", 2),)), Allocation(2, 1.0, nodes=(("b", 2),))
     for target in (Allocation(3, 1.0, nodes=(("a", 1), ("b", 2))), Allocation(1, 1.0, nodes=(("b", 1),))):
         decision = ask(NoOppositeWithin(30.0), target, current=moved, limits=limits, recent=went(there, moved, 1.0))
