@@ -5,10 +5,11 @@ The published policy does not know how much more is needed, so it adds one execu
 standstill. Here the arrival rate is known from offsets. Three rules, all in terms of what a change takes (c seconds,
 measured), so that they hold for an engine that stands still for two minutes and for one that goes on:
 
-- **More** where records would, after the time to catch up, wait for longer than a change takes and the objective
-  allows: a shorter wait is less than what the change itself costs. A rise to a new height counts with the rate that
-  it will have come to when a change is in force. The smallest set of nodes is taken that covers the rise for some
-  changes to come and works the backlog off, the standstill included.
+- **More** where records would before long wait for longer than a change takes and the objective allows: a shorter wait
+  is less than what the change itself costs. Before long is the time to catch up, and at least ten times that wait, so
+  that a tenth more than is sustained is acted on when it is seen, not when it has filled the wait. A rise to a new
+  height counts with the rate that it will have come to when a change is in force. The smallest set of nodes is taken
+  that covers the rise for some changes to come and works the backlog off, the standstill included.
 - **Fewer** where the lower end of the interval covers the busiest rate of so long a time that what is given up
   outweighs the change. n executors stand still for c, the same again is caught up with, and half of that once more for
   the change that takes some back one day: k fewer of n must last for 3 n c / k.
@@ -30,6 +31,8 @@ from penstock.ports import Look, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Rejected, ThroughputPrediction, WorkloadEstimate
 
 _CHANGES_TO_CATCH_UP = 10.0
+_WAITS_AHEAD = 10.0
+"""An overload is followed for so many times the wait that is borne: one that lasts breaks the objective for certain."""
 _LEAST_CATCH_UP_SECONDS = 60.0
 _LONGEST_HOLD_SECONDS = 3600.0
 _GAIN = 1.02
@@ -133,12 +136,13 @@ class _Plan:
         expected = max(load.mean, soon)
         objective = self._request.objective
         bearable = max(self._change_seconds, objective.seconds or objective.catch_up_seconds)
-        if load.backlog + (expected - sustained) * self._catch_up <= bearable * sustained:
+        ahead = max(self._catch_up, _WAITS_AHEAD * bearable)
+        if load.backlog + (expected - sustained) * ahead <= bearable * sustained:
             return None
         what = "will arrive before long" if soon > load.mean else "arrive"
         return (
             f"{expected:,.0f} records/s {what}, {load.backlog:,.0f} records wait, and it sustains {sustained:,.0f}: in "
-            f"{self._catch_up:.0f} s they would wait for longer than {bearable:.0f} s"
+            f"{ahead:.0f} s they would wait for longer than {bearable:.0f} s"
         )
 
     def _more(self, why: str) -> Decision:
