@@ -4,7 +4,9 @@
 An allocation is *enough* for a while if what waits stays so little that its lower end works it off within a part of the
 catch-up time (the patience). It *catches up* if its lower end covers the arrivals and works off what waits within the
 catch-up time. What is enough is kept: records that wait a little cost nothing, and use capacity that would stand idle.
-What is not enough is left for the cheapest that catches up, in one step.
+What is not enough is left, in one step, for the cheapest that catches up, or that covers the arrivals and stays enough
+for as long as the catch-up time once it is there. The latter lets records wait on, each no longer than it may: to work
+off at once what may wait takes executors that are idle afterwards.
 
 Less is taken where that saves more than it costs: what waits at its end has to be worked off later, and the changes
 there and back are paid for.
@@ -129,7 +131,7 @@ class Chooser:
         above = [rung for rung in self._rungs if direction(self._here, rung) > 0]
         if not above:
             return Choice(self._here, f"{self._says(self._here)}, too little for {self._work}, but it is all there is")
-        target = next((rung for rung in above if self._sustained[rung].low >= self.needed), None)
+        target = next((rung for rung in above if self._will_do(rung, here)), None)
         if target is None:
             # None is sure to be enough. What is expected of sizes beyond those measured is then the better guide.
             expected = {rung: self._sustained[rung].prediction.records_per_second for rung in above}
@@ -147,6 +149,16 @@ class Chooser:
             for rung in above[: above.index(target)][-2:]
         ]
         return Choice(target, reason, tuple(rejected))
+
+    def _will_do(self, rung: Allocation, here: Sustained) -> bool:
+        """Whether more is enough once it is there: it catches up, or covers arrivals and what waits is not too much."""
+        low, aim = self._sustained[rung].low, self._aim
+        if low >= self.needed or aim.patience == 0.0:
+            return low >= self.needed
+        if low < max(self._rate, self._load.rate):
+            return False
+        then = self._load.after(aim.ahead_seconds, here.low)
+        return then.lasts(low, aim.allowed_seconds)[0] >= aim.catch_up_seconds
 
     # --- less --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -88,6 +88,23 @@ class Load:
             return LONGEST_SECONDS, float(waiting[-1])
         last = max(int(np.argmax(too_much)) - 1, 0)
         return float(_AHEAD[last]), float(waiting[last])
+
+    def after(self, seconds: float, throughput: float) -> Load:
+        """What there is to do when a throughput has worked for so long, if the trend goes on.
+
+        Examples
+        --------
+        >>> Load(rate=110.0, slope=0.0, lag_seconds=0.0, backlog=0.0, waiting=50.0).after(10.0, 100.0).waiting
+        150.0
+        """
+        came = float(np.mean(self._rates(np.linspace(0.0, seconds, 9)))) * seconds
+        left = came - throughput * seconds
+        return replace(
+            self,
+            lag_seconds=self.lag_seconds + seconds,
+            backlog=max(0.0, self.backlog + left),
+            waiting=max(0.0, self.waiting + left),
+        )
 
     def would_have_waited(self, throughput: float) -> float:
         """Seconds that records would have had to wait, at most, for a throughput that began without a backlog.
