@@ -40,7 +40,11 @@ def ask(made: Policy, executors: int, **seen: Any) -> Any:
 def test_a_decision_tells_its_story() -> None:
     """Reason, rejected sizes and evidence have the numbers that it rests on."""
     decision = ask(
-        policy(DECLARED, patience=0.0), 1, arrival_rate_rows_per_second=1000.0, backlog_records=12_300, batch_seconds=0.2
+        policy(DECLARED, patience=0.0),
+        1,
+        arrival_rate_rows_per_second=1000.0,
+        backlog_records=12_300,
+        batch_seconds=0.2,
     )
     # 300 of the backlog are two batches' worth or so; 1,000 + 11,900 / 60 at 237.5 each takes six.
     assert decision.target == Allocation(6)
