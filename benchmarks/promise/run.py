@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promise: the bound is kept for less than a static allocation costs, beside what a user would pick instead.
+
+The demo's job, limits and objective run under three loads on the embedded cluster: alone, and beside a process that
+keeps one core busy. In turn it is sized by nobody (all that the limits allow), by `threshold`, by `mead`, and by
+Spark's own dynamic allocation, as it comes and with the short time-outs that its users advise for streaming. Penstock
+watches all of them alike, and counts executors, CPU, latency and violations alike.
+
+Rounds go through all of them before the next begins, so that a busy hour meets all alike. Every run is added to
+`runs.jsonl` in the folder when it ends, also one that failed, and is counted. Run again, the command goes on where it
+was. It ends with 1 where something that was promised was not so, or is not known yet. A run takes five minutes;
+`--loads`, `--rivals` and `--machine` choose some. Run: ``python benchmarks/promise/run.py --runs 10``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
+
+from benchmarks.promise.rivals import LOADS, RIVALS, Rival, settings
+from benchmarks.promise.table import Run, table, verdicts
+
+from penstock.errors import PenstockError
+from penstock.evaluation.source_version import source_version
+from penstock.loop import CycleReport
+from penstock.records import Observation
+from penstock.running.pipeline_run import run_pipeline
+
+_ALONE, _BUSY = "alone", "one core busy"
+
+
+@dataclass
+class Watched:
+    """The looks of a run."""
+
+    looks: list[Observation] = field(default_factory=list)
+
+    def phase(self, text: str, fraction: float | None = None) -> None:
+        """Say what is done now."""
+        if fraction is None:
+            _say(text)
+
+    def report(self, report: CycleReport) -> None:
+        """Keep the look."""
+        self.looks.append(report.observation)
+        if report.decision is not None and report.decision.is_change:
+            _say(f"{report.decision.change_text}: {report.decision.reason}")
+
+    def fault(self, operator: str, text: str) -> None:
+        """Print a fault."""
+        _say(f"{operator}: {text}")
+
+    def violation_share(self, since: float, bound: float) -> float | None:
+        """Part of the looks with a latency whose 95th percentile was above the bound."""
+        seen = [
+            look.latency.p95_seconds > bound for look in self.looks if look.at >= since and look.latency is not None
+        ]
+        return sum(seen) / len(seen) if seen else None
+
+    @property
+    def changes(self) -> int:
+        """How often what was there changed; Spark's own changes count like ours."""
+        sizes = [look.cluster.observed for look in self.looks if look.cluster.observed is not None]
+        return sum(before != after for before, after in pairwise(sizes))
+
+
+def main() -> int:
+    """Run what is missing, print the table and the verdicts."""
+    chosen = _arguments()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    file = chosen.folder / "runs.jsonl"
+    rivals = [rival for rival in RIVALS if rival.name in chosen.rivals]
+    wanted = list(product(range(1, chosen.runs + 1), chosen.machine, chosen.loads, rivals))
+    has = {(run.number, run.neighbour, run.load, run.rival) for run in read(file)}
+    for place, (number, neighbour, load, rival) in enumerate(wanted, 1):
+        if (number, neighbour, load, rival.name) in has:
+            continue
+        print(
+            f"{place} of {len(wanted)}: round {number}, {neighbour}, {load}, {rival.name}", file=sys.stderr, flush=True
+        )
+        with _busy_core(is_wanted=neighbour == _BUSY):
+            run = one_run(number, neighbour, load, rival, chosen)
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(run.to_json()) + "\n")
+    runs = read(file)
+    print("\n".join(table(runs)))
+    found = verdicts(runs)
+    for text, is_so in found:
+        print(f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}")
+    if chosen.json:
+        print(json.dumps({"runs": [run.to_json() for run in runs], "verdicts": dict(found)}))
+    return 0 if all(is_so for _, is_so in found) else 1
+
+
+def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argparse.Namespace) -> Run:
+    """One run to its end; a failure is a run too."""
+    folder = chosen.folder / f"{number}-{neighbour}-{load}-{rival.name}".replace(" ", "-").replace(",", "")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    run = settings(load, rival, minutes=chosen.minutes, seed=number, folder=folder)
+    bound = next(iter(run.path_objectives().values())).seconds
+    assert bound is not None  # the demo's objective is a bound
+    watched, failure, summary = Watched(), "", None
+    try:
+        summary = run_pipeline(run, folder / "run", listener=watched, stop=threading.Event())
+    except PenstockError as fault:
+        failure = str(fault)
+        _say(f"failed: {failure}")
+    path, source = None if summary is None else summary.worst, source_version()
+    since = path.steady_from if path is not None and path.steady_from is not None else 0.0
+    return Run(
+        load=load,
+        neighbour=neighbour,
+        rival=rival.name,
+        number=number,
+        bound_seconds=bound,
+        p95_seconds=None if path is None or path.steady is None else path.steady.p95_seconds,
+        violation_share=watched.violation_share(since, bound),
+        executor_seconds=0.0 if summary is None else summary.executor_seconds,
+        cpu_seconds=0.0 if summary is None else summary.capacity_seconds,
+        static_cpu_seconds=0.0 if summary is None else summary.static_capacity_seconds,
+        changes=watched.changes,
+        records_due=None if summary is None else summary.records_due,
+        records_done=None if summary is None else summary.records_done,
+        failure=failure,
+        version=str(source["version"]),
+        commit=source["commit"],
+    )
+
+
+def read(file: Path) -> list[Run]:
+    """The runs so far."""
+    if not file.exists():
+        return []
+    return [Run(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@contextmanager
+def _busy_core(*, is_wanted: bool) -> Iterator[None]:
+    """One process that does nothing but count, at the priority of everybody else."""
+    if not is_wanted:
+        yield
+        return
+    neighbour = multiprocessing.get_context("spawn").Process(target=_count, daemon=True)
+    neighbour.start()
+    try:
+        yield
+    finally:
+        neighbour.terminate()
+        neighbour.join()
+
+
+def _count() -> None:
+    number = 0
+    while True:
+        number += 1
+
+
+def _say(text: str) -> None:
+    print(f"    {text}", file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [rival.name for rival in RIVALS]
+    arguments.add_argument("--runs", type=int, default=10, help="rounds")
+    arguments.add_argument("--minutes", type=float, default=4.0, help="how long records arrive in each run")
+    arguments.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
+    arguments.add_argument("--rivals", nargs="+", choices=names, default=names)
+    arguments.add_argument("--machine", nargs="+", choices=(_ALONE, _BUSY), default=[_ALONE, _BUSY])
+    arguments.add_argument("--folder", type=Path, default=Path("build/promise"), help="gets every run")
+    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    return arguments.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
