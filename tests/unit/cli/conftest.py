@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ def a_summary(settings_name: str = "synthetic", folder: str = "") -> RunSummary:
         executor_seconds=380.0,
         capacity_seconds=266.0, static_capacity_seconds=480.0, decisions=tuple(decisions),
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def heard_signals() -> Iterator[None]:
+    """A terminal's signals, also where the tests run behind `nohup` or `&`, which ignore them for all they start."""
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in usual if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, usual[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture
