@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 import penstock.cli
+from penstock.cli.demo import lasting
 from penstock.running.policy_choice import with_policy
 from penstock.settings import RunSettings, parse_settings
 
@@ -61,7 +62,7 @@ def settings(load: str, rival: Rival, *, minutes: float, seed: int, folder: Path
     data = yaml.safe_load(_DEMO.read_text(encoding="utf-8"))
     data["name"] = "promise"
     if load == "waves":
-        data["arrivals"]["shape"] = data["arrivals"]["shape"].replace("duration=4m", f"duration={60 * minutes:g}s")
+        data["arrivals"]["shape"] = lasting(data["arrivals"]["shape"], minutes)
     else:
         trace = folder / "arrivals.npy"
         np.save(trace, (_jumps if load == "jumps" else _bursts)(60.0 * minutes, np.random.default_rng(seed)))
