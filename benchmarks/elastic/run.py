@@ -25,6 +25,7 @@ from penstock.evaluation.hindsight import cheapest_schedule
 from penstock.evaluation.policy_text import PolicyChoice
 from penstock.evaluation.simulation import simulate
 from penstock.plan.guards import guards_as_set
+from penstock.policies.elastic.options import elastic_options
 from penstock.policies.elastic.samples import throughput_of_batches
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Limits, Objective
@@ -33,8 +34,8 @@ from penstock.simulator import MicroBatch, Operator, Pipeline
 
 CATCH_UP = 60.0
 SECONDS = 600.0
-BATCH = 10.0
-"""The longest batches that count as sustained, as the policy's default has it."""
+BATCH = elastic_options(catch_up=CATCH_UP).batch_of(None)
+"""The longest batches that count as sustained, by the policy's default."""
 Rate = Callable[[FloatArray], FloatArray]
 
 

@@ -109,10 +109,11 @@ class Capacity:
 
     @property
     def samples(self) -> tuple[ThroughputSample, ...]:
-        """All that predictions rest on: given ones, for allocations that this run has not measured, and its own."""
-        own = self.free.samples
-        measured = {sample.allocation for sample in own}
-        return (*(sample for sample in self._given if sample.allocation not in measured), *own)
+        """All that predictions rest on: those of this run, and given ones where it has none or only rough ones."""
+        sure = self.free.sure
+        given = [sample for sample in self._given if sample.allocation not in sure]
+        better = {sample.allocation for sample in given}
+        return (*given, *(sample for sample in self.free.samples if sample.allocation not in better))
 
     def sustained(self, allocation: Allocation) -> Sustained:
         """What an allocation sustains.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a change of the allocation costs, learnt from the changes of the run.
 
-Two things cost: executors that go are paid for until they are gone, and do not work; and batches that run across a
-change take longer than they would have. Those that come are not there yet: that costs time, which plans look ahead.
+Three things cost: executors that go are paid for until they are gone, and do not work; batches that run across a
+change take longer than they would have; and so does the first one on new executors, which load and compile their code.
+Those that come are not there yet: that costs time, which plans look ahead.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ class ChangeCost:
         """From asking for more executors until they are there."""
         self.settle_in_seconds = _FIRST_SETTLE_SECONDS
         """From asking for fewer until they are gone."""
-        self.pause_seconds = _FIRST_PAUSE_SECONDS
-        """By how much batches across a change are longer."""
+        self.pause_out_seconds = _FIRST_PAUSE_SECONDS
+        """By how much batches across a change to more executors, and the first one on these, are longer."""
+        self.pause_in_seconds = _FIRST_PAUSE_SECONDS
+        """By how much batches across a change to fewer executors are longer."""
         self.measured = 0
         """How many changes were seen to their end."""
         self._requested: Allocation | None = None
         self._change: tuple[float, Allocation, Allocation] | None = None
-        self._across: tuple[float, float, Allocation] | None = None
-        """A change that is over: from, to, and the smaller of the two allocations."""
+        self._across: _Across | None = None
 
     def watch(
         self, at: float, cluster: ClusterState, batches: Sequence[BatchProgress], expected: ExpectedSeconds
@@ -57,7 +59,7 @@ class ChangeCost:
             if observed.executors == after.executors:
                 self._settled(at - began, is_out=after.executors > before.executors)
                 self._change = None
-                self._across = (began, at, min(before, after, key=lambda allocation: allocation.capacity))
+                self._across = _Across(began, at, before, after)
         for batch in batches:
             self._look_at(batch, expected)
 
@@ -69,16 +71,25 @@ class ChangeCost:
             self.settle_in_seconds += _NEWEST * (seconds - self.settle_in_seconds)
 
     def _look_at(self, batch: BatchProgress, expected: ExpectedSeconds) -> None:
-        if self._across is None:
+        across = self._across
+        if across is None or batch.rows == 0 or batch.ended_at < across.began:
             return
-        began, ended, smaller = self._across
-        if batch.started_at > ended:
-            self._across = None
-        elif batch.ended_at >= began and batch.rows > 0:
-            seconds = expected(batch.rows, smaller)
-            if seconds is not None:
-                extra = max(0.0, batch.duration_seconds - seconds)
-                self.pause_seconds += _NEWEST * (extra - self.pause_seconds)
+        is_across = batch.started_at <= across.ended
+        if is_across or across.is_out:
+            seconds = expected(batch.rows, across.smaller if is_across else across.after)
+            if seconds is None:
+                across.is_known = False
+            else:
+                across.extra_seconds += max(0.0, batch.duration_seconds - seconds)
+        if is_across:
+            return
+        self._across = None
+        if not across.is_known:
+            return
+        if across.is_out:
+            self.pause_out_seconds += _NEWEST * (across.extra_seconds - self.pause_out_seconds)
+        else:
+            self.pause_in_seconds += _NEWEST * (across.extra_seconds - self.pause_in_seconds)
 
     def of(self, before: Allocation, after: Allocation) -> float:
         """The cost of a change in executor seconds; a change of the CPU share alone is in force at once.
@@ -90,8 +101,20 @@ class ChangeCost:
         """
         if before.executors == after.executors:
             return 0.0
-        going = max(0.0, before.capacity - after.capacity) if after.executors < before.executors else 0.0
-        return self.pause_seconds * max(before.capacity, after.capacity) + self.settle_in_seconds * going
+        if after.executors > before.executors:
+            return self.pause_out_seconds * max(before.capacity, after.capacity)
+        going = max(0.0, before.capacity - after.capacity)
+        return self.pause_in_seconds * max(before.capacity, after.capacity) + self.settle_in_seconds * going
+
+
+class _Across:
+    """A change that is in force, until the first batch under it alone has ended."""
+
+    def __init__(self, began: float, ended: float, before: Allocation, after: Allocation) -> None:
+        self.began, self.ended, self.after = began, ended, after
+        self.smaller = min(before, after, key=lambda allocation: allocation.capacity)
+        self.is_out = after.executors > before.executors
+        self.extra_seconds, self.is_known = 0.0, True
 
 
 def usual_dwell_seconds(recent: Sequence[Decision], now: float, rung: Allocation) -> float | None:

@@ -144,7 +144,7 @@ def load_of(
     calm_batch_seconds
         How long a batch takes, or is waited for, while the query keeps up.
     backlog
-        Records that wait or are in work, as far as that is known.
+        Records that are done before one that arrives now, and with it in its batch, as far as that is known.
     remembered_seconds
         How far back arrivals are remembered.
     follow_trend
@@ -161,7 +161,7 @@ def load_of(
         raise NotReadyError(f"the backlog is not known{_missing(seen)}")
     if not (0.0 <= rate <= _MOST_RATE and 0.0 <= backlog < math.inf):
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
-    # A query that keeps up has what arrived during the running batch and the one before.
+    # A query that keeps up does what arrived during one batch, and then what arrives during the next.
     calm = 2.0 * calm_batch_seconds * rate
     looks = [o for o in request.history if o.at < seen.at] + [seen]
     slope = _slope(looks, rate, request.at) if follow_trend else 0.0

@@ -17,8 +17,8 @@ MEANINGS = {
     "`catch_up`, 60s where it has none",
     "patience": "part of `catch_up` that records may wait before capacity is added; 0: capacity always covers the "
     "arrivals, for more executors",
-    "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: the trigger "
-    "interval, at least 10s",
+    "batch": "how long a batch may be: what a size sustains is meant for batches of this length; null: two fifths of "
+    "`catch_up`, 30s at most, and never less than the trigger interval",
     "model": f"what predicts sizes that were not measured: {', '.join(f'`{name}`' for name in MODELS)}",
     "samples": "a CSV file with measured throughputs to start with, as `penstock measure` writes it; null: none",
     "confidence": "coverage of a prediction's interval, whose lower end is counted on",
@@ -27,6 +27,13 @@ MEANINGS = {
     "every_seconds": "time from one plan to the next",
 }
 """What each option means."""
+
+_BATCH = 0.4
+"""Part of `catch_up` that a batch may take: its records wait for two batches at most, and some time is left."""
+_MOST_BATCH_SECONDS = 30.0
+"""Longer batches do hardly more, and nobody sees what goes on for so long."""
+_CALM = 1.0 / 6.0
+"""Most part of `catch_up` that a batch of a query that keeps up takes; what longer ones hold waits for capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,12 @@ class ElasticOptions:
         """How long a batch of an operator may be."""
         if self.batch_seconds is not None:
             return self.batch_seconds
-        return max(10.0, trigger_seconds or 0.0)
+        return max(min(_BATCH * self.catch_up_seconds, _MOST_BATCH_SECONDS), trigger_seconds or 0.0)
+
+    def calm_batch_of(self, seconds: float, trigger_seconds: float | None) -> float:
+        """How long a batch is, or is waited for, while the query keeps up, if the shortest of late took `seconds`."""
+        most = min(self.batch_of(trigger_seconds), _CALM * self.catch_up_seconds)
+        return max(min(seconds, most), trigger_seconds or 0.0)
 
 
 def elastic_options(

@@ -19,6 +19,7 @@ from penstock.policies.elastic.change_cost import ChangeCost, usual_dwell_second
 from penstock.policies.elastic.choice import Aim, Choice, Chooser
 from penstock.policies.elastic.load import Load, load_of
 from penstock.policies.elastic.options import ElasticOptions
+from penstock.policies.elastic.running_batch import RunningBatch
 from penstock.ports import Look, OperatorSite, PolicyContext
 from penstock.records import Allocation, Decision, PlanRequest, Quality, WorkloadEstimate
 
@@ -127,17 +128,19 @@ class _Known:
             given=options.samples,
         )
         self.changes = ChangeCost()
+        self._running = RunningBatch(site)
         self._rows_of_last_batch: int | None = None
 
     def watch(self, look: Look) -> None:
         self.capacity.watch(look)
         batches = look.telemetry.batches
         self.changes.watch(look.observation.at, look.observation.cluster, batches, self.capacity.free.expected_seconds)
+        self._running.watch(look)
         if batches:
             self._rows_of_last_batch = batches[-1].rows
 
     def backlog(self, request: PlanRequest) -> float | None:
-        """What waits or is in work; None: not known.
+        """What is done before a record that arrives now, and with it in its batch; None: not known.
 
         Where a source does not say when records arrive, a batch without a cap shows it: it takes all that wait. A
         real-time query has no batches that do; while its CPU is not used up nothing waits, and when it is, more is
@@ -145,7 +148,7 @@ class _Known:
         """
         seen, rate = request.observation, request.observation.arrival_rate_rows_per_second
         if seen.backlog_records is not None:
-            return float(seen.backlog_records)
+            return self._running.before_the_last(seen.backlog_records, request.at, self._expected_rate)
         if self._site.is_real_time and rate is not None and seen.utilisation is not None:
             beyond = (self._options.patience + _BEYOND_PATIENCE) * self._options.catch_up_seconds * rate
             return 0.0 if seen.utilisation < _USED_UP else beyond
@@ -153,10 +156,13 @@ class _Known:
             return self._rows_of_last_batch + (rate or 0.0) * seen.batch_seconds
         return None
 
+    def _expected_rate(self, allocation: Allocation) -> float:
+        return self.capacity.sustained(allocation).prediction.records_per_second
+
     def calm_batch_seconds(self, request: PlanRequest) -> float:
         """How long a batch takes, or is waited for, while the query keeps up: the shortest mean of late."""
         seen = [o.batch_seconds for o in (*request.history, request.observation) if o.batch_seconds is not None]
-        return min(max(min(seen, default=0.0), self._site.trigger_seconds or 0.0), self._batch_seconds)
+        return self._options.calm_batch_of(min(seen, default=0.0), self._site.trigger_seconds)
 
     def aim(self, request: PlanRequest) -> Aim:
         options = self._options
@@ -191,7 +197,8 @@ class _Known:
             "batch_seconds_allowed": self._batch_seconds,
             "settle_out_seconds": self.changes.settle_out_seconds,
             "settle_in_seconds": self.changes.settle_in_seconds,
-            "pause_seconds": self.changes.pause_seconds,
+            "pause_out_seconds": self.changes.pause_out_seconds,
+            "pause_in_seconds": self.changes.pause_in_seconds,
             "changes_measured": self.changes.measured,
         }
 

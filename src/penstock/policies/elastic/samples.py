@@ -7,10 +7,11 @@ the user's (option `batch`).
 
 A batch says what c was under its allocation, once f is known: `BatchDemandLearner` finds f, as for MEAD. One batch of
 the records of B seconds says much, one of a few records little, since noise in f hides their time. So batches are put
-together until their records have taken half of B, and make one sample then. A query that catches up gives a sample with
-nearly every batch, an idle one every few minutes, and all samples are about equally sure.
+together until their records have taken half of B or five seconds, and make one sample then. A query that catches up
+gives a sample with every batch, an idle one every few minutes, and all samples are about equally sure.
 
-Before f is known only batches count that were nearly B long or hit the query's cap: what they did, they sustained.
+Before f is known only batches count that were as long as that by themselves, or hit the query's cap. What they did is
+a rough sample, rather too low: it counts until there is a better one of that allocation.
 
 CPU used per record is known sooner. Like Flink's true processing rate, records a second over the busy part of the
 CPU is what all of it would do. But the driver's time is not in it, and it is taken for what it is, a first guess.
@@ -34,7 +35,8 @@ _WARM_UP_BATCHES = 8
 _NEW_EXECUTORS = 1
 """Batches after a change of executors that do not count: new ones compile their code first."""
 _POOLED = 0.5
-"""Part of B that the records of a sample's batches have taken."""
+_POOLED_SECONDS = 5.0
+"""Part of B that the records of a sample's batches have taken, and the most that is asked for."""
 _FIXED_ERROR = 0.15
 """Most part of a sample's time that may be due to an error of f."""
 _KEPT = 12
@@ -71,6 +73,7 @@ class FreeSamples:
         self._pool = _Pool()
         self._seen_batches = 0
         self._kept: dict[Allocation, deque[ThroughputSample]] = {}
+        self._rough: set[Allocation] = set()
         self._cpu = CpuDemandLearner(half_life_windows=_HALF_LIFE_WINDOWS)
         self._per_record: tuple[float, float] | None = None
         self._cpu_since = -math.inf
@@ -83,6 +86,11 @@ class FreeSamples:
         """Those that are kept, oldest first."""
         kept = [sample for samples in self._kept.values() for sample in samples]
         return tuple(sorted(kept, key=lambda sample: sample.at or 0.0))
+
+    @property
+    def sure(self) -> frozenset[Allocation]:
+        """Allocations whose samples are more than rough."""
+        return frozenset(self._kept.keys() - self._rough)
 
     @property
     def demand(self) -> BatchDemand | None:
@@ -132,24 +140,34 @@ class FreeSamples:
             self._why_not = str(fault)
 
     def _take(self, batch: BatchProgress, had: Allocation) -> None:
+        enough = min(_POOLED * self._batch_seconds, _POOLED_SECONDS)
         if self._demand is None:
             is_capped = self._site.cap is not None and batch.rows >= self._site.cap
-            if is_capped or batch.duration_seconds >= _POOLED * self._batch_seconds:
-                self._keep(ThroughputSample(had, batch.rows / batch.duration_seconds, batch.ended_at))
+            if is_capped or batch.duration_seconds >= enough:
+                rough = ThroughputSample(had, batch.rows / batch.duration_seconds, batch.ended_at)
+                self._keep(rough, is_rough=not is_capped)
             return
         fixed = self._demand.at(had).fixed
         self._pool.add(batch.rows, batch.duration_seconds - fixed)
         pool, error = self._pool, self._fixed_error
-        if pool.seconds < _POOLED * self._batch_seconds or pool.batches * error > _FIXED_ERROR * pool.seconds:
+        if pool.seconds < enough or pool.batches * error > _FIXED_ERROR * pool.seconds:
             return
         rate = throughput_of_batches(fixed, pool.seconds / pool.rows, self._batch_seconds, self._site.cap)
         self._pool = _Pool()
         if rate > 0.0:
             self._keep(ThroughputSample(had, rate, batch.ended_at))
 
-    def _keep(self, sample: ThroughputSample) -> None:
+    def _keep(self, sample: ThroughputSample, *, is_rough: bool = False) -> None:
+        of = sample.allocation
+        if is_rough and of in self.sure:
+            return
+        if of in self._rough and not is_rough:
+            self._rough.remove(of)
+            del self._kept[of]
+        if is_rough:
+            self._rough.add(of)
         self.taken += 1
-        self._kept.setdefault(sample.allocation, deque(maxlen=_KEPT)).append(sample)
+        self._kept.setdefault(of, deque(maxlen=_KEPT)).append(sample)
 
     def _watch_cpu(self, look: Look) -> None:
         seen = look.observation

@@ -28,9 +28,9 @@ from penstock.records import (
 from penstock.settings import GuardSettings
 from penstock.simulator import MicroBatch, Operator, Pipeline
 
-PER_RECORD, FIXED, BATCH = 0.006, 0.6, 10.0
+PER_RECORD, FIXED, BATCH = 0.006, 0.6, 24.0
 SUSTAINED = {Allocation(n): (1.0 - FIXED / BATCH) * n / PER_RECORD for n in range(1, 9)}
-"""What each size of the simulated query does in batches of 10 s."""
+"""What each size of the simulated query does in batches of 24 s."""
 CATCH_UP = 60.0
 
 

@@ -54,6 +54,20 @@ def test_measurements_of_the_allocation_itself_come_first() -> None:
     assert "2 measurements" in few.basis
 
 
+def test_given_samples_stand_until_the_run_has_better_ones() -> None:
+    """Long batches before the fixed time is known are rough: they do not replace what was measured before the run."""
+    known = capacity([(2, 600.0), (2, 610.0)])
+    at = 0.0
+    known.watch(a_look(at, Allocation(2)))
+    for _ in range(30):
+        known.watch(a_look(at := at + 6.5, Allocation(2), (3000, 6.5)))
+    assert known.free.samples
+    assert {sample.records_per_second for sample in known.samples} == {600.0, 610.0}
+    for rows in [2000, 3000, 2500, 3500] * 12:
+        known.watch(a_look(at := at + 0.5 + 0.002 * rows, Allocation(2), (rows, 0.5 + 0.002 * rows)))
+    assert known.sustained(Allocation(2)).prediction.records_per_second == pytest.approx(475.0, rel=0.01)
+
+
 def test_one_size_speaks_for_others_in_proportion() -> None:
     """Half the executors do about half, twice as many at most twice."""
     known = capacity([(4, 800.0), (4, 800.0)])

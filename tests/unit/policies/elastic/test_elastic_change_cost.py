@@ -30,16 +30,42 @@ def test_the_time_until_executors_come_is_learnt() -> None:
     assert cost.measured == 1
 
 
-def test_batches_across_a_change_show_its_pause() -> None:
-    """A batch that should have taken 1 s and took 7 s across a change is a pause of 6 s."""
+def test_batches_across_a_change_and_the_first_on_new_executors_show_its_pause() -> None:
+    """A batch of 7 s that should have taken 1 s, and one of 4 s after it: a pause of 9 s; later ones do not count."""
     cost = ChangeCost()
     watch(cost, 0.0, TWO, TWO)
     watch(cost, 10.0, FOUR, TWO)
     watch(cost, 15.0, FOUR, FOUR)
     watch(cost, 17.0, FOUR, FOUR, (1000, 7.0))
-    assert cost.pause_seconds == pytest.approx((2.0 + 6.0) / 2.0)
+    watch(cost, 22.0, FOUR, FOUR, (1000, 4.0))
+    assert cost.pause_out_seconds == pytest.approx((2.0 + 9.0) / 2.0)
     watch(cost, 40.0, FOUR, FOUR, (1000, 7.0))  # long after it
-    assert cost.pause_seconds == pytest.approx(4.0)
+    assert cost.pause_out_seconds == pytest.approx(5.5)
+    assert cost.pause_in_seconds == 2.0
+
+
+def test_those_that_stay_compile_nothing() -> None:
+    """After a change to fewer executors only batches across it count."""
+    cost = ChangeCost()
+    watch(cost, 0.0, FOUR, FOUR)
+    watch(cost, 10.0, TWO, FOUR)
+    watch(cost, 15.0, TWO, TWO)
+    watch(cost, 17.0, TWO, TWO, (1000, 7.0))
+    watch(cost, 22.0, TWO, TWO, (1000, 4.0))
+    assert cost.pause_in_seconds == pytest.approx((2.0 + 6.0) / 2.0)
+    assert cost.pause_out_seconds == 2.0
+
+
+def test_a_pause_counts_only_if_it_is_known_of_every_batch() -> None:
+    """Half of it would be taken for the whole."""
+    cost = ChangeCost()
+    watch(cost, 0.0, TWO, TWO)
+    watch(cost, 10.0, FOUR, TWO)
+    watch(cost, 15.0, FOUR, FOUR)
+    look = a_look(17.0, FOUR, (1000, 7.0), requested=FOUR)
+    cost.watch(17.0, look.observation.cluster, look.telemetry.batches, lambda *_: None)
+    watch(cost, 22.0, FOUR, FOUR, (1000, 4.0))
+    assert cost.pause_out_seconds == 2.0
 
 
 def test_a_change_of_the_share_alone_costs_nothing() -> None:

@@ -17,11 +17,20 @@ from penstock.records import Allocation, Objective
 
 
 def test_times_are_read_as_settings_write_them() -> None:
-    """Durations may have units; a batch is as long as the trigger, and at least 10 s."""
+    """Durations may have units; a batch follows the time to catch up, within 30 s, and is as long as the trigger."""
     options = elastic_options(catch_up="2m", every_seconds="10s")
     assert (options.catch_up_seconds, options.every_seconds) == (120.0, 10.0)
-    assert (options.batch_of(None), options.batch_of(30.0)) == (10.0, 30.0)
+    assert (options.batch_of(None), options.batch_of(40.0)) == (30.0, 40.0)
+    assert elastic_options(catch_up="30s").batch_of(5.0) == 12.0
     assert elastic_options(batch="5s").batch_of(30.0) == 5.0
+
+
+def test_a_query_that_keeps_up_has_batches_of_a_sixth_of_the_time_to_catch_up_at_most() -> None:
+    """What longer batches hold waits for capacity; a trigger interval is waited for in any case."""
+    options = elastic_options(catch_up="60s")
+    assert [options.calm_batch_of(seconds, None) for seconds in (0.5, 9.0, 20.0)] == [0.5, 9.0, 10.0]
+    assert options.calm_batch_of(0.5, 15.0) == 15.0
+    assert elastic_options(catch_up="60s", batch="4s").calm_batch_of(9.0, None) == 4.0
 
 
 def test_every_option_is_explained() -> None:

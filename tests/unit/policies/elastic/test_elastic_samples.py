@@ -46,19 +46,33 @@ def test_batches_of_any_size_give_what_full_ones_would_do() -> None:
 def test_fuller_batches_give_more_samples() -> None:
     """A query that catches up shows its throughput with nearly every batch, a calm one after many."""
     calm, busy = free(), free()
-    show(calm, TWO, [50, 60, 70, 80] * 10)
-    show(busy, TWO, [3000, 4000, 3500, 4500] * 10)
+    show(calm, TWO, [50, 60, 70, 80] * 12)
+    show(busy, TWO, [3000, 4000, 3500, 4500] * 12)
     assert calm.taken < busy.taken / 5
     assert busy.taken > 20
 
 
-def test_before_the_fixed_time_is_known_only_long_batches_count() -> None:
+def test_before_the_fixed_time_is_known_long_batches_give_rough_samples() -> None:
     """Equal batches say nothing about the fixed time: those of half the allowed length are taken as they are."""
     short, long = free(), free()
     show(short, TWO, [500] * 40)
     show(long, TWO, [3000] * 40)
     assert short.samples == ()
+    assert long.samples
     assert [s.records_per_second for s in long.samples] == pytest.approx([3000 / 6.5] * len(long.samples))
+    assert long.sure == frozenset()
+
+
+def test_better_samples_replace_rough_ones() -> None:
+    """Once the fixed time is known, what was taken without it is dropped."""
+    samples = free()
+    at = show(samples, TWO, [3000] * 30)
+    assert samples.samples
+    assert not samples.sure
+    show(samples, TWO, [2000, 3000, 2500, 3500] * 12, at)
+    assert samples.sure == {TWO}
+    for sample in samples.samples:
+        assert sample.records_per_second == pytest.approx(475.0, rel=0.01)
 
 
 def test_a_batch_at_its_cap_is_full_however_short() -> None:
