@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A query without Spark: its load goes up and down, and what is asked of it is written down.
 
-``python tests/toy_query.py NAME MASTERS TOKEN_FILE LOG`` runs one in a process of its own, with the real agent.
+``python tests/toy_query.py NAME MASTERS TOKEN_FILE LOG...`` runs one in a process of its own, with the real agent; with
+``PIPELINE/OPERATOR,OPERATOR`` for its name, and a log for each, the operators of one pipeline.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.master_address import MasterAddress, master_address
 from penstock.adaptors.agent.meters import Meters
-from penstock.adaptors.agent.server import OperatorAgent
+from penstock.adaptors.agent.server import HeardFence, OperatorAgent
 from penstock.ports import ArrivalTimes
 from penstock.records import Action, BatchProgress, CpuReading, ExecutorState, SourceProgress, Telemetry
 
@@ -113,6 +115,15 @@ def toy_settings(name: str, *, query_run: str = "run", policy: object = None, **
     }
 
 
+def pipeline_settings(name: str, operators: Sequence[str], *, query_run: str = "run") -> dict[str, object]:
+    """A pipeline of toys, each of which reads from the one before."""
+    entries = [
+        {"name": operator, "input": above, "executors": [1, MOST_EXECUTORS], "cpu_shares": [1.0]}
+        for operator, above in zip(operators, ("arrivals", *operators), strict=False)
+    ]
+    return toy_settings(name, query_run=query_run, operators=entries)
+
+
 def toy_meters(query: ToyQuery) -> Meters:
     """One metric."""
     meters = Meters()
@@ -127,23 +138,40 @@ def start(
     settings: dict[str, object] | None = None,
     arrivals: ArrivalTimes | None = None,
     silence_seconds: float = 5.0,
+    pipeline: str | None = None,
+    heard: HeardFence | None = None,
 ) -> tuple[OperatorAgent, MasterLink]:
-    """Its agent, and the link to the masters."""
+    """Its agent, and the link to the masters; `pipeline`: where it is one of several operators."""
     agent = OperatorAgent(
-        query.name, query, query, meters=toy_meters(query), arrivals=arrivals, on_stop=lambda: None
+        query.name, query, query, meters=toy_meters(query), arrivals=arrivals, on_stop=lambda: None, heard=heard
     ).start()
     query.fence = lambda: agent.fence
     given = json.dumps(settings or toy_settings(query.name))
-    link = MasterLink(agent, address, query.name, settings=given, silence_seconds=silence_seconds)
+    name = query.name if pipeline is None else f"{pipeline}/{query.name}"
+    link = MasterLink(agent, address, name, settings=given, silence_seconds=silence_seconds)
     return agent, link.start()
 
 
 def main() -> None:
     """Run until the process is killed."""
-    name, masters, token_file, log = sys.argv[1:]
-    with Path(log).open("a", encoding="utf-8", buffering=1) as file:
-        query = ToyQuery(name, lambda line: print(json.dumps(line), file=file))
-        start(query, master_address(masters, token_file=token_file))
+    name, masters, token_file, *logs = sys.argv[1:]
+    address = master_address(masters, token_file=token_file)
+    pipeline, _, listed = name.partition("/")
+    operators, heard = listed.split(",") if listed else [pipeline], HeardFence()
+    with ExitStack() as files:
+        for operator, log in zip(operators, logs, strict=True):
+            file = files.enter_context(Path(log).open("a", encoding="utf-8", buffering=1))
+            query = ToyQuery(operator, lambda line, file=file: print(json.dumps(line), file=file))  # type: ignore[misc]
+            if listed:
+                start(
+                    query,
+                    address,
+                    settings=pipeline_settings(pipeline, operators),
+                    pipeline=pipeline,
+                    heard=heard,
+                )
+            else:
+                start(query, address)
         threading.Event().wait()
 
 

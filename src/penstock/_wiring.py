@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.plan.guards import guards_as_set
 from penstock.policies import reads_objective
-from penstock.ports import Actuator, ArrivalTimes, KnowledgeStore, MetricSource, Policy, RecordLatencies
+from penstock.ports import Actuator, ArrivalTimes, Guard, KnowledgeStore, MetricSource, Policy, RecordLatencies
 from penstock.records import Allocation, ExecutorState, Limits, Mode, Objective
 from penstock.settings import GuardSettings
 from penstock.topology import Path, path_text
@@ -117,8 +117,12 @@ def make_cycle(
     path: PathMonitor | None = None,
     since: float = 0.0,
     orders: Orders | None = None,
+    first_guards: Sequence[Guard] = (),
 ) -> Cycle:
-    """Wire one operator's cycle; what the store remembers from before `since` is another run's."""
+    """Wire one operator's cycle; what the store remembers from before `since` is another run's.
+
+    `first_guards` come before those of the settings, and are there also where the settings have none.
+    """
     return Cycle(
         source=source,
         monitor=Monitor(
@@ -130,7 +134,7 @@ def make_cycle(
             path=path,
         ),
         policy=policy,
-        guards=guards_as_set(settings.guards),
+        guards=(*first_guards, *guards_as_set(settings.guards)),
         reconciler=Reconciler(
             operator,
             actuator,

@@ -366,6 +366,10 @@ class ClusterState:
     observed: Allocation | None = None
 
 
+_CAUSES_NAMED = 2
+"""Of what is missing, the first are named in a sentence: they come in the order of their weight."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """An operator over the last `window_seconds`. `missing` names what is not known, each with its cause."""
@@ -405,9 +409,12 @@ class Observation:
 
     @property
     def quality_text(self) -> str:
-        """How far the data can be trusted, with the cause where one is named."""
+        """How far the data of the operator can be trusted, with the cause: what is said of it, or what is missing."""
         name = self.quality.value
-        return f"the data are {next((text for text in self.missing if text.startswith(f'{name}: ')), name)}"
+        causes = next((text for text in self.missing if text.startswith(f"{name}: ")), "")
+        if not causes and self.missing:
+            causes = f"{name}: {'; '.join(self.missing[:_CAUSES_NAMED])}"
+        return f"the data of {self.operator} are {causes or name}"
 
 
 # --- what the models say ---------------------------------------------------------------------------------------

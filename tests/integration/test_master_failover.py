@@ -29,7 +29,9 @@ from penstock.service.master_stores import LEASES_FILE, TOKEN_FILE, StoreFolder
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TOY = Path(__file__).parents[1] / "toy_query.py"
-QUERIES = ("words", "pages")
+QUERIES = {"words": ("words",), "pages": ("pages",), "pair": ("left", "right")}
+"""Pipelines with their operators: two attached queries, and a run of two operators."""
+OPERATORS = [(name, operator) for name, operators in QUERIES.items() for operator in operators]
 PATIENCE_SECONDS = 90.0
 
 
@@ -122,8 +124,17 @@ class World:
         self.masters = {address: self.start_master(address) for address in self.wires}
         masters = ",".join(f"127.0.0.1:{wire.port}" for wire in self.wires.values())
         self.queries = [
-            subprocess.Popen([sys.executable, TOY, name, masters, self.store / TOKEN_FILE, self.log(name)])
-            for name in QUERIES
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    TOY,
+                    name if len(operators) == 1 else f"{name}/{','.join(operators)}",
+                    masters,
+                    self.store / TOKEN_FILE,
+                    *map(self.log, operators),
+                ]
+            )
+            for name, operators in QUERIES.items()
         ]
 
     def start_master(self, address: str) -> subprocess.Popen[bytes]:
@@ -135,13 +146,13 @@ class World:
                 stderr=log,
             )
 
-    def log(self, name: str) -> Path:
-        """What was done to a query."""
-        return self.folder / f"{name}.jsonl"
+    def log(self, operator: str) -> Path:
+        """What was done to an operator."""
+        return self.folder / f"{operator}.jsonl"
 
-    def done(self, name: str) -> list[dict[str, Any]]:
+    def done(self, operator: str) -> list[dict[str, Any]]:
         """The same, read."""
-        file = self.log(name)
+        file = self.log(operator)
         text = file.read_text(encoding="utf-8") if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -200,7 +211,7 @@ def disturb(world: World, kind: str) -> tuple[float, float]:
     began = time.monotonic()
 
     def all_scaled() -> bool:
-        return all(any(line["fence"] >= now.fence for line in world.done(name)) for name in QUERIES)
+        return all(any(line["fence"] >= now.fence for line in world.done(operator)) for _, operator in OPERATORS)
 
     until(all_scaled, f"scaling after {kind}")
     scaled = led + time.monotonic() - began
@@ -217,7 +228,7 @@ def disturb(world: World, kind: str) -> tuple[float, float]:
 
 def check(world: World, tenures: int) -> None:
     """What must hold, whatever happened."""
-    for name in QUERIES:
+    for pipeline, name in OPERATORS:
         lines = world.done(name)
         fences = [line["fence"] for line in lines]
         assert fences == sorted(fences), f"{name}: a deposed master has acted: {fences}"
@@ -228,7 +239,7 @@ def check(world: World, tenures: int) -> None:
         assert len(set(requests)) == len(requests)
         decisions = [line["decision"] for line in lines if line["decision"] is not None]
         assert len(set(decisions)) == len(decisions), f"{name}: a decision was carried out twice"
-        store = StoreFolder(world.store).open_readonly(name)
+        store = StoreFolder(world.store).open_readonly(pipeline)
         kept = {decision.decision_id for decision in store.decisions(name, changes_only=True, limit=100_000)}
         assert set(decisions) <= kept, f"{name}: something was done that no decision explains"
         began = json.loads(store.fact(SETTINGS) or "{}")["started_at"]
@@ -239,7 +250,7 @@ def check(world: World, tenures: int) -> None:
 
 def run_faults(world: World, faults: list[str]) -> None:
     """One fault after the other, and what they came to."""
-    until(lambda: all(world.done(name) for name in QUERIES), "the first scaling")
+    until(lambda: all(world.done(operator) for _, operator in OPERATORS), "the first scaling")
     times = [(kind, *disturb(world, kind)) for kind in faults]
     check(world, len(faults))
     for kind in dict.fromkeys(faults):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--master", metavar="HOST:PORT[,...]",
-    help="Let a master decide on sizes (penstock serve); the pipeline has one operator then.",
+    help="Let a master decide on the sizes of all operators (penstock serve).",
 )  # fmt: skip
 @click.option("--no-view", is_flag=True, help="Plain lines instead of the live view.")
 @page_option

@@ -134,7 +134,7 @@ class Monitor:
         busy = self._busy(now, None if use is None else use.utilisation, backlog)
         missing = [*self._faults, *notes]
         if use is None:
-            missing.append("utilisation: no CPU counters over the window yet")
+            missing.append(f"utilisation: no CPU counters over {self._window_seconds:.0f} s yet")
         if latency is None:
             missing.append(f"latency: no record was done in the last {self._window_seconds:.0f} s")
         if backlog is None:

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run whose sizes a master decides: it keeps its processes, its history and its limits, and does what it is asked.
 
-In the run stands a policy that passes every look on to the master, through the agent that attached queries have, and
-whose answer is what the master asked for last.
+In the run stands a policy that passes every look on to the master, through the agents that attached queries have, one
+for each operator, and whose answer is what the master asked for last.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock._wiring import sendable_options
+from penstock.adaptors.agent.agent_names import agent_name
 from penstock.adaptors.agent.arrival_report import Reported
+from penstock.adaptors.agent.followed_path import PathReport
 from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.master_address import MasterAddress
 from penstock.adaptors.agent.meters import Meters
-from penstock.adaptors.agent.server import OperatorAgent
+from penstock.adaptors.agent.server import HeardFence, OperatorAgent
 from penstock.errors import ActuationRejectedError, ConfigurationError, MetricSourceError
 from penstock.loop import Cycle
 from penstock.ports import Look
@@ -27,20 +31,22 @@ from penstock.records import Action, Allocation, BatchProgress, Decision, Limits
 from penstock.running.pipeline_run import StartedRun
 from penstock.running.policy_choice import policy_context, with_policy
 from penstock.settings import RunSettings
-from penstock.settings.objectives import objective_settings
 
-_OF_PIPELINE = {"name", "mode", "interval", "window", "warm_up", "guards", "prices"}
-_OF_OPERATOR = {"name", "executors", "cpu_shares", "trigger"}
+_OF_PIPELINE = {"name", "mode", "objective", "objectives", "interval", "window", "warm_up", "guards", "prices"}
+_OF_OPERATOR = {"name", "trigger"}
 _METRICS = frozenset({"heap_used", "executor_heap_peak", "gc_time", "task_skew", "state_rows", "state_memory"})
 """What the operator's agent measures besides, where somebody wants it: rules in the master may."""
 _MOST_BATCHES, _MOST_FAULTS = 10_000, 100
+_UNSEEN_LOOKS, _LEAST_UNSEEN_SECONDS = 3, 10.0
+"""After so many looks that failed, and so long at least, the master is told that the run does not see an operator."""
 
 
 class HandedOver:
-    """Decides as a master asks (a `ports.WatchingPolicy` and `ports.SubscribingPolicy` of a run with one operator).
+    """Decides as a master asks (a `ports.WatchingPolicy` and `ports.SubscribingPolicy`).
 
-    Until a master has asked for something, and after it was lost, the operator keeps what it has; CPU shares are opened
-    when a master that has acted is silent for five seconds.
+    Until a master has asked for something, and after it was lost, operators keep what they have; CPU shares are opened
+    when a master that has acted is silent for five seconds. What one operator's agent has heard of the fencing number
+    holds for all.
 
     Parameters
     ----------
@@ -57,14 +63,16 @@ class HandedOver:
         check_handed_over(settings)
         self._settings, self._address = with_policy(settings), address
         self.every_seconds = settings.interval
-        self._near = _NearSide()
-        self._agent: OperatorAgent | None = None
-        self._link: MasterLink | None = None
+        unseen = max(_LEAST_UNSEEN_SECONDS, _UNSEEN_LOOKS * settings.interval)
+        self._near = {operator.name: _NearSide(operator.name, unseen) for operator in settings.operators}
+        self._agents: list[OperatorAgent] = []
+        self._links: dict[str, MasterLink] = {}
 
     @property
     def connected_to(self) -> str | None:
-        """The master that decides now; None: none does."""
-        return None if self._link is None else self._link.connected_to
+        """The master that decides now for all operators; None: none does."""
+        places = {link.connected_to for link in self._links.values()}
+        return places.pop() if len(places) == 1 else None
 
     @property
     def own_settings(self) -> RunSettings:
@@ -75,7 +83,7 @@ class HandedOver:
         """What a run calls when its operators are there: `begin`, and `then` whoever else wants to know."""
 
         def started(run: StartedRun) -> None:
-            self.begin(run.cycles[self._settings.operators[0].name])
+            self.begin(run.cycles, run.tasks)
             if then is not None:
                 then(run)
 
@@ -87,30 +95,41 @@ class HandedOver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, cycle: Cycle) -> None:
-        """Connect to the masters; the operator is there."""
-        self._near.limits = cycle.limits
-        times = cycle.monitor.arrival_times
-        meters = Meters()
-        meters.add_known(_METRICS, self._near.read_metrics)
-        operator = self._settings.operators[0].name
-        self._agent = OperatorAgent(
-            operator, self._near, self._near, meters=meters, arrivals=times, on_stop=_never_stop
-        ).start()
-        known = settings_for_master(self._settings, cycle.limits, Reported.by(times))
-        self._link = MasterLink(self._agent, self._address, self._settings.name, settings=json.dumps(known)).start()
+    def begin(self, cycles: Mapping[str, Cycle], tasks: Mapping[str, int | None] | None = None) -> None:
+        """Connect to the masters; the operators are there. `tasks`: how many read each operator's records."""
+        known = json.dumps(settings_for_master(self._settings, cycles, tasks or {}))
+        heard = HeardFence()
+        for operator, cycle in cycles.items():
+            near = self._near[operator]
+            near.limits = cycle.limits
+            meters = Meters()
+            meters.add_known(_METRICS, near.read_metrics)
+            agent = OperatorAgent(
+                operator,
+                near,
+                near,
+                meters=meters,
+                arrivals=cycle.monitor.arrival_times,
+                path=near.path,
+                on_stop=_never_stop,
+                heard=heard,
+            ).start()
+            self._agents.append(agent)
+            name = agent_name(self._settings.name, operator, len(cycles))
+            self._links[operator] = MasterLink(agent, self._address, name, settings=known).start()
 
     def watch(self, look: Look) -> tuple[str, ...]:
         """Pass a look on."""
-        self._near.saw(look.telemetry)
+        self._near[look.operator].saw(look)
         return ()
 
     def plan(self, request: PlanRequest) -> Decision:
         """What the master asked for last; before that, what the operator has."""
-        asked, place = self._near.asked, self.connected_to
+        asked, link = self._near[request.operator].asked, self._links.get(request.operator)
+        place = None if link is None else link.connected_to
         who = f"the master at {place}" if place is not None else "the master, which is not connected now,"
         if asked is None:
-            fault = None if self._link is None else self._link.fault
+            fault = None if link is None else link.fault
             reason = f"{who} has not asked for another size" if place is not None else f"no master decides: {fault}"
             return self._decision(request, request.current, reason)
         evidence = {} if asked.decision_id is None else {"decision_of_the_master": asked.decision_id}
@@ -118,10 +137,10 @@ class HandedOver:
 
     def close(self) -> None:
         """Take leave of the master. May be called twice."""
-        link, agent, self._link, self._agent = self._link, self._agent, None, None
-        if link is not None:
+        links, agents, self._links, self._agents = self._links, self._agents, {}, []
+        for link in links.values():
             link.close("the run has ended")
-        if agent is not None:
+        for agent in agents:
             agent.close()
 
     def _decision(
@@ -147,10 +166,21 @@ class _Asked:
 
 
 class _NearSide:
-    """The operator as the agent of a run has it: looks that the loop took, and wishes that the loop carries out."""
+    """An operator as its agent in a run has it: looks that the loop took, and wishes that the loop carries out.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    operator
+        Its name.
+    unseen_seconds
+        How old the newest look may be.
+    """
+
+    def __init__(self, operator: str = "operator", unseen_seconds: float = _LEAST_UNSEEN_SECONDS) -> None:
+        self._operator, self._unseen_seconds = operator, unseen_seconds
         self.limits = Limits(1, 1)
+        self.path = PathReport()
+        self._seen_at = -math.inf
         self.asked: _Asked | None = None
         self._lock = threading.Lock()
         self._newest: Telemetry | None = None
@@ -159,19 +189,27 @@ class _NearSide:
 
     # --- measures ---------------------------------------------------------------------------------------------
 
-    def saw(self, telemetry: Telemetry) -> None:
+    def saw(self, look: Look) -> None:
         """Take in a look of the run's loop."""
+        telemetry = look.telemetry
+        self.path.add(look.path_done)
         with self._lock:
-            self._newest = telemetry
+            self._newest, self._seen_at = telemetry, time.monotonic()
             self._batches.extend(telemetry.batches)
             self._faults.extend(telemetry.faults)
 
     def collect(self) -> Telemetry:
-        """What the loop has seen since the last call; raises MetricSourceError before its first look."""
+        """What the loop has seen since the last call; raises MetricSourceError where it does not see the operator."""
         with self._lock:
             newest, batches, faults = self._newest, tuple(self._batches), tuple(self._faults)
             if newest is None:
-                raise MetricSourceError("the run has not looked at its operator yet", target="run", retryable=True)
+                raise MetricSourceError(
+                    f"the run has not looked at {self._operator} yet", target=self._operator, retryable=True
+                )
+            if (age := time.monotonic() - self._seen_at) > self._unseen_seconds:
+                raise MetricSourceError(
+                    f"the run has not seen {self._operator} for {age:.0f} s", target=self._operator, retryable=True
+                )
             self._batches.clear()
             self._faults.clear()
         return replace(newest, batches=batches, faults=faults)
@@ -217,13 +255,10 @@ def check_handed_over(settings: RunSettings) -> None:
     ConfigurationError
         With the fix.
     """
-    first = settings.operators[0]
     why = None
-    if len(settings.operators) > 1:
-        why = "a master decides for one operator, and the objective of a pipeline needs all of them"
-    elif first.is_real_time:
+    if any(operator.is_real_time for operator in settings.operators):
         why = "a query in real-time mode is not scaled"
-    elif first.sizes:
+    elif any(operator.sizes for operator in settings.operators):
         why = "a master does not choose among `sizes`"
     elif settings.nodes is not None or settings.cluster.geo is not None:
         why = "a master does not choose nodes"
@@ -233,26 +268,30 @@ def check_handed_over(settings: RunSettings) -> None:
         raise ConfigurationError(f"--master: {why}; leave --master out", field="--master")
 
 
-def settings_for_master(settings: RunSettings, limits: Limits, arrivals: Reported) -> dict[str, Any]:
-    """The run as a master is introduced to it."""
-    operator = settings.operators[0]
-    site = policy_context(settings).operators[operator.name]
-    plain = settings.model_dump(mode="json", include=_OF_PIPELINE)
+def settings_for_master(
+    settings: RunSettings, cycles: Mapping[str, Cycle], tasks: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """The run as a master is introduced to it, the same by the agents of all operators."""
+    sites = policy_context(settings).operators
     return {
-        **plain,
-        "objective": objective_settings(settings.objective_of(operator.name)),
+        **settings.model_dump(mode="json", include=_OF_PIPELINE),
         "operators": [
             {
                 **operator.model_dump(mode="json", include=_OF_OPERATOR),
-                "executors": [limits.min_executors, limits.max_executors],
-                "cpu_shares": list(limits.cpu_shares),
+                "input": operator.input,
+                "executors": [cycle.limits.min_executors, cycle.limits.max_executors],
+                "cpu_shares": list(cycle.limits.cpu_shares),
+                "cores_per_executor": operator.executor_cores,
+                "cap": sites[operator.name].cap,
+                "tasks": tasks.get(operator.name),
+                "plan": sites[operator.name].query,
+                "arrivals": Reported.by(cycle.monitor.arrival_times),
+                "follows_path": cycle.monitor.path is not None,
             }
+            for operator in settings.operators
+            for cycle in (cycles[operator.name],)
         ],
         "policy": {"name": settings.policy.name, "options": sendable_options(settings.policy.all_options)},
-        "cores_per_executor": operator.executor_cores,
-        "cap": site.cap,
-        "plan": site.query,
-        "arrivals": arrivals,
         "query_run": new_id(),
     }
 

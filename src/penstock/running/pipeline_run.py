@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.account import RunSummary
@@ -45,6 +45,8 @@ class StartedRun:
         Its operators' cycles, by their names.
     store
         Where its knowledge is kept.
+    tasks
+        How many tasks read each operator's records; None: that is not known.
     """
 
     settings: RunSettings
@@ -53,6 +55,7 @@ class StartedRun:
     helm: Helm
     cycles: dict[str, Cycle]
     store: KnowledgeStore
+    tasks: dict[str, int | None] = field(default_factory=dict)
 
 
 def run_pipeline(
@@ -98,7 +101,8 @@ def run_pipeline(
         helm = Helm(parts.cycles, supervision.runner, parts.orders, parts.store, clock, build=parts.build_policy)
         supervision.on_pass = helm.end_sizes
         if on_started is not None and parts.cycles:
-            on_started(StartedRun(settings, folder, began, helm, parts.cycles, parts.store))
+            tasks = {name: operator.job.reads.tasks for name, operator in parts.operators.items()}
+            on_started(StartedRun(settings, folder, began, helm, parts.cycles, parts.store, tasks))
         supervision.run()
         crash_point("loop-ended")
         if leave is not None and leave.is_set() and supervision.failure is None and parts.is_left:

@@ -8,8 +8,10 @@ import math
 import queue
 import time
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import Any
 
+from penstock.adaptors.agent.agent_names import pipeline_of
 from penstock.adaptors.agent.wire import (
     Advertise,
     FromAgent,
@@ -22,6 +24,7 @@ from penstock.adaptors.agent.wire import (
     Subscribe,
     frame_of,
 )
+from penstock.service.attached_pipeline import AttachedPipeline, read_attached
 
 _MOST_UNSENT_BYTES = 1 << 20
 """An agent that does not read what it is sent is cut off."""
@@ -71,8 +74,18 @@ class AgentConnection:
 
     @property
     def name(self) -> str:
-        """The pipeline or the host that it speaks for."""
+        """The pipeline, the operator of a pipeline, or the host that it speaks for."""
         return self.introduction.name
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline whose operator is scaled through it."""
+        return pipeline_of(self.name)
+
+    @cached_property
+    def attached(self) -> AttachedPipeline:
+        """The pipeline as the agent has introduced it, where it scales; the master has looked it through."""
+        return read_attached(self.introduction.settings, self.name)
 
     @property
     def scales(self) -> bool:

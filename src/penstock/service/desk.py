@@ -98,6 +98,10 @@ class PipelineDesk(Protocol):
         """The newest decision on an operator."""
         ...
 
+    def trouble(self, operator: str) -> str | None:
+        """Why the last look at an operator failed; None: it did not, or that is not known here."""
+        ...
+
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
         ...

@@ -45,6 +45,7 @@ class LiveDesk:
         self._clock, self._feed = clock, feed
         self._seen: dict[str, Observation] = {}
         self._decided: dict[str, Decision] = {}
+        self._trouble: dict[str, str] = {}
         self._decision_of: dict[str, str | None] = {}
         self._original: dict[str, Allocation] = {}
         self._progress = Progress(started_at=facts.started_at)
@@ -111,6 +112,10 @@ class LiveDesk:
         """The newest decision on an operator."""
         return self._decided.get(operator)
 
+    def trouble(self, operator: str) -> str | None:
+        """Why the last look at an operator failed."""
+        return self._trouble.get(operator)
+
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
         if operator not in self._original:
@@ -157,6 +162,7 @@ class LiveDesk:
         """Take one pass."""
         seen, decision = report.observation, report.decision
         self._seen[seen.operator] = seen
+        self._trouble.pop(seen.operator, None)
         self._bill.take(seen)
         self._tally.take(report)
         self._publish("observation", lambda: observation_view(self, seen))
@@ -178,6 +184,11 @@ class LiveDesk:
             )
         while len(self._decision_of) > 1000:
             del self._decision_of[next(iter(self._decision_of))]
+
+    def missed(self, operator: str, why: str) -> None:
+        """Take that a look at an operator failed."""
+        self._trouble[operator] = why
+        self.fault(operator, why)
 
     def fault(self, operator: str, text: str) -> None:
         """Take something the user should know."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The master: takes agents, runs the loops of attached queries while it leads, and says what comes in."""
+"""The master: takes agents, runs the loops of their pipelines while it leads, and says what comes in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.service.server import Site
 
 _LOG = logging.getLogger(__name__)
 _AWAY_SECONDS = 120.0
-"""After so long without its agent the loop of a query ends; it begins again when the agent is back."""
+"""After so long without any agent the loop of a pipeline ends; it begins again when one is back."""
 _LOOK_SECONDS = 1.0
 _MOST_PIPELINES = 200
 _MOST_REFUSALS = 50
@@ -68,6 +68,7 @@ class Master:
         self._lock = threading.Lock()
         self._agents: dict[str, AgentConnection] = {}
         self._away: dict[str, float] = {}
+        """By pipeline: since when no agent of it is there."""
         self._runs: dict[str, AttachedRun] = {}
         self._building: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -112,11 +113,15 @@ class Master:
             return Refusal("occupied", text, retryable=True)
         if introduction.settings:
             try:
-                read_attached(introduction.settings, introduction.name)
+                attached = read_attached(introduction.settings, introduction.name)
             except ConfigurationError as fault:
                 self._note_refusal(introduction.name, str(fault))
                 return Refusal("rejected", str(fault)[:2000])
-            if len(self._runs) >= _MOST_PIPELINES and introduction.name not in self._runs:
+            other = next((one for one in self._agents_of(attached.name) if one.attached.plain != attached.plain), None)
+            if other is not None and other.introduction.agent != introduction.agent:
+                text = f"another run of {attached.name!r} is connected from {other.address}; give another name"
+                return Refusal("occupied", text, retryable=True)
+            if len(self._runs) >= _MOST_PIPELINES and attached.name not in self._runs:
                 return Refusal("busy", f"this master has {_MOST_PIPELINES} pipelines already", retryable=True)
         _LOG.info("%s: its agent comes from %s", introduction.name, address)
         return Accepted(self.leadership.fence, time.time())
@@ -133,7 +138,8 @@ class Master:
         with self._lock:
             before = self._agents.get(connection.name)
             self._agents[connection.name] = connection
-            self._away.pop(connection.name, None)
+            if connection.scales:
+                self._away.pop(connection.pipeline, None)
             self._refused.pop(connection.name, None)
         if before is not None and before.is_open:
             before.close()
@@ -149,17 +155,21 @@ class Master:
             if self._agents.get(connection.name) is not connection:
                 return  # it has come back before its old connection ended
             del self._agents[connection.name]
-            if connection.scales:
-                self._away[connection.name] = float("-inf") if connection.goodbye else time.monotonic()
+            if connection.scales and not self._agents_of(connection.pipeline):
+                self._away[connection.pipeline] = float("-inf") if connection.goodbye else time.monotonic()
+
+    def _agents_of(self, pipeline: str) -> list[AgentConnection]:
+        """The agents of a pipeline's operators that are connected."""
+        return [one for one in list(self._agents.values()) if one.scales and one.is_open and one.pipeline == pipeline]
 
     # --- loops ------------------------------------------------------------------------------------------------
 
     def _begin(self, connection: AgentConnection) -> None:
-        """Begin the loop of a query, or let the one that runs go on with a new connection."""
-        name = connection.name
+        """Begin the loop of a pipeline, or let the one that runs go on with a new connection."""
+        name, attached = connection.pipeline, connection.attached
         with self._lock:
             run = self._runs.get(name)
-            is_same = run is not None and run.attached.plain == _plain(connection)
+            is_same = run is not None and run.attached.plain == attached.plain
             if is_same or name in self._building or not self.leadership.is_leading:
                 return
             self._building.add(name)
@@ -167,7 +177,7 @@ class Master:
         try:
             if run is not None:  # another query, or another run of it
                 self._finish(name)
-            made = self._build(read_attached(connection.introduction.settings, name))
+            made = self._build(attached)
             with self._lock:
                 fence = self.leadership.fence
                 if self.leadership.is_leading:
@@ -186,21 +196,21 @@ class Master:
             failed = "a defect of the master; see its log"
         with self._lock:
             self._building.discard(name)
-            there = self._agents.get(name)
+            there = self._agents_of(name)
         if failed:
             self._note_refusal(name, failed)
-            if there is not None:
-                there.close()  # it comes again: what is wrong may be over then
+            for agent in there:
+                agent.close()  # it comes again: what is wrong may be over then
 
     def _build(self, attached: AttachedPipeline) -> AttachedRun:
-        def connect() -> Channel[FromAgent]:
-            connection = self._agents.get(attached.name)
-            if connection is None or not connection.is_open:
-                raise ConnectionResetError("its agent is not connected")
+        def connect(operator: str) -> Channel[FromAgent]:
+            connection = self._agents.get(attached.agent_of(operator))
+            if connection is None or not connection.is_open or connection.attached.plain != attached.plain:
+                raise ConnectionResetError("it is not connected")
             return RequestChannel(connection, lambda: self.leadership.is_leading)
 
-        def skew() -> float:
-            connection = self._agents.get(attached.name)
+        def skew(operator: str) -> float:
+            connection = self._agents.get(attached.agent_of(operator))
             return 0.0 if connection is None else connection.skew_seconds
 
         return AttachedRun(
@@ -224,7 +234,7 @@ class Master:
                 _LOG.exception("%s: its loop did not end in order", name)
 
     def _look_after(self) -> None:
-        """End the loops of queries whose agents do not come back, and keep in touch with the other master."""
+        """End the loops of pipelines whose agents do not come back, and keep in touch with the other master."""
         while not self._end.wait(_LOOK_SECONDS):
             now = time.monotonic()
             with self._lock:
@@ -274,7 +284,10 @@ class Master:
         """The master and its agents as plain data."""
         leader, now = self.leadership.leader(), time.time()
         with self._lock:
-            agents, away, refused = list(self._agents.values()), list(self._away), dict(self._refused)
+            agents, away, refused = list(self._agents.values()), set(self._away), dict(self._refused)
+            for name, run in self._runs.items():
+                if name not in away:
+                    away |= {run.attached.agent_of(one) for one in run.attached.operators} - set(self._agents)
         return {
             "address": self.address,
             "is_leading": self.leadership.is_leading,
@@ -287,7 +300,3 @@ class Master:
             "away": sorted(away),
             "refused": refused,
         }
-
-
-def _plain(connection: AgentConnection) -> Any:
-    return read_attached(connection.introduction.settings, connection.name).plain

@@ -87,6 +87,7 @@ def why_of(desk: PipelineDesk, operator: str, state: SteeringState) -> str:
         now=desk.now(),
         interval_seconds=desk.facts.interval_seconds,
         is_live=desk.is_live or desk.is_followed,
+        trouble=desk.trouble(operator),
     )
 
 

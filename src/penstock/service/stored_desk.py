@@ -137,6 +137,10 @@ class StoredDesk:
         """The newest decision on an operator."""
         return self._decided.get(operator)
 
+    def trouble(self, operator: str) -> str | None:  # noqa: ARG002
+        """Not known: records are of looks that succeeded."""
+        return None
+
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
         if operator not in self._original:

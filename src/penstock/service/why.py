@@ -20,6 +20,7 @@ def why_now(
     now: float,
     interval_seconds: float,
     is_live: bool = True,
+    trouble: str | None = None,
 ) -> str:
     """One sentence about an operator.
 
@@ -33,20 +34,23 @@ def why_now(
         The present, and how often the loop looks.
     is_live
         Whether it runs; the newest picture of a stored run is never old.
+    trouble
+        Why it could not be looked at last; None: it could.
     """
     sentence = str(steering.held or "") or (f"paused {steering.paused}" if steering.paused else "")
     if not sentence and seen is None:
-        sentence = "nothing was seen of it yet"
+        sentence = "nothing was seen of it yet" if trouble is None else f"nothing was seen of it yet: {trouble}"
     if not sentence and seen is not None:
-        is_old = is_live and now - seen.at > max(10.0, _OLD_LOOKS * interval_seconds)
-        sentence = _of_old(now - seen.at) if is_old else _of_picture(seen, decision)
+        is_old = trouble is not None or (is_live and now - seen.at > max(10.0, _OLD_LOOKS * interval_seconds))
+        sentence = _of_old(now - seen.at, trouble) if is_old else _of_picture(seen, decision)
     if steering.mode is SteeredMode.AUTOMATIC or steering.held is not None or steering.paused is not None:
         return sentence
     return f"{steering.mode}{'' if steering.mode_order is None else f' {steering.mode_order}'}; {sentence}"
 
 
-def _of_old(age_seconds: float) -> str:
-    return f"holding: nothing was heard of it for {format_seconds(age_seconds)}"
+def _of_old(age_seconds: float, trouble: str | None) -> str:
+    heard = f"holding: nothing was heard of it for {format_seconds(age_seconds)}"
+    return heard if trouble is None else f"{heard}: {trouble}"
 
 
 def _of_picture(seen: Observation, decision: Decision | None) -> str:

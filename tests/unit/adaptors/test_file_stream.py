@@ -163,6 +163,19 @@ def test_a_file_that_is_gone_is_not_looked_for_again(upstream: Upstream, monkeyp
     assert read == ["1"]
 
 
+def test_who_asks_for_the_same_batches_later_gets_the_same_answers(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop and an agent ask one after the other; for the second, the log is not counted from its start again."""
+    for batch in range(3):
+        upstream.take(batch, upstream.commit(batch, [batch + 1], at=100.0 + batch))
+    arrivals = FileStreamArrivals(upstream.checkpoint, folder=upstream.folder)
+    asked = [upstream.progress(None if batch == 0 else batch - 1, batch, rows=batch + 1) for batch in range(3)]
+    first = [arrivals.done_index(one) for one in asked]
+    monkeypatch.setattr(file_stream, "entries_from_end", lambda *_: pytest.fail("the log was read again"))
+    assert [arrivals.done_index(one) for one in asked] == first == [1, 3, 6]
+
+
 def test_missing_upstream_log_is_unknown(tmp_path: Path) -> None:
     """A folder no streaming query writes gives None, not zero."""
     (tmp_path / "plain").mkdir()

@@ -278,8 +278,8 @@ def test_a_first_batch_that_runs_long_is_said_to() -> None:
         telemetry = Telemetry("a", at, (), ONE, batch_is_running=is_running)
         return monitor.look(telemetry, at, NOWHERE).observation.quality_text
 
-    assert said(1.0, None) == "the data are warming up: no batch has ended yet"
-    assert said(2.0, False) == "the data are warming up: no batch has begun yet"
+    assert said(1.0, None) == "the data of a are warming up: no batch has ended yet"
+    assert said(2.0, False) == "the data of a are warming up: no batch has begun yet"
     said(10.0, True)
     assert said(140.0, True).endswith("no batch has ended yet; the first has run for 130 s")
 

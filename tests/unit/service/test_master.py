@@ -48,8 +48,8 @@ from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
 from penstock.service.attached_pipeline import read_attached
-from penstock.service.attached_run import shifted
 from penstock.service.events import EventFeed
+from penstock.service.far_operator import shifted
 from penstock.service.master import Master
 from penstock.service.master_stores import StoreFolder
 from penstock.service.server import Site
@@ -308,14 +308,14 @@ def test_a_policy_begins_with_what_was_learnt_about_the_same_query() -> None:
     """It reads the notebook that masters share; a query is known by its plan, or else by its run."""
     given = toy_settings("toy", policy={"name": "mead"}, objective={"p95": 5.0}, plan="a plan")
     attached = read_attached(json.dumps(given), "toy")
-    assert attached.query == "a plan"
+    assert attached.operators["toy"].query == "a plan"
     notebook = RecordingNotebook()
-    policy = attached.build_policy(attached.choice, attached.limits(can_set_cpu_share=False), notebook)
+    policy = attached.build_policy(attached.choice, notebook)
     assert [name for name in notebook.read_names if "toy" in name]
     assert isinstance(policy, WatchingPolicy)
     policy.close()
     unknown = read_attached(json.dumps({**given, "plan": ""}), "toy")
-    assert unknown.query == "run run"
+    assert unknown.operators["toy"].query == "run run"
 
 
 class ReplayedToy(ToyQuery):
@@ -376,7 +376,7 @@ def test_settings_name_no_file_of_the_masters_host(tmp_path: Path) -> None:
     attached = read_attached(json.dumps(given), "toy")
     assert "cluster" not in attached.plain
     with pytest.raises(ConfigurationError):
-        attached.build_policy(attached.choice, attached.limits(can_set_cpu_share=False), RecordingNotebook())
+        attached.build_policy(attached.choice, RecordingNotebook())
 
 
 def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> None:

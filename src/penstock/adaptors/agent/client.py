@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.adaptors.agent.channel import Channel, ControllerChannel
+from penstock.adaptors.agent.followed_path import ReportedPath
 from penstock.adaptors.agent.private_socket import checked_socket_path
 from penstock.adaptors.agent.reported_arrivals import ReportedArrivals
 from penstock.adaptors.agent.wire import (
@@ -74,6 +75,8 @@ class RemoteOperator:
         The number of our lease as a leader; 0 where only one controller can be.
     arrivals
         Takes what the agent says about when records arrived; None: nobody here needs it.
+    path
+        Takes when records that are done had first arrived at the pipeline; None: nobody here needs it.
     timeout_seconds
         How long the agent may take for one reply. An agent's first count of its executors can take ten seconds.
     """
@@ -85,12 +88,13 @@ class RemoteOperator:
         connect: Callable[[], Channel[FromAgent]] | None = None,
         fence: int = 0,
         arrivals: ReportedArrivals | None = None,
+        path: ReportedPath | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
         self._path = place if connect is not None else checked_socket_path(place)
         self._open_channel = connect or self._dial
         self._fence = fence
-        self._arrivals = arrivals
+        self._arrivals, self._followed = arrivals, path
         self._timeout_seconds = timeout_seconds
         self._controller = new_id()
         self._lock = threading.Lock()
@@ -195,10 +199,11 @@ class RemoteOperator:
         return replace(telemetry, metrics=dict(self._metrics)) if is_fresh else telemetry
 
     def _take_arrivals(self, reply: Collected) -> None:
-        if self._arrivals is None:
-            return
         try:
-            self._arrivals.take(reply)
+            if self._arrivals is not None:
+                self._arrivals.take(reply)
+            if self._followed is not None:
+                self._followed.take(reply)
         except MalformedMessageError as fault:
             raise MetricSourceError(f"the agent's arrival times: {fault}", target=str(self._path)) from fault
 

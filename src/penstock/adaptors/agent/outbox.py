@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from penstock.adaptors.agent.arrival_report import ArrivalReport
+from penstock.adaptors.agent.followed_path import PathReport
 from penstock.adaptors.agent.wire import REPLY_LIMIT_BYTES, Collected
 from penstock.ports import ArrivalTimes, MetricSource
 from penstock.records import BatchProgress
@@ -32,6 +33,8 @@ class Outbox:
         How many batches wait for a controller before the oldest are given up.
     arrivals
         When records arrived, for a controller that cannot find that out itself; None: nobody says.
+    path
+        When records that are done had first arrived at the pipeline; None: that is not followed.
     """
 
     def __init__(
@@ -42,9 +45,11 @@ class Outbox:
         *,
         bytes_per_reply: int = BATCH_BYTES_PER_REPLY,
         arrivals: ArrivalTimes | None = None,
+        path: PathReport | None = None,
     ) -> None:
         self._source = source
         self._arrivals = None if arrivals is None else ArrivalReport(arrivals)
+        self._path = path
         self._per_reply = batches_per_reply
         self._bytes_per_reply = bytes_per_reply
         self._kept = batches_kept
@@ -89,7 +94,8 @@ class Outbox:
         self._number += 1
         reply = replace(telemetry, batches=tuple(self._sent), faults=(*self._sent_faults, *telemetry.faults))
         arrived = None if self._arrivals is None else self._arrivals.of(reply, was_received=was_received)
-        return Collected(self._number, reply, arrived)
+        came = [] if self._path is None else self._path.next(was_received=was_received)
+        return Collected(self._number, reply, arrived, came)
 
     def _take(self) -> list[BatchProgress]:
         """Take the batches that one reply may hold."""

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Protocol
 
 from penstock.adaptors.agent.channel import AgentChannel, Channel
+from penstock.adaptors.agent.followed_path import PathReport
 from penstock.adaptors.agent.handshake import other_version
 from penstock.adaptors.agent.meters import Meters, add_own_metrics
 from penstock.adaptors.agent.outbox import Outbox
@@ -73,19 +74,38 @@ class LeasedActuator(Actuator, Protocol):
         ...
 
 
+class DeposedError(ValueError):
+    """A controller asks for something whose fencing number is older than one that was heard."""
+
+
+class HeardFence:
+    """The largest fencing number that was heard, by one agent or by all of a process whose operators go together."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._lock = threading.Lock()
+
+    def hear(self, number: int) -> None:
+        """Take a number that somebody came with."""
+        with self._lock:
+            self.number = max(self.number, number)
+
+
 @dataclass(slots=True)
 class _Seat:
-    """The one controller being served."""
+    """The one controller being served, and its fencing number."""
 
     controller: str
     channel: Channel[ToAgent]
+    fence: int
 
 
 class OperatorAgent:
     """Serves one controller at a time: on a Unix domain socket that only this user can reach, and over connections
     that it has opened to masters itself (`serve`).
 
-    A controller with a larger fencing number takes over at once, and from then on all with a smaller one are refused.
+    A controller with a larger fencing number takes over at once, and from then on all with a smaller one are refused,
+    by every agent that shares what it has heard.
 
     Parameters
     ----------
@@ -99,12 +119,16 @@ class OperatorAgent:
         Metrics that can be subscribed to; the user's own come to them.
     arrivals
         When the operator's records arrived, for controllers that cannot find it out; None: they know, or do without.
+    path
+        The same since records first arrived at the pipeline.
     lease_seconds
         How long a controller that has acted may be silent before CPU shares are opened.
     on_stop
         Called when the controller asks the operator to end. It must return at once: set an event instead of waiting.
     on_stop_at_border
         The same, but after the running batch, which may take the given number of seconds. None: not supported.
+    heard
+        Fencing numbers that are heard together with other agents; default: this agent hears for itself.
     """
 
     def __init__(
@@ -116,8 +140,10 @@ class OperatorAgent:
         *,
         meters: Meters | None = None,
         arrivals: ArrivalTimes | None = None,
+        path: PathReport | None = None,
         on_stop: Callable[[], None],
         on_stop_at_border: Callable[[float], None] | None = None,
+        heard: HeardFence | None = None,
         lease_seconds: float = 5.0,
         batches_per_reply: int = 500,
         batches_kept: int = 10_000,
@@ -131,7 +157,8 @@ class OperatorAgent:
         self._reporter = Reporter(meters or Meters())
         watched.offer(self._reporter.meters)
         add_own_metrics(self._reporter.meters)
-        self._fence = 0
+        self._heard = heard or HeardFence()
+        self._seated_fence = 0
         self._on_stop = on_stop
         self._on_stop_at_border = on_stop_at_border
         self._all_collected = threading.Event()
@@ -139,7 +166,7 @@ class OperatorAgent:
         self._replied_all = False
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
-        self._outbox = Outbox(watched, batches_per_reply, batches_kept, arrivals=arrivals)
+        self._outbox = Outbox(watched, batches_per_reply, batches_kept, arrivals=arrivals, path=path)
         self._lock = threading.Lock()
         self._work_lock = threading.Lock()
         self._seat: _Seat | None = None
@@ -197,7 +224,7 @@ class OperatorAgent:
     @property
     def fence(self) -> int:
         """The largest fencing number that a controller came with."""
-        return self._fence
+        return self._heard.number
 
     def serve(self, channel: Channel[ToAgent]) -> None:
         """Serve a connection until it ends: one that came in, or one that was opened to a master."""
@@ -320,6 +347,8 @@ class OperatorAgent:
     def _check_seat(self, channel: Channel[ToAgent]) -> None:
         if self._seat is None or self._seat.channel is not channel:
             raise ValueError("say hello first: this connection does not belong to the controller in charge")
+        if self._seat.fence < self._heard.number:
+            raise DeposedError(f"fencing number {self._seat.fence} is older than {self._heard.number}: another leads")
 
     def _do(self, message: ToAgent) -> Reply:
         match message:
@@ -346,17 +375,19 @@ class OperatorAgent:
     def _greet(self, hello: Hello, channel: Channel[ToAgent]) -> Reply:
         if hello.protocol != PROTOCOL:
             raise ValueError(f"hello: {other_version(hello.protocol).error}")
-        with self._work_lock if hello.fence > self._fence else nullcontext(), self._lock:
+        with self._work_lock if hello.fence > self._seated_fence else nullcontext(), self._lock:
             # With a larger number: what the deposed controller has asked for is done, and nothing of it comes after.
-            if hello.fence < self._fence:
-                return Refusal("deposed", f"fencing number {hello.fence} is older than {self._fence}: another leads")
+            if hello.fence < self._heard.number:
+                raise DeposedError(f"fencing number {hello.fence} is older than {self._heard.number}: another leads")
             seat, now = self._seat, self._monotonic()
             # Once the lease has run out, a connection whose controller hangs counts as dead.
             is_alive = self._in_progress > 0 or now - self._heard_at <= self._lease_seconds
-            is_deposed = hello.fence > self._fence
+            is_deposed = seat is not None and hello.fence > seat.fence
             if seat is not None and seat.controller != hello.controller and is_alive and not is_deposed:
                 return _refusal("occupied", ValueError("another controller is in charge of this operator"))
-            self._seat, self._heard_at, self._fence = _Seat(hello.controller, channel), now, hello.fence
+            self._seat, self._heard_at = _Seat(hello.controller, channel, hello.fence), now
+            self._seated_fence = hello.fence
+            self._heard.hear(hello.fence)
         if seat is not None and seat.channel is not channel:
             seat.channel.close()
         return Welcome(self._operator, self._actuator.can_set_cpu_share, self.meters.offers)
@@ -384,6 +415,8 @@ class OperatorAgent:
 
 
 def _kind_of(fault: Exception) -> str:
+    if isinstance(fault, DeposedError):
+        return "deposed"
     if isinstance(fault, MetricSourceError):
         return "metrics"
     if isinstance(fault, ActuationRejectedError):

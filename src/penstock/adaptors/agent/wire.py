@@ -180,13 +180,21 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True):
     came: Instants | None
 
 
+class CameThrough(msgspec.Struct, frozen=True, array_like=True):
+    """Records that came to the end of the operator at one instant: when they had first arrived at the pipeline."""
+
+    ended_at: float
+    arrived: Instants
+
+
 class Collected(_Message, frozen=True, tag="collected"):
-    """What is new, in the reply of this number. `arrived` was appended to protocol 2: agents of before do not send it,
-    and masters of before do not read it."""
+    """What is new, in the reply of this number. `arrived` and `came` were appended to protocol 2: agents of before do
+    not send them, and masters of before do not read them."""
 
     number: Count
     telemetry: Telemetry
     arrived: Arrived | None = None
+    came: Annotated[list[CameThrough], Meta(max_length=10_000)] = []
 
 
 class Refusal(_Message, frozen=True, tag="refusal"):

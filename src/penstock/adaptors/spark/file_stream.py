@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,6 +38,7 @@ _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
 _DESCRIPTION = re.compile(r"^FileStreamSource\[(.*)\]$", re.DOTALL)
 _REMEMBERED_FILES = 50_000
 _REMEMBERED_BATCHES = 100_000
+_REMEMBERED_DONE = 10_000
 _BLOCK_BYTES = 1 << 16
 
 
@@ -62,10 +64,15 @@ class FileStreamArrivals:
         self._done_offset = -1
         self._done_rows: int | None = 0
         """Of all files up to `_done_offset`; None: one of them is gone, which no later look changes."""
+        self._done_at: OrderedDict[SourceProgress, int | None] = OrderedDict()
+        """What was said of batches, for others who ask for the same ones a little later."""
+        self._lock = threading.Lock()
+        """The loop asks, and so does an agent that reports to a master."""
 
     def of(self, source: SourceProgress) -> FloatArray | None:
         """Return the arrival times of a batch's records, in order, or None for other sources and forgotten files."""
-        files = self._files(source)
+        with self._lock:
+            files = self._files(source)
         if files is None:
             return None
         times = [file.committed_at for file in files]
@@ -76,28 +83,39 @@ class FileStreamArrivals:
 
     def arrived_by(self, at: float) -> int | None:
         """Return the records in files that the upstream query committed up to `at`, or None if not known."""
-        return None if self._sink is None else self._sink.rows_by(at)
+        with self._lock:
+            return None if self._sink is None else self._sink.rows_by(at)
 
     def done_index(self, source: SourceProgress) -> int | None:
         """Return the records in all files up to the batch's end, also those of earlier runs; None if not known."""
-        end = _log_offset(source.end_offset)
-        if end is None or not self._is_own(source):
-            return None
+        with self._lock:
+            end = _log_offset(source.end_offset)
+            if end is None or not self._is_own(source):
+                return None
+            if source not in self._done_at and self._count_done(end):
+                self._done_at[source] = self._done_rows
+                if len(self._done_at) > _REMEMBERED_DONE:
+                    self._done_at.popitem(last=False)
+            return self._done_at.get(source)
+
+    def _count_done(self, end: int) -> bool:
+        """Count up to an offset; False: its log is not there yet."""
         if end < self._done_offset:  # the reader began anew with an older offset
             self._done_offset, self._done_rows = -1, 0
         paths = self._paths(self._done_offset, end)
         if paths is None or self._sink is None:
-            return None
+            return False
         rows = None if self._done_rows is None else self._sink.rows_of(paths)
         self._done_offset, self._done_rows = end, _sum((self._done_rows, rows))
-        return self._done_rows
+        return True
 
     def upstream_batches(self, source: SourceProgress) -> list[int] | None:
         """Return the ids, rising, of the upstream batches whose records a batch carried, or None if one is not known.
 
         Together with the upstream arrivals of those batches they give the latency along a path.
         """
-        files = self._files(source)
+        with self._lock:
+            files = self._files(source)
         if files is None:
             return None
         batches = {file.batch_id for file in files}

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.adaptors.agent.channel import ControllerChannel
 from penstock.adaptors.agent.client import RemoteOperator
-from penstock.adaptors.agent.server import OperatorAgent
+from penstock.adaptors.agent.server import HeardFence, OperatorAgent
 from penstock.adaptors.agent.wire import (
     PROTOCOL,
     REPLY_LIMIT_BYTES,
@@ -549,6 +549,30 @@ def test_a_larger_fencing_number_takes_over_at_once(served: Served, raw: RawCont
     assert second.tell(Beat()) == Done()
     second.close()
     late.close()
+
+
+def test_what_one_agent_hears_holds_for_those_that_share_it(served: Served, raw: RawController) -> None:
+    """A leader that still serves one operator of a run is deposed there as well, and the new one takes over at once."""
+    heard = HeardFence()
+    path = served.path.parent / "other.sock"
+    with (
+        OperatorAgent("other", served.source, served.actuator, path, on_stop=lambda: None, heard=heard),
+        OperatorAgent(
+            "operator", served.source, served.actuator, path.with_name("one.sock"), on_stop=lambda: None, heard=heard
+        ),
+    ):
+        deposed, leader = RawController(path), RawController(path.with_name("one.sock"))
+        assert isinstance(deposed.tell(Hello("first leader", PROTOCOL, 3)), Welcome)
+        assert deposed.tell(Beat()) == Done()
+        assert isinstance(leader.tell(Hello("second leader", PROTOCOL, 4)), Welcome)
+        reply = deposed.tell(Request(action(operator="other")))
+        assert isinstance(reply, Refusal)
+        assert (reply.kind, served.actuator.requests) == ("deposed", [])
+        second = RawController(path)
+        assert isinstance(second.tell(Hello("second leader", PROTOCOL, 4)), Welcome)
+        assert second.tell(Request(action(operator="other"))) == Done()
+        for controller in (deposed, leader, second):
+            controller.close()
 
 
 def test_an_older_fencing_number_is_refused_also_after_the_lease(served: Served, raw: RawController) -> None:
