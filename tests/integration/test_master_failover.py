@@ -24,7 +24,7 @@ import pytest
 from penstock.knowledge.leases import SqliteLeases
 from penstock.knowledge.run_facts import SETTINGS
 from penstock.ports import Lease
-from penstock.service.leadership import LEADER
+from penstock.service.leadership import LEADER, shown
 from penstock.service.master_stores import LEASES_FILE, TOKEN_FILE, StoreFolder
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
@@ -158,7 +158,7 @@ class World:
 
     def leader(self) -> Lease | None:
         """Who leads."""
-        return self.leases.lease(LEADER)
+        return shown(self.leases.lease(LEADER))
 
     def close(self) -> None:
         """End everything."""

@@ -48,6 +48,11 @@ def site_options(command: F) -> F:
             click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
             click.option("--port", type=_PORT, default=0, help="Port; 0 takes a free one.  [default: 0]"),
             click.option(
+                "--name",
+                help="How other machines call this one, such as scaling.example.org.  [default: as it listens, or this "
+                "machine's name]",
+            ),
+            click.option(
                 "--tls-certificate", type=click.Path(path_type=Path), help="PEM file; needed beyond this machine."
             ),
             click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file with the certificate's key."),
@@ -60,12 +65,20 @@ def site_options(command: F) -> F:
     return command
 
 
-def site(host: str, port: int, tls_certificate: Path | None, tls_key: Path | None, without_tls: bool) -> Site:
+def site(
+    host: str,
+    port: int,
+    *,
+    name: str | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    without_tls: bool,
+) -> Site:
     """Where to listen, as the options say."""
     need_service()
     from penstock.service.server import Site
 
-    return Site(host, port, tls_certificate, tls_key, may_be_plain=without_tls)
+    return Site(host, port, tls_certificate, tls_key, may_be_plain=without_tls, name=name)
 
 
 def need_service() -> None:

@@ -101,7 +101,7 @@ def _serve_master(
     from penstock.cli.signals import stopping_on_signals
     from penstock.metrics import metric_named
     from penstock.service.address_file import ADDRESS_FILE, write_address
-    from penstock.service.application import LOOPBACK_NAMES, make_application
+    from penstock.service.application import make_application
     from penstock.service.asking import Service
     from penstock.service.events import EventFeed
     from penstock.service.master import Master
@@ -118,7 +118,7 @@ def _serve_master(
         access = kept.access()
         service = Service((), access, feed)
         ends.callback(service.close)
-        app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
+        app = make_application(service, hosts=place.names, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
         files = [] if token_file is None else [token_file]
 
@@ -159,7 +159,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
     from penstock.clock import SystemClock
     from penstock.service.access import Access
     from penstock.service.address_file import ServiceAddress, write_address
-    from penstock.service.application import LOOPBACK_NAMES, make_application
+    from penstock.service.application import make_application
     from penstock.service.asking import Service
     from penstock.service.events import EventFeed
     from penstock.service.follower import Follower
@@ -177,7 +177,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
             # Runs of one pipeline differ by their folders.
             name = _name_of(found) if len(stores) > 1 else None
             service.add(StoredDesk(store, SystemClock(), name=name, feed=feed))
-        app = make_application(service, hosts={*LOOPBACK_NAMES, place.host}, routers=[page_router()])
+        app = make_application(service, hosts=place.names, routers=[page_router()])
         server = ends.enter_context(Server(app, place, feed))
         known = ServiceAddress(server.address, access.read_token)
         if token_file is not None:

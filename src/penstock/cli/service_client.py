@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -11,12 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from penstock.adaptors.agent.master_address import CA_VARIABLE
 from penstock.cli.failures import Failure, WrongInput
 from penstock.service.address_file import ADDRESS_FILE, ServiceAddress, read_address
 
 _PATIENCE_SECONDS = 20.0
-# A proxy of the user's is for other machines: the token goes to this one alone.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class RunService:
     known: ServiceAddress
     wanted: str | None = None
     """The pipeline that is meant; None: there is only one."""
+    is_master: bool = False
 
     def get(self, path: str) -> dict[str, Any]:
         """What stands at a path below the API."""
@@ -56,16 +58,32 @@ class RunService:
             },
         )
         try:
-            with _DIRECT.open(request, timeout=_PATIENCE_SECONDS) as answer:
+            with _opener().open(request, timeout=_PATIENCE_SECONDS) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as fault:
             raise _failure(fault) from fault
         except OSError as fault:
             why = getattr(fault, "reason", fault)
-            raise Failure(
-                f"{known.address}: the service of the run does not answer ({why}); has the run ended?"
-            ) from fault
+            if isinstance(why, ssl.SSLCertVerificationError):
+                raise Failure(
+                    f"{known.address}: its certificate cannot be checked ({why.verify_message}); name the PEM file to "
+                    f"check it with by {CA_VARIABLE}"
+                ) from fault
+            hint = "has the run ended?"
+            if self.is_master:
+                hint = "has it ended? Another master that shares its store leads after some seconds; try again then"
+            raise Failure(f"{known.address}: the service does not answer ({why}); {hint}") from fault
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    file = os.environ.get(CA_VARIABLE)
+    try:
+        trusted = ssl.create_default_context(cafile=file or None)
+    except OSError as fault:
+        raise WrongInput(f"{CA_VARIABLE}: {file} cannot be read: {fault}; name a PEM file") from fault
+    # A proxy of the user's is for other machines: the token goes to this one alone.
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted))
 
 
 def service_of_run(run: Path | None) -> RunService:
@@ -81,7 +99,7 @@ def service_of_run(run: Path | None) -> RunService:
 
     for folder, wanted in () if run is None else ((run, None), (run.parent, run.name)):
         if (folder / LEASES_FILE).is_file():
-            return RunService(read_address(folder / ADDRESS_FILE), wanted)
+            return RunService(read_address(folder / ADDRESS_FILE), wanted, is_master=True)
     return RunService(read_address(find_run(run).folder / ADDRESS_FILE))
 
 

@@ -13,9 +13,9 @@ from penstock.service.asking import Service
 from penstock.service.gate import Gate, Rate
 from penstock.service.openapi import describe
 from penstock.service.problems import answer_with_problems
+from penstock.service.server import LOOPBACK_NAMES
 
 _SMALLEST_PACKED_BYTES = 4000
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 def make_application(

@@ -7,9 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.errors import AdaptorError
 from penstock.ports import Lease, LeaseStore
+from penstock.records import new_id
 
 _LOG = logging.getLogger(__name__)
 HEARD_SECONDS = 2.0
@@ -18,8 +20,15 @@ LEADER, KNOCKED = "leader", "knocked"
 LEASE_SECONDS, RENEW_SECONDS = 4.0, 1.0
 _UNSEEN_SECONDS = 3.0
 """So long may a leader hear of no agent while they knock at another before it gives up: it seems to be cut off."""
+_BETWEEN = " as "
+"""In the holder of a lease: between the address of a master and what tells its process from others."""
 _STEP_BACK_SECONDS = 10.0
 """How long it does not lead then."""
+
+
+def shown(lease: Lease | None) -> Lease | None:
+    """A lease of who leads, with the address alone for its holder."""
+    return None if lease is None else replace(lease, holder=lease.holder.partition(_BETWEEN)[0])
 
 
 class Leadership:
@@ -33,7 +42,9 @@ class Leadership:
     leases
         Where masters agree.
     holder
-        The name of this one: its address, which the others show.
+        The name of this one: its address, which the others show. Masters of several hosts may listen at the same one,
+        such as 0.0.0.0:7071, and one that was killed may come back at its own before its lease has run out: each
+        process holds the lease as itself.
     on_lead, on_lost
         Called with the fencing number when the lead begins, and when it has ended.
     count_agents
@@ -53,6 +64,7 @@ class Leadership:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._leases, self.holder = leases, holder
+        self._identity = f"{holder}{_BETWEEN}{new_id()}"
         self._on_lead, self._on_lost, self._count_agents = on_lead, on_lost, count_agents
         self._lease_seconds, self._renew_seconds, self._monotonic = lease_seconds, renew_seconds, monotonic
         self._fence: int | None = None
@@ -76,7 +88,7 @@ class Leadership:
     def leader(self) -> Lease | None:
         """Who leads; None: nobody, or that cannot be found out."""
         try:
-            return self._leases.lease(LEADER)
+            return shown(self._leases.lease(LEADER))
         except AdaptorError as fault:
             _LOG.warning("who leads is not known: %s", fault)
             return None
@@ -108,9 +120,9 @@ class Leadership:
                 self._give_back()
             if asked < self._not_before:
                 return
-            lease = self._leases.take_lease(LEADER, self.holder, self._lease_seconds)
+            lease = self._leases.take_lease(LEADER, self._identity, self._lease_seconds)
             if lease is None and self._knocks:
-                self._leases.take_lease(KNOCKED, self.holder, 2 * self._renew_seconds + 1.0)
+                self._leases.take_lease(KNOCKED, self._identity, 2 * self._renew_seconds + 1.0)
         except AdaptorError as fault:
             _LOG.warning("the lead cannot be renewed: %s", fault)
             return
@@ -135,7 +147,7 @@ class Leadership:
         if now - self._had_agents_at < _UNSEEN_SECONDS:
             return False
         knocked = self._leases.lease(KNOCKED)
-        return knocked is not None and knocked.holder != self.holder
+        return knocked is not None and knocked.holder != self._identity
 
     def _lose(self, why: str) -> None:
         if self._fence is None:
@@ -146,7 +158,7 @@ class Leadership:
 
     def _give_back(self) -> None:
         try:
-            self._leases.release_lease(LEADER, self.holder)
+            self._leases.release_lease(LEADER, self._identity)
         except AdaptorError as fault:  # it ends by itself
             _LOG.info("the lead was not given back: %s", fault)
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from penstock.adaptors.agent.channel import Channel
+from penstock.adaptors.agent.link import NOT_LEADING
 from penstock.adaptors.agent.wire import Accepted, FromAgent, Introduction, Refusal
 from penstock.errors import ConfigurationError, PenstockError
 from penstock.service.agent_connection import AgentConnection, RequestChannel
@@ -75,7 +76,7 @@ class Master:
         self._end = threading.Event()
         self._pages = None if page is None else OtherPage(stores.leases, page)
         self.port = AgentPort(site, stores.token(), self)
-        self.address = f"{site.host}:{self.port.port}"
+        self.address = f"{site.called}:{self.port.port}"
         self.leadership = Leadership(
             stores.leases,
             self.address,
@@ -106,7 +107,7 @@ class Master:
         """Whether an agent that has proved who it is can be taken."""
         if not self.leadership.is_leading:
             self.leadership.knock()
-            return Refusal("not leading", "another master leads", retryable=True)
+            return Refusal(NOT_LEADING, "another master leads", retryable=True)
         known = self._agents.get(introduction.name)
         if known is not None and known.is_open and known.introduction.agent != introduction.agent:
             text = f"an agent called {introduction.name!r} is connected from {known.address}; give another name"

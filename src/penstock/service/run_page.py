@@ -16,7 +16,7 @@ from penstock.running.pipeline_run import StartedRun
 from penstock.running.run_listener import RunListener
 from penstock.service.access import Access
 from penstock.service.address_file import ADDRESS_FILE, ServiceAddress, write_address
-from penstock.service.application import LOOPBACK_NAMES, make_application
+from penstock.service.application import make_application
 from penstock.service.asking import Service
 from penstock.service.events import EventFeed
 from penstock.service.facts import facts_of
@@ -50,7 +50,7 @@ class RunPage:
         self._folder, self._listener = folder, listener
         self._access, self._feed = Access(), EventFeed()
         self._service = Service((), self._access, self._feed)
-        app = make_application(self._service, hosts={*LOOPBACK_NAMES, site.host}, routers=routers)
+        app = make_application(self._service, hosts=site.names, routers=routers)
         self._server = Server(app, site, self._feed)
         self._desk: LiveDesk | None = None
         self._history: SqliteStore | None = None

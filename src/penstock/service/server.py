@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import socket
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from penstock.adaptors.loopback import reserve_port
 from penstock.errors import ConfigurationError
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _LOG = logging.getLogger(__name__)
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _START_SECONDS = 30.0
 _END_SECONDS = 5.0
 
@@ -35,6 +39,8 @@ class Site:
         Files for TLS; None: it is not encrypted.
     may_be_plain
         Whether it may be reached from other machines without TLS.
+    name
+        How other machines call it; None: as `host` or, where it listens at all addresses, by the name of this machine.
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +48,7 @@ class Site:
     certificate: Path | None = None
     key: Path | None = None
     may_be_plain: bool = False
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -52,7 +59,7 @@ class Site:
         if not (self.is_loopback or self.is_encrypted or self.may_be_plain):
             raise ConfigurationError(
                 f"host: {self.host} can be reached from other machines, and the token would be readable on its way; "
-                "give a certificate and a key, or allow it to be plain",
+                "give a certificate and a key (--tls-certificate, --tls-key), or allow it to be plain (--without-tls)",
                 field="host",
             )
 
@@ -62,12 +69,40 @@ class Site:
         return self.certificate is not None
 
     @property
+    def is_everywhere(self) -> bool:
+        """Whether it listens at all addresses of this machine."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_unspecified
+        except ValueError:
+            return False
+
+    @property
+    def called(self) -> str:
+        """How it is called in an address."""
+        host = self.name or (socket.gethostname() if self.is_everywhere else self.host)
+        return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that it is called by those who reach it."""
+        known = {*LOOPBACK_NAMES, self.host, self.called}
+        if self.is_everywhere:
+            known |= {socket.gethostname(), *_own_addresses()}
+        return frozenset(known)
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:
             return False
+
+
+def _own_addresses() -> set[str]:
+    """The addresses of this machine, as they stand in the address of a page."""
+    found = {one.address.partition("%")[0] for of_card in psutil.net_if_addrs().values() for one in of_card}
+    return {f"[{one}]" if ":" in one else one for one in found}
 
 
 class Server:
@@ -109,9 +144,7 @@ class Server:
     @property
     def address(self) -> str:
         """Where it is."""
-        scheme = "https" if self._site.is_encrypted else "http"
-        host = self._site.host
-        return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self.port}"
+        return f"{'https' if self._site.is_encrypted else 'http'}://{self._site.called}:{self.port}"
 
     def __enter__(self) -> Server:
         self._socket.listen(64)

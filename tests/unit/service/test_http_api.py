@@ -18,13 +18,14 @@ from penstock.errors import AdaptorError
 from penstock.metrics import METRICS
 from penstock.records import Allocation
 from penstock.service.access import Access
-from penstock.service.application import LOOPBACK_NAMES, make_application
+from penstock.service.application import make_application
 from penstock.service.asking import Service
 from penstock.service.events import EventFeed
 from penstock.service.facts import facts_of
 from penstock.service.gate import Rate
 from penstock.service.live_desk import LiveDesk
 from penstock.service.machine_routes import _lines
+from penstock.service.server import LOOPBACK_NAMES
 from penstock.service.stored_desk import StoredDesk
 from penstock.settings import parse_settings
 

@@ -58,6 +58,22 @@ def test_one_leads_for_as_long_as_it_renews() -> None:
     assert not second.part.is_leading
 
 
+def test_masters_of_one_address_do_not_lead_together() -> None:
+    """On two hosts both may listen at 0.0.0.0:7071: the second waits, and has a fencing number of its own."""
+    clock = Time()
+    leases = MemoryLeases(clock)
+    first, second = (Candidate("0.0.0.0:7071", leases, clock) for _ in range(2))
+    for candidate in (first, second, first, second):
+        candidate.part.step()
+    assert (first.said, second.said) == (["leads 1"], [])
+    leader = second.part.leader()
+    assert leader is not None
+    assert (leader.holder, leader.fence) == ("0.0.0.0:7071", 1)
+    clock.now += 4.1
+    second.part.step()
+    assert second.said == ["leads 2"]
+
+
 def test_a_leader_that_was_stopped_knows_at_once_that_its_time_is_over() -> None:
     """It does not lead by its own clock, before it has asked anybody; then it says so once."""
     clock, _, first, second = pair()
@@ -102,7 +118,7 @@ def test_a_leader_without_its_store_gives_up_when_the_lease_is_over() -> None:
 
 def test_a_leader_that_no_agent_reaches_steps_back_for_one_that_they_knock_at() -> None:
     """Without a knock it stays, for there may be no agents at all."""
-    clock, leases, first, second = pair()
+    clock, _, first, second = pair()
     first.agents = 0
     for _ in range(6):
         clock.now += 1.0
@@ -118,7 +134,7 @@ def test_a_leader_that_no_agent_reaches_steps_back_for_one_that_they_knock_at() 
     assert second.said == ["leads 2"]
     clock.now += 1.0
     first.part.step()
-    held = leases.lease(LEADER)
+    held = first.part.leader()
     assert held is not None
     assert held.holder == "second"
 

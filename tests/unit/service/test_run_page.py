@@ -198,6 +198,18 @@ def test_it_does_not_listen_beyond_the_machine_by_accident(
     assert Site("0.0.0.0", may_be_plain=True).host == "0.0.0.0"
 
 
+def test_a_service_that_others_reach_answers_to_its_own_names() -> None:
+    """Listening everywhere it is called by the machine's name, and known by every address; or as it is told."""
+    everywhere = Site("0.0.0.0", may_be_plain=True)
+    assert everywhere.called == socket.gethostname()
+    assert everywhere.names >= {socket.gethostname(), "127.0.0.1", "localhost"}
+    named = Site("::", may_be_plain=True, name="scaling.example.org")
+    assert named.called == "scaling.example.org"
+    assert "scaling.example.org" in named.names
+    assert Site("192.0.2.7", may_be_plain=True).names == {"127.0.0.1", "localhost", "[::1]", "192.0.2.7"}
+    assert Site("::1").called == "[::1]"
+
+
 def test_a_port_that_is_taken_is_refused_before_the_run_begins(tmp_path: Path) -> None:
     """The message names the port."""
     with socket.socket() as taken:

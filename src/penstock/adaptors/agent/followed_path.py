@@ -4,6 +4,7 @@ end of an operator, and when they had first arrived at the pipeline."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,24 +13,28 @@ from typing import Protocol
 import numpy as np
 
 from penstock.adaptors.agent.instants import packed, unpacked
-from penstock.adaptors.agent.wire import MOST_INSTANTS, CameThrough, Collected
+from penstock.adaptors.agent.wire import MOST_INSTANTS, CameThrough, Collected, MalformedMessageError
 from penstock.ports import DoneRecords, FloatArray
 from penstock.records import LatencySummary
 
-_MOST_GROUPS = 10_000
+_MOST_GROUPS, _MOST_KEPT = 10_000, 1_000_000
+"""Groups of records, and instants in them, that wait for a controller."""
 _MILLISECONDS = 1000.0
 
 
 class PathReport:
     """The agent's side: keeps what came to the end of the operator until the controller has it.
 
-    Records that were done at the same millisecond, as those of a batch were, go together.
+    Records that were done at the same millisecond, as those of a batch were, go together. While nobody asks, the oldest
+    go beyond a bound: who comes later plans from what comes then.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._unsent: deque[CameThrough] = deque(maxlen=_MOST_GROUPS)
+        self._unsent: deque[CameThrough] = deque()
         self._sent: list[CameThrough] = []
+        self._kept = 0
+        """How many instants are in `_unsent`."""
 
     def add(self, done: DoneRecords | None) -> None:
         """Take records that a look found done."""
@@ -43,15 +48,23 @@ class PathReport:
                 groups.append(CameThrough(float(end) / _MILLISECONDS, times))
         with self._lock:
             self._unsent.extend(groups)
+            self._kept += sum(map(_sent_times, groups))
+            while len(self._unsent) > _MOST_GROUPS or self._kept > _MOST_KEPT:
+                self._kept -= _sent_times(self._unsent.popleft())
 
     def next(self, *, was_received: bool) -> list[CameThrough]:
         """What goes with the next reply, as much as it may hold; `was_received`: the reply before was."""
         with self._lock:
             if not was_received:
                 self._unsent.extendleft(reversed(self._sent))
+                self._kept += sum(map(_sent_times, self._sent))
             self._sent, room = [], MOST_INSTANTS
-            while self._unsent and (not self._sent or room >= _sent_times(self._unsent[0])):
-                room -= _sent_times(self._unsent[0])
+            while self._unsent and len(self._sent) < _MOST_GROUPS:
+                size = _sent_times(self._unsent[0])
+                if self._sent and size > room:
+                    break
+                room -= size
+                self._kept -= size
                 self._sent.append(self._unsent.popleft())
             return list(self._sent)
 
@@ -91,6 +104,8 @@ class ReportedPath:
     def take(self, reply: Collected) -> None:
         """Take in what came with a reply; raises MalformedMessageError."""
         shift = self._shift()
+        if not all(math.isfinite(one.ended_at) for one in reply.came):
+            raise MalformedMessageError("came: the instants have to be numbers")
         groups = [(one.ended_at + shift, unpacked(one.arrived) + shift, one.arrived.is_exact) for one in reply.came]
         with self._lock:
             for ended_at, arrived, is_exact in groups:

@@ -36,7 +36,7 @@ _CONNECT_SECONDS = 3.0
 _LEAST_WAIT_SECONDS, _MOST_WAIT_SECONDS = 0.2, 2.0
 _WAIT_OF_STRANGERS_SECONDS = 15.0
 """After a wrong token, another version or settings with mistakes: only people can mend that."""
-_REJECTED = "rejected"
+_REJECTED, NOT_LEADING = "rejected", "not leading"
 _MOST_SAID = 100
 
 
@@ -131,7 +131,9 @@ class MasterLink:
                 try:
                     was_served = self._once(place)
                 except HandshakeError as fault:
-                    self._note(place, str(fault))
+                    # Of several masters all but one say that another leads: that is how it should be.
+                    is_expected = fault.refusal.kind == NOT_LEADING and len(self._address.places) > 1
+                    self._note(place, str(fault), logging.INFO if is_expected else logging.WARNING)
                     if fault.refusal.kind in (VERSION, TOKEN, _REJECTED):
                         longest = _WAIT_OF_STRANGERS_SECONDS
                 except (OSError, ValueError) as fault:
@@ -196,13 +198,13 @@ class MasterLink:
             )
         channel.raise_limit(REQUEST_LIMIT_BYTES)
 
-    def _note(self, place: tuple[str, int], text: str) -> None:
+    def _note(self, place: tuple[str, int], text: str, level: int = logging.WARNING) -> None:
         self.fault = f"{place[0]}:{place[1]}: {text}"
         if self.fault not in self._said:  # the same faults come at every attempt
             if len(self._said) >= _MOST_SAID:  # texts may hold ports and numbers, and a master may be away for weeks
                 self._said.clear()
             self._said.add(self.fault)
-            _log.warning("%s: no master: %s; the query goes on without", self._name, self.fault)
+            _log.log(level, "%s: no master: %s; it goes on without", self._name, self.fault)
 
 
 def _expect(message: ToAgent | None, kind: type[_M]) -> _M:

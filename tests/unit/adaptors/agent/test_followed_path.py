@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 import pytest
 
 from penstock.adaptors.agent.followed_path import PathReport, ReportedPath
-from penstock.adaptors.agent.wire import MOST_INSTANTS, CameThrough, Collected, frame_of, read_from_agent
+from penstock.adaptors.agent.wire import (
+    MOST_INSTANTS,
+    CameThrough,
+    Collected,
+    MalformedMessageError,
+    frame_of,
+    read_from_agent,
+)
 from penstock.monitor.latency import LatencyTracker
 from penstock.ports import DoneRecords
 from penstock.records import Telemetry
@@ -75,6 +84,27 @@ def test_a_reply_holds_only_so_much() -> None:
     assert summary is not None
     assert not summary.is_exact
     assert [one.ended_at for one in report.next(was_received=True)] == [21.0]
+
+
+def test_while_nobody_asks_the_oldest_go() -> None:
+    """What is kept is bounded by its records, not only by its batches."""
+    report = PathReport()
+    many = np.linspace(0.0, 1.0, MOST_INSTANTS)
+    for batch in range(30):
+        report.add(DoneRecords(many, 10.0 + batch - many))
+    ends = []
+    while came := report.next(was_received=True):
+        ends += [one.ended_at for one in came]
+    assert ends == [10.0 + batch for batch in range(10, 30)]
+
+
+def test_instants_that_are_no_numbers_are_refused() -> None:
+    """An agent that sends them disturbs nothing."""
+    report = PathReport()
+    report.add(done(10.0, 9.0))
+    wrong = [msgspec.structs.replace(one, ended_at=math.nan) for one in report.next(was_received=True)]
+    with pytest.raises(MalformedMessageError, match="numbers"):
+        taken(ReportedPath(LatencyTracker(WINDOW_SECONDS)), wrong)
 
 
 def test_agents_of_before_send_nothing_of_it() -> None:
