@@ -109,6 +109,8 @@ class RunPlace(_ParamType):
 def find_run(run: StorePlace | None, runs: Path = RUNS) -> Run:
     """Return the run that a user names by folder, knowledge file or address, or the newest under `runs`.
 
+    FOLDER/NAME is a pipeline of masters that share the folder.
+
     Raises
     ------
     ConfigurationError
@@ -121,6 +123,8 @@ def find_run(run: StorePlace | None, runs: Path = RUNS) -> Run:
             if not (run / KNOWLEDGE).is_file():
                 raise ConfigurationError(f"RUN: {run} has no {KNOWLEDGE}; give the folder of a run", field="RUN")
             return Run(run, run / KNOWLEDGE)
+        if not run.exists() and (kept := _kept_by_masters(run)) is not None:
+            return Run(kept.parent, kept)
         if not run.exists():
             raise ConfigurationError(f"RUN: {run} does not exist; give the folder of a run", field="RUN")
         return Run(run.parent, run)
@@ -132,6 +136,13 @@ def find_run(run: StorePlace | None, runs: Path = RUNS) -> Run:
         )
     newest = max(found, key=_started)
     return Run(newest, newest / KNOWLEDGE, was_chosen=True)
+
+
+def _kept_by_masters(run: Path) -> Path | None:
+    from penstock.service.master_stores import LEASES_FILE, history_file
+
+    file = history_file(run.parent, run.name)
+    return file if (run.parent / LEASES_FILE).is_file() and file.is_file() else None
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def read_attached(text: str, agent: str) -> AttachedPipeline:
     plain = {key: given[key] for key in _OF_PIPELINE if given.get(key) is not None}
     plain["operators"] = [{key: entry[key] for key in _OF_OPERATOR if entry.get(key) is not None} for entry in entries]
     if "guards" in given and given["guards"] is None:
-        plain["guards"] = "none"
+        plain["guards"] = None  # not left out, which would stand for the default ones
     settings = parse_settings(plain, "the settings of the query")
     if settings.policy.name is None:
         raise ConfigurationError("settings.policy.name: is missing", field="settings")

@@ -117,7 +117,12 @@ class StoreFolder:
         self._leases.close()
 
     def _file(self, pipeline: str) -> Path:
-        return self.folder / "pipelines" / f"{_file_name(pipeline)}.sqlite"
+        return history_file(self.folder, pipeline)
+
+
+def history_file(folder: Path, pipeline: str) -> Path:
+    """Where masters that share a folder keep the history of a pipeline."""
+    return folder / "pipelines" / f"{_file_name(pipeline)}.sqlite"
 
 
 def _file_name(pipeline: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.runs import find_run, make_run_folder
+from penstock.cli.runs import find_run, make_run_folder, opened
 from penstock.errors import ConfigurationError
 
 
@@ -67,3 +67,17 @@ def test_an_unusable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=r"--folder: .*file/run cannot be used"):
         make_run_folder("demo", tmp_path / "file" / "run")
+
+
+def test_a_pipeline_of_masters_is_found_by_its_name(tmp_path: Path) -> None:
+    """As FOLDER/NAME, as the commands that steer it take it; another name is none."""
+    from penstock.service.master_stores import StoreFolder
+
+    stores = StoreFolder(tmp_path / "masters")
+    stores.open("words").close()
+    stores.close()
+    found = find_run(tmp_path / "masters" / "words")
+    with opened(found) as store:
+        assert store.decisions("words") == []
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        find_run(tmp_path / "masters" / "pages")

@@ -379,6 +379,13 @@ def test_settings_name_no_file_of_the_masters_host(tmp_path: Path) -> None:
         attached.build_policy(attached.choice, RecordingNotebook())
 
 
+def test_a_query_without_guards_is_kept_as_one() -> None:
+    """Left out, they would be the default ones; and who looks back reads them as the settings of a run have them."""
+    attached = read_attached(json.dumps(toy_settings("toy")), "toy")
+    assert attached.settings.guards is None
+    assert attached.plain["guards"] is None
+
+
 def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> None:
     """A host whose clock is an hour ahead is scaled all the same, and the run says so."""
     _, _, done = stage.add("skewed", skew_seconds=3600.0)
