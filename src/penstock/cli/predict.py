@@ -192,6 +192,9 @@ def fit_of(  # noqa: PLR0917 - click passes them by name
         lambda: of_one_application(load_samples(validation, "--validation"), application)
     )  # fmt: skip
     names = [] if models is None else [name.strip() for name in models.split(",") if name.strip()]
+    if models is not None and not names:
+        fault = f"--models: {models!r} names no model; leave the option out for all of them"
+        mistakes.found.append(ConfigurationError(fault, field="--models"))
     if not 0.0 < coverage < 1.0:
         fault = f"--coverage: {coverage} is not between 0 and 1; write 0.9 for 90 %"
         mistakes.found.append(ConfigurationError(fault, field="--coverage"))
@@ -218,12 +221,13 @@ def fit_sentence(found: CapacityFit, name: str) -> str:
     sizes = sorted({sample.allocation.executors for sample in found.samples})
     of = f"{name}: of" if name else "Of"
     off = "" if error is None else f", off by {figure(error)} at {_WORDS[found.selection.judged_by]}"
-    wants = found.selection.validation_sizes
-    more = (
-        f"; a measurement with {' or '.join(map(str, wants))} executors would tell the models apart"
-        if wants
-        else "; the models agree everywhere"
-    )
+    wants = found.wanted_sizes
+    if wants:
+        more = f"; a measurement with {' or '.join(map(str, wants))} executors would tell the models apart"
+    elif found.selection.validation_sizes:
+        more = "; it was measured where the models come apart"
+    else:
+        more = "; the models agree everywhere"
     return (
         f"{of} {len(found.selection.scores)} models trained on {len(found.samples)} samples of {_sizes(len(sizes))}, "
         f"{found.selection.chosen} predicts best{off}{more}."
@@ -243,10 +247,17 @@ def size_sentence(found: CapacityFit, answer: SizeAnswer, cost: float | None) ->
         return (
             f"No size up to {most} is sure to sustain {figure(answer.rate)}: {most} should sustain "
             f"{figure(prediction.records_per_second)} "
-            f"(between {figure(prediction.low)} and {figure(prediction.high)}){paid}."
+            f"(between {figure(prediction.low)} and {figure(prediction.high)}){paid}.{_by_expectation(found, answer)}"
         )
     size = executors_text(answer.executors, found.cpu_share)
     return f"{size} for {figure(answer.rate)}{paid}: {reason_of(found, answer)}."
+
+
+def _by_expectation(found: CapacityFit, answer: SizeAnswer) -> str:
+    """What would do if the model were sure; nothing where that is no size either, or was what was asked."""
+    if answer.expected_executors is None or not answer.is_by_interval:
+        return ""
+    return f" Its expected throughput reaches that with {executors_text(answer.expected_executors, found.cpu_share)}."
 
 
 def executors_text(number: int, cpu_share: float = 1.0) -> str:
@@ -293,7 +304,7 @@ def fit_document(found: CapacityFit) -> dict[str, Any]:
             for score in found.selection.scores
         ],
         "chosen": found.selection.chosen, "judged_by": found.selection.judged_by,
-        "validation_sizes": list(found.selection.validation_sizes), "curve": found.curve(),
+        "validation_sizes": list(found.wanted_sizes), "curve": found.curve(),
         "cpu_share": found.cpu_share, "coverage": found.coverage, "notes": list(found.notes),
     }  # fmt: skip
 
@@ -335,7 +346,8 @@ def _table(*columns: str) -> Table:
 
 def models_table(found: CapacityFit) -> Table:
     """A line for each model, the best first."""
-    table = _table("model", "training error", "unseen sizes", "parameters")
+    judged_by = "validation error" if found.validation else "unseen sizes"
+    table = _table("model", "training error", judged_by, "parameters")
     for score in found.selection.scores:
         unseen = score.validation_error if found.validation else score.held_out_error
         parameters = ", ".join(f"{name} {value:.4g}" for name, value in score.parameters.items()) or "-"

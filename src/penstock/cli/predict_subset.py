@@ -55,7 +55,7 @@ def subset(  # noqa: PLR0917 - click passes them by name
     """
     from penstock.cli.output import print_json, words_console
     from penstock.errors import ConfigurationError
-    from penstock.evaluation.throughput_samples import load_samples
+    from penstock.evaluation.throughput_samples import MOST_EXECUTORS, load_samples
     from penstock.performance.sample_sizes import (
         BenchmarkSamples,
         d_optimal_sizes,
@@ -65,8 +65,9 @@ def subset(  # noqa: PLR0917 - click passes them by name
     )
 
     numbers = _numbers(sizes)
-    if max_train is not None and max_train < 2:
-        raise ConfigurationError(f"--max-train: {max_train} must be at least 2 executors", field="--max-train")
+    if max_train is not None and not 2 <= max_train <= MOST_EXECUTORS:
+        fault = f"--max-train: {max_train} must be from 2 to {MOST_EXECUTORS:,} executors"
+        raise ConfigurationError(fault, field="--max-train")
     console = words_console(as_json)
     samples = None if file is None else BenchmarkSamples.of(load_samples(file, "--samples"))
     if method == "d-optimal":
@@ -105,7 +106,7 @@ def subset(  # noqa: PLR0917 - click passes them by name
     tried = "all" if search.is_exhaustive else f"{search.tried:,} of"
     summary = (
         f"Measure with {_words(best.sizes)} executors: of {tried} {search.possible:,} sets they predict the other "
-        f"sizes of {len(samples.applications)} applications best, with an error of {best.error:.4f} of the largest "
+        f"sizes of {_applications(len(samples.applications))} best, with an error of {best.error:.4f} of the largest "
         "throughput."
     )
     console.print(summary, markup=False, soft_wrap=True)
@@ -123,11 +124,16 @@ def _numbers(text: str) -> tuple[int, ...]:
     from penstock.errors import ConfigurationError
 
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdecimal() and 2 <= int(part) <= 12 for part in parts):
+    known = {str(number): number for number in range(2, 13)}
+    if not parts or not all(part in known for part in parts):
         raise ConfigurationError(
             f"--sizes: {text!r} are not whole numbers from 2 to 12 with commas, such as 3,4,5", field="--sizes"
         )
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    return tuple(dict.fromkeys(known[part] for part in parts))
+
+
+def _applications(number: int) -> str:
+    return "1 application" if number == 1 else f"{number} applications"
 
 
 def _by_max(search: SubsetSearch) -> list[dict[str, Any]]:

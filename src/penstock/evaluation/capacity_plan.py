@@ -93,6 +93,12 @@ class CapacityFit:
         """What so many executors sustain."""
         return self.model.predict(Allocation(executors, self.cpu_share), self.coverage)
 
+    @property
+    def wanted_sizes(self) -> tuple[int, ...]:
+        """Where a measurement would tell the models apart, but for sizes that validation samples are of already."""
+        measured = {sample.allocation.executors for sample in self.validation}
+        return tuple(size for size in self.selection.validation_sizes if size not in measured)
+
     @cached_property
     def table(self) -> ThroughputTable:
         """What all sizes sustain."""
@@ -165,6 +171,8 @@ def fit_capacity(
     notes += list(getattr(model, "notes", ()))
     if given > len(samples) + len(validation):
         notes.append(f"of {given:,} samples, {len(samples) + len(validation):,} are used: the last ones of each size")
+    if validation and {s.allocation for s in validation} <= {s.allocation for s in samples}:
+        notes.append("validation samples are of sizes that were trained on: they do not show what models do elsewhere")
     notes += _falls([*samples, *validation])
     if cpu_share is None and len(shares) > 1:
         notes.append(f"samples have several CPU shares; executors are planned with the largest, {shares[-1]:g}")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from penstock.evaluation.reproduce_throughput import ErrorsFound, WeightsFound
     from penstock.evaluation.trained_applications import TrainedApplication
 
-_COLOURS = (BLUE, GREEN, ORANGE, PURPLE, RED, MUTED)
+_OTHERS = ((GREEN, "-"), (ORANGE, "-"), (PURPLE, "-"), (MUTED, "-"), (GREEN, "--"), (ORANGE, "--"), (PURPLE, "--"))
+"""Lines of the models that were not chosen: no two alike, and none like the chosen one or validation samples."""
 
 
 @contextmanager
@@ -49,27 +50,37 @@ def capacity_picture(fit: CapacityFit, title: str, answer: SizeAnswer | None = N
     with _figure(8.6, 4.8) as figure:
         axes = figure.subplots()
         sizes = np.array([point["executors"] for point in fit.curve()])
-        measured = max(sample.records_per_second for sample in (*fit.samples, *fit.validation))
+        measured = max(
+            (s.records_per_second for s in (*fit.samples, *fit.validation) if s.allocation.cpu_share == fit.cpu_share),
+            default=0.0,
+        )
         highest = max(measured, float(fit.table.expected.max()))
         for number, score in enumerate(score for score in fit.selection.scores if score.name != fit.selection.chosen):
             table = _other(fit, score.name, sizes)
             highest = max(highest, *table)
-            colour = _COLOURS[1 + number % (len(_COLOURS) - 1)]
-            axes.plot(sizes, table, color=colour, lw=0.9, alpha=0.75, label=score.name)
+            colour, style = _OTHERS[number % len(_OTHERS)]
+            axes.plot(sizes, table, color=colour, ls=style, lw=0.9, alpha=0.75, label=score.name)
         table = fit.table
         axes.fill_between(sizes, table.low[sizes - 1], table.high[sizes - 1], color=BLUE, alpha=0.15, lw=0,
                           label=f"{fit.coverage:.0%} of measurements")  # fmt: skip
         axes.plot(sizes, table.expected[sizes - 1], color=BLUE, lw=2.0, label=f"{fit.selection.chosen} (chosen)")
-        _dots(axes, fit.samples, INK, "samples")
-        if fit.validation:
-            _dots(axes, fit.validation, RED, "validation samples")
+        # The curves are for one CPU share: samples of another are no evidence for or against them at their size.
+        shares = sorted({sample.allocation.cpu_share for sample in (*fit.samples, *fit.validation)})
+        for what, samples, colour in (("samples", fit.samples, INK), ("validation samples", fit.validation, RED)):
+            own = [sample for sample in samples if sample.allocation.cpu_share == fit.cpu_share]
+            if own:
+                _dots(axes, own, colour, what)
+        if shares != [fit.cpu_share]:
+            axes.set_title(f"at a CPU share of {fit.cpu_share:g}; samples of others are not shown", loc="right",
+                           fontsize=8.5, color=MUTED)  # fmt: skip
         # Far from the samples the upper end of the interval would press everything else to the bottom.
         highest = min(max(float(table.high.max()), measured), 1.3 * highest)
         if answer is not None:
             axes.axhline(answer.rate, color=INK, ls="--", lw=0.9)
             axes.axvline(answer.executors, color=INK, ls="--", lw=0.9)
             enough = "enough" if answer.is_enough else "not enough"
-            text = f"{answer.executors} executors for {answer.rate:g}: {enough}"
+            executors = "1 executor" if answer.executors == 1 else f"{answer.executors} executors"
+            text = f"{executors} for {answer.rate:g}: {enough}"
             axes.annotate(text, (answer.executors, answer.rate),
                           xytext=(6, -14), textcoords="offset points", fontsize=8.5, color=INK)  # fmt: skip
             highest = max(highest, 1.1 * answer.rate)

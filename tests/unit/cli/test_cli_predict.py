@@ -229,7 +229,10 @@ def test_subset_by_chance_and_by_design(benchmarks: str, invoke: Invoke) -> None
     [
         (("--sizes", "x"), "--sizes"),
         (("--sizes", "9"), "10 are needed"),
+        (("--sizes", "\u0663"), "--sizes"),  # three, in digits of another script
+        (("--sizes", "9" * 5000), "--sizes"),
         (("--max-train", "1"), "--max-train"),
+        (("--max-train", "1000000000000", "--method", "d-optimal"), "--max-train"),
         (("--max-train", "2"), "measure more sizes"),
     ],
 )
@@ -353,3 +356,48 @@ def test_rates_that_are_read_as_times_name_the_remedy(samples: str, rates: str, 
     result = invoke("predict", "schedule", rates, "--column", "rate", "--samples", samples)
     assert result.exit_code == 2
     assert "name that column with --rate-column" in result.stderr
+
+
+def test_models_that_name_none_are_refused(samples: str, invoke: Invoke) -> None:
+    """An empty list is not taken as all models."""
+    result = invoke("predict", "fit", "--samples", samples, "--models", " , ")
+    assert result.exit_code == 2
+    assert "--models" in result.stderr
+
+
+def test_sizes_that_were_measured_are_not_asked_for_again(samples: str, tmp_path: Path, invoke: Invoke) -> None:
+    """Once there are validation samples of all sizes that were wanted, none is wanted, and the sentence says why."""
+    call = ("predict", "fit", "--samples", samples, *MODELS, "--max", "64", "--json")
+    wanted = json.loads(invoke(*call).stdout)["validation_sizes"]
+    assert wanted
+    more = tmp_path / "more.csv"
+    more.write_text("executors,throughput\n" + "".join(f"{size},{throughput(size)}\n" for size in wanted))
+    result = invoke(*call, "--validation", str(more))
+    document = json.loads(result.stdout)
+    assert document["validation_sizes"] == []
+    assert "measured where the models come apart" in document["summary"]
+    assert "validation error" in result.stderr
+    assert not any("trained on" in note for note in document["notes"])
+
+
+def test_validation_by_the_training_samples_is_said_so(samples: str, invoke: Invoke) -> None:
+    """What a model was trained on does not judge it."""
+    result = invoke("predict", "fit", "--samples", samples, "--validation", samples, *MODELS, "--json")
+    assert any("sizes that were trained on" in note for note in json.loads(result.stdout)["notes"])
+
+
+def test_a_size_that_is_enough_by_expectation_alone_is_named(samples: str, invoke: Invoke) -> None:
+    """Where the interval never reaches the rate, the sentence says from which size on the expected throughput does."""
+    result = invoke("predict", "size", "--samples", samples, "--models", "monotone", "--rate", "40", "--json")
+    document = json.loads(result.stdout)
+    assert not document["is_enough"]
+    assert document["expected_executors"] is not None
+    assert f"reaches that with {document['expected_executors']} executors" in document["summary"]
+
+
+def test_one_application_is_not_many(benchmarks: str, tmp_path: Path, invoke: Invoke) -> None:
+    """The sentence counts in plain words."""
+    lines = Path(benchmarks).read_text().splitlines()
+    only = tmp_path / "only.csv"
+    only.write_text("\n".join([lines[0], *(line for line in lines if line.startswith("a,"))]) + "\n")
+    assert "sizes of 1 application best" in invoke("predict", "subset", "--samples", str(only), "--sizes", "3").output

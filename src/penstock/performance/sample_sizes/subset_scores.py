@@ -18,6 +18,8 @@ RIDGE = 1e-10
 """Added to the diagonal, in units of the scaled columns: decides among equally good weights where there are fewer sizes
 than weights, and is too small to be seen elsewhere."""
 _NEWTON_STEPS = 60
+MOST_CELLS = 4_000_000
+"""Sets times sizes that are worked on at once: tens of megabytes for each of a dozen arrays, not gigabytes."""
 
 
 def time_terms(sizes: FloatArray) -> FloatArray:
@@ -47,6 +49,10 @@ def score_subsets(samples: BenchmarkSamples, subsets: IntArray) -> FloatArray:
         The sets: a row each, of places in `samples.sizes`.
     """
     sizes = samples.sizes.astype(np.float64)
+    at_once = max(1, MOST_CELLS // len(sizes))
+    if len(subsets) > at_once:
+        starts = range(0, len(subsets), at_once)
+        return np.concatenate([score_subsets(samples, subsets[start : start + at_once]) for start in starts])
     is_trained = np.zeros((len(subsets), len(sizes)), dtype=bool)
     np.put_along_axis(is_trained, subsets, True, axis=1)
     squares, tested = np.zeros(len(subsets)), np.zeros(len(subsets))

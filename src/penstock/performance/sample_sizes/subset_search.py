@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.performance.sample_sizes.benchmark_samples import BenchmarkSamples, IntArray
-from penstock.performance.sample_sizes.subset_scores import score_subsets
+from penstock.performance.sample_sizes.subset_scores import MOST_CELLS, score_subsets
 
 Progress = Callable[[float], None]
 MOST_SETS = 2_000_000
@@ -50,7 +50,7 @@ class SubsetSearch:
     best
         The best set for each number of sizes and each largest size, that of the least error first.
     tried
-        How many sets were tried.
+        How many different sets were tried.
     possible
         How many there are.
     """
@@ -113,12 +113,13 @@ def search_at_random(
         raise ConfigurationError(f"draws: {draws} must be at least 1", field="draws")
     candidates = _candidates(samples, numbers, largest)
     possible = sum(comb(len(candidates), number) for number in numbers)
-    generator, found = np.random.default_rng(seed), _Best(samples)
+    generator, found = np.random.default_rng(seed), _Best(samples, may_repeat=True)
+    at_once = min(_AT_ONCE, max(1, MOST_CELLS // len(candidates)))
     for done, number in enumerate(numbers, start=1):
         tops: list[tuple[float, tuple[int, ...]]] = []
         left = min(draws, comb(len(candidates), number))
         while left:
-            count = min(left, _AT_ONCE)
+            count = min(left, at_once)
             keys = generator.random((count, len(candidates)))
             chosen = np.sort(np.argpartition(keys, number - 1, axis=1)[:, :number], axis=1)
             subsets = np.unique(candidates[chosen], axis=0)
@@ -188,16 +189,24 @@ def _chunks(sets: Iterator[tuple[int, ...]]) -> Iterator[IntArray]:
 
 
 class _Best:
-    """Keeps the best set for each number of sizes and each largest size."""
+    """Keeps the best set for each number of sizes and each largest size.
 
-    def __init__(self, samples: BenchmarkSamples) -> None:
+    A search that `may_repeat` comes by the same sets again: they count once, or a few would pass for all there are.
+    """
+
+    def __init__(self, samples: BenchmarkSamples, *, may_repeat: bool = False) -> None:
         self.samples, self.tried = samples, 0
+        self._seen: set[bytes] | None = set() if may_repeat else None
         self._best: dict[tuple[int, int], SizeSet] = {}
 
     def add(self, subsets: IntArray) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Try these sets; gives their errors."""
         errors = score_subsets(self.samples, subsets)
-        self.tried += len(subsets)
+        if self._seen is None:
+            self.tried += len(subsets)
+        else:
+            self._seen.update(row.tobytes() for row in subsets)
+            self.tried = len(self._seen)
         order = np.argsort(errors, kind="stable")
         last = subsets[order, -1]
         for at in np.unique(last, return_index=True)[1]:
@@ -211,4 +220,4 @@ class _Best:
     def result(self, possible: int) -> SubsetSearch:
         """What was found."""
         best = sorted(self._best.values(), key=lambda one: (one.error, one.sizes))
-        return SubsetSearch(tuple(best), min(self.tried, possible), possible)
+        return SubsetSearch(tuple(best), self.tried, possible)

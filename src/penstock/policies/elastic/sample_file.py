@@ -44,6 +44,13 @@ def read_samples(path: str | Path) -> tuple[ThroughputSample, ...]:
     twice = [column for column in _KNOWN if columns.count(column) > 1]
     if twice:
         raise ConfigurationError(f"samples: {str(path)!r} has the column {twice[0]} twice; keep one", field="samples")
+    longer = [line for line, row in rows[1:] if any(row[len(columns) :])]
+    if longer:  # such as 1,200 for twelve hundred: its first part alone would pass for a throughput
+        raise ConfigurationError(
+            f"samples: {str(path)!r}, line {longer[0]}: there are more values than columns; write one for each, and "
+            "thousands without a mark",
+            field="samples",
+        )
     cells = [(line, dict(zip(columns, row, strict=False))) for line, row in rows[1:]]
     applications = sorted({row["application"] for _, row in cells if "application" in row})
     if len(applications) > 1:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from itertools import combinations
 
@@ -115,3 +116,47 @@ def test_d_optimal_sizes_span_the_range() -> None:
     assert d_optimal_sizes(SIZES, 5)[-1] == 128
     with pytest.raises(ConfigurationError, match="cannot be chosen"):
         d_optimal_sizes((1, 2), 3)
+
+
+def test_sets_that_chance_comes_by_again_count_once() -> None:
+    """Exchanges meet the same sets over and over: a search that tried a part of all sets does not pass for all."""
+    many = BenchmarkSamples.of({"a": exact(lambda m: m / (1 + 0.01 * m), tuple(range(1, 17)))})
+    found = search_at_random(many, (5,), draws=2, seed=1)
+    assert 0 < found.tried < found.possible
+    assert not found.is_exhaustive
+
+
+def test_many_sets_are_scored_in_pieces(samples: BenchmarkSamples, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded, and errors are the same."""
+    subsets = np.array(list(combinations(range(12), 3)))
+    whole = score_subsets(samples, subsets)
+    monkeypatch.setattr("penstock.performance.sample_sizes.subset_scores.MOST_CELLS", 17 * 7)
+    assert score_subsets(samples, subsets) == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize(("number", "most"), [(2, 9), (3, 12), (4, 12), (5, 11)])
+def test_no_exchange_of_one_size_is_better(number: int, most: int) -> None:
+    """By plain determinants of all neighbours."""
+
+    def information(sizes: tuple[int, ...]) -> float:
+        at, largest = np.array(sizes, dtype=float), float(most)
+        time = np.array([np.ones(number), 1.0 / at, at / largest, (at / largest) ** 2])
+        rate = np.array([np.ones(number), at / largest, -((at / largest) ** 2)])
+        return float(sum(np.linalg.slogdet(x @ x.T + 1e-10 * np.eye(len(x)))[1] for x in (time, rate)))
+
+    found = d_optimal_sizes(range(1, most + 1), number)
+    others = [size for size in range(1, most + 1) if size not in found]
+    near = [tuple(sorted({*found} - {out} | {new})) for out in found for new in others]
+    assert information(found) >= max(map(information, near)) - 1e-6
+
+
+def test_d_optimal_sizes_of_very_many() -> None:
+    """No set is written down for each possible exchange: a hundred thousand sizes take little memory."""
+    tracemalloc.start()
+    try:
+        found = d_optimal_sizes(range(1, 100_001), 4)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found[0], found[-1]) == (1, 100_000)
+    assert peak < 1e8
