@@ -41,18 +41,24 @@ class Part:
     options: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Where the user has set nothing else."""
+    keeps_compiled: bool = False
+    """Whether compiled modules are kept beside their sources, also where the environment says that they are not."""
     is_default: bool = True
     """Whether it is run where no part is named."""
 
 
-# Whole files go to a worker, so that a module's fixture is made once. Linear algebra gets one thread in each worker: as
-# many workers as cores with as many threads each would fight for them.
+# Whole files go to a worker, so that a module's fixture is made once; in the order of the folders, for those with the
+# most tests first would leave one worker with a long file at the end. Linear algebra gets one thread in each worker: as
+# many workers as cores with as many threads each would fight for them. Without compiled modules every worker, and every
+# process that a test starts, would compile all of them again: half a minute for each worker.
 PARTS = (
     Part(
         "computed",
         f"not ({REAL})",
-        ("--numprocesses=logical", "--dist=loadfile"),
+        ("--numprocesses=logical", "--dist=loadfile", "--no-loadscope-reorder"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        keeps_compiled=True,
     ),
     Part("core", f"({REAL}) and core", folders=REAL_FOLDERS),
     Part("real", f"({REAL}) and not core and not long", folders=REAL_FOLDERS, is_default=False),
@@ -104,13 +110,21 @@ def command_of(part: Part, arguments: Sequence[str], marks: str | None = None) -
     return [sys.executable, "-m", "pytest", "-m", both, *part.options, *folders, *arguments]
 
 
+def environment_of(part: Part, environment: Mapping[str, str]) -> dict[str, str]:
+    """What a part is run with."""
+    found = {**part.environment, **environment}
+    if part.keeps_compiled:
+        found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
+
+
 def run(part: Part, arguments: Sequence[str], marks: str | None) -> Result:
     """Run one part; its output goes where ours goes."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.xml"
         child = subprocess.Popen(
-            [*command_of(part, arguments, marks), f"--junitxml={path}"], env={**part.environment, **os.environ}
+            [*command_of(part, arguments, marks), f"--junitxml={path}"], env=environment_of(part, os.environ)
         )
         # An interrupt from the terminal reaches pytest as well, which ends orderly; a SIGTERM has to be passed on.
         old = {

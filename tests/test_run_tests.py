@@ -3,6 +3,7 @@
 
 import importlib.util
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,8 +47,12 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the script in a project, without workers."""
-    command = [sys.executable, str(SCRIPT), "-n0", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, str(SCRIPT), "-p", "xdist", "-n0", "-p", "no:cacheprovider", *arguments]
+    # The plugins of our own tests take seconds to load, at every start, and this project needs one of them.
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
@@ -78,6 +83,15 @@ def test_arguments_come_last_and_marks_narrow(script: ModuleType) -> None:
         assert command[command.index("-m", 2) + 1] == f"(kill or data) and ({part.marks})"
         assert command[-2:] == ["tests/unit", "-n0"]
         assert not set(command) & set(script.REAL_FOLDERS), "the user's folder is looked through, and no other"
+
+
+def test_what_the_user_has_set_stays_but_compiled_modules_are_kept(script: ModuleType) -> None:
+    """A number of threads of the user's own is left as it is; the computed tests never compile all modules anew."""
+    given = {"OMP_NUM_THREADS": "4", "PYTHONDONTWRITEBYTECODE": "1"}
+    for part in script.PARTS:
+        made = script.environment_of(part, given)
+        assert made["OMP_NUM_THREADS"] == "4"
+        assert ("PYTHONDONTWRITEBYTECODE" in made) is (part.name != "computed")
 
 
 def test_a_failure_in_a_later_part_fails_the_whole_and_is_named(project: Path) -> None:
