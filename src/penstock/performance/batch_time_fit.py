@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 from scipy.optimize import nnls
 
 from penstock.markov.conditions import FloatArray
@@ -118,7 +118,7 @@ class BatchTimeFit:
 
     def __init__(self, batches: Sequence[RememberedBatch], speed: float, before: BatchTimeFit | None = None) -> None:
         self.batches, self.speed = batches, speed
-        self._x = np.array([regressors(batch.rows, batch.allocation) for batch in batches])
+        self._x = _all_regressors(batches)
         self._log_seconds = np.log([batch.seconds for batch in batches])
         self._seen = _Circumstances(batches)
         self._speed_jumped = len(set(self._seen.speed_spell.tolist())) > 1
@@ -150,12 +150,14 @@ class BatchTimeFit:
         """One Gauss-Newton step on a, b, c, with the covariance that belongs to them."""
         theta = self.theta
         total, self._fixed, self._records = self._parts(self._x)
-        slow = self._drift * (np.outer(self._fixed, self._fixed) + np.outer(self._records, self._records))
+        slow = self._drift * (self._fixed[:, None] * self._fixed + self._records[:, None] * self._records)
         self._noise_variance = self.noise**2 / self._weights
-        self._factor = cholesky(self._base + slow + np.diag(self._noise_variance), lower=True)
+        covariance = self._base + slow
+        covariance.flat[:: len(covariance) + 1] += self._noise_variance
+        self._factor = _cholesky(covariance)
         residuals = self._log_seconds - np.log(total)
         self._jacobian = self._x / total[:, None]
-        whitened = solve_triangular(self._factor, np.column_stack([self._jacobian, residuals]), lower=True)
+        whitened, _ = dtrtrs(self._factor, np.column_stack([self._jacobian, residuals]), lower=1)
         # Where shares did not vary, b is the usual part of a + b.
         fixed_seconds = max(float(theta[0] + theta[1]), 1e-12)
         tie = np.array([[-CPU_PART, 1.0 - CPU_PART, 0.0]]) / (_CPU_PART_ERROR * fixed_seconds)
@@ -168,12 +170,12 @@ class BatchTimeFit:
         # No further down than by a factor: a long step through a curved place is one that the next has to take back.
         self.theta = np.maximum(_non_negative(rows / scale, target) / scale, 0.02 * theta)
         left = residuals - self._jacobian @ (self.theta - theta)
-        self._solved = cho_solve((self._factor, True), left)
+        self._solved, _ = dpotrs(self._factor, left, lower=1)
         self.likelihood = -0.5 * float(left @ self._solved) - float(np.log(np.diag(self._factor)).sum())
 
     def _weigh(self) -> None:
         """Judge each batch's noise by what the process leaves of its residual, and let far ones count less."""
-        inverse = solve_triangular(self._factor, np.eye(len(self._x)), lower=True)
+        inverse, _ = dtrtrs(self._factor, np.eye(len(self._x)), lower=1)
         kept = np.sqrt(self._noise_variance * np.sum(inverse**2, axis=0))  # standard deviation of what is left, of one
         left = self._noise_variance * self._solved / np.maximum(kept, 0.05)
         self.noise = max(1.4826 * float(np.median(np.abs(left))), _LEAST_NOISE)
@@ -181,8 +183,9 @@ class BatchTimeFit:
 
     def weights_of(self, batches: Sequence[RememberedBatch]) -> FloatArray:
         """How much batches counted in this fit; those that were not in it count as one."""
-        known = dict(zip(self.batches, self._weights, strict=True))
-        return np.array([known.get(batch, 1.0) for batch in batches])
+        # By identity: a memory hands the same batches in again, and to compare them by their fields takes long.
+        known = dict(zip(map(id, self.batches), self._weights.tolist(), strict=True))
+        return np.array([known.get(id(batch), 1.0) for batch in batches])
 
     def _parts(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Times by a, b and c, and which parts of them are fixed and the records'."""
@@ -198,7 +201,7 @@ class BatchTimeFit:
         f, c = float(self.theta[0] + self.theta[1]), float(self.theta[2])
         # f V and c V: each has its own drift, the speed is the same for both.
         known = np.array([speed + drift * self._fixed, speed + drift * self._records])
-        gain = cho_solve((self._factor, True), known.T).T
+        gain = dpotrs(self._factor, known.T, lower=1)[0].T
         latent = self._before(newest) - known @ gain.T
         moves = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) - np.array([[f], [c]]) * (gain @ self._jacobian)
         covariance = np.outer([f, c], [f, c]) * latent + moves @ self._covariance @ moves.T
@@ -226,7 +229,7 @@ class BatchTimeFit:
         speed = self._seen.speed(there, self.speed, jumped=self._speed_jumped)[:, 0]
         drift = self._seen.drift(there, jumped=self._cost_jumped)[:, 0]
         known = speed + drift * (fixed * self._fixed + records * self._records)
-        gain = cho_solve((self._factor, True), known)
+        gain, _ = dpotrs(self._factor, known, lower=1)
         parts = np.array([fixed, records])
         move = x / total - gain @ self._jacobian
         variance = float(parts @ self._before(there) @ parts - known @ gain + move @ self._covariance @ move)
@@ -238,12 +241,28 @@ class BatchTimeFit:
         return np.asarray(speed + there.drift(there, jumped=self._cost_jumped)[0, 0] * np.eye(2))
 
 
+def _cholesky(matrix: FloatArray) -> FloatArray:
+    """The lower factor, by LAPACK itself: around matrices of this size SciPy's checks take longer than the work."""
+    factor, fault = dpotrf(matrix, lower=1)
+    if fault:
+        raise np.linalg.LinAlgError(f"the covariance of {len(matrix)} batches is not positive definite")
+    return np.asarray(factor)
+
+
 def _non_negative(rows: FloatArray, target: FloatArray) -> FloatArray:
     """Least squares without negative unknowns."""
     try:
         return np.asarray(nnls(rows, target)[0])
     except RuntimeError:  # it gave up: what is negative is taken as nothing, and the next step goes on from there
         return np.asarray(np.maximum(np.linalg.lstsq(rows, target, rcond=None)[0], 0.0))
+
+
+def _all_regressors(batches: Sequence[RememberedBatch]) -> FloatArray:
+    """A row of `regressors` for each batch."""
+    share = np.array([batch.allocation.cpu_share for batch in batches])
+    rows = np.array([batch.rows for batch in batches], dtype=float)
+    capacity = np.array([batch.allocation.capacity for batch in batches])
+    return np.column_stack([np.ones(len(batches)), 1.0 / share, rows / capacity])
 
 
 def regressors(rows: int, allocation: Allocation) -> FloatArray:
