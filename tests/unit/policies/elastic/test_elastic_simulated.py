@@ -76,7 +76,7 @@ def test_following_the_trend_keeps_records_younger() -> None:
     def rise(at: FloatArray) -> FloatArray:
         return 60.0 + 1.8 * at
 
-    times = arrivals(rise)
+    times = arrivals(rise, 300.0)
     ahead, behind = run_policy(times, patience=0.0)[0], run_policy(times, patience=0.0, follow_trend=False)[0]
     assert ahead.latency is not None
     assert behind.latency is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from penstock.workload import FittedWorkload, estimate_workload
 
 WAVES = 150.0 + 60.0 * np.sin(np.arange(400) / 7.0)
 Case = Callable[..., list[Decision]]
+"""What a policy decides in one case; kept, for several tests look at the same."""
 
 
 def decided(policy: MeadPolicy, query: Query, until: float) -> list[Decision]:
@@ -39,6 +41,7 @@ def decided(policy: MeadPolicy, query: Query, until: float) -> list[Decision]:
     return decisions
 
 
+@cache
 def a_burst(name: str, **options: Any) -> list[Decision]:
     """A burst between two plans."""
     rates = WAVES.copy()
@@ -46,6 +49,7 @@ def a_burst(name: str, **options: Any) -> list[Decision]:
     return decided(mead(name=name, worker="here", **options), Query(rates, has=Allocation(1, 1.0)), 55.0)
 
 
+@cache
 def late_records(name: str, **options: Any) -> list[Decision]:
     """Records that are late before there is any plan."""
     query = Query(np.full(200, 100.0), utilisation=0.95, has=Allocation(1, 1.0), latency=2.0)
@@ -53,6 +57,7 @@ def late_records(name: str, **options: Any) -> list[Decision]:
     return decided(mead(name=name, worker="here", **options), query, 10.0)
 
 
+@cache
 def equal_batches(name: str, **options: Any) -> list[Decision]:
     """Batches that are all alike, on an idle operator."""
     query = Query(np.full(200, 100.0), utilisation=0.1)
@@ -60,11 +65,13 @@ def equal_batches(name: str, **options: Any) -> list[Decision]:
     return decided(mead(name=name, worker="here", **options), query, 40.0)
 
 
+@cache
 def overtaken(name: str, **options: Any) -> list[Decision]:
     """Far more arrives by now than in the window that was planned for."""
     return decided(mead(name=name, worker="here", **options), Query(WAVES, arriving=900.0), 60.0)
 
 
+@cache
 def a_rise(name: str, **options: Any) -> list[Decision]:
     """Arrivals that grow by half within twenty seconds, from little."""
     query, policy = Query(WAVES, arriving=50.0), mead(name=name, worker="here", **options)
@@ -76,6 +83,7 @@ def a_rise(name: str, **options: Any) -> list[Decision]:
     return decisions
 
 
+@cache
 def a_steep_rise(name: str, **options: Any) -> list[Decision]:
     """Arrivals that grow from what they were for long."""
     query, policy = Query(WAVES, arriving=150.0), mead(name=name, worker="here", **options)
