@@ -2,6 +2,7 @@
 """People steer a loop: every order is checked, written down, obeyed, and stays within the limits."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -289,6 +290,105 @@ def test_an_ended_loop_takes_no_orders() -> None:
         with pytest.raises(SteeringError, match="ended"):
             order()
     assert loop.store.audit() == []
+
+
+def test_a_size_is_held_for_a_second_at_least_and_for_thirty_days_at_most() -> None:
+    """Both ends are allowed; what is beyond them is refused by name."""
+    loop = Steered(ToyPolicy(grows))
+    for seconds in (1.0, 30 * 86_400.0):
+        assert loop.helm.hold_size(3, for_seconds=seconds, by="ana") is not None
+    for seconds in (0.99, 30 * 86_400.0 + 1.0):
+        with pytest.raises(ConfigurationError, match="between 1 and 2592000") as caught:
+            loop.helm.hold_size(3, for_seconds=seconds, by="ana")
+        assert caught.value.field == "for_seconds"
+
+
+def test_another_order_neither_prolongs_nor_shortens_a_held_size() -> None:
+    """Also where the clock was set between the two: the size has the seconds that it was ordered for."""
+    loop = Steered(ToyPolicy(lambda _: Allocation(1, 0.5)), names=("a", "b"))
+    loop.helm.hold_size(4, 1.0, for_seconds=6.0, operator="a", by="ana")
+    loop.look(3)
+    loop.clock.set_by(900.0)
+    loop.helm.pause("b", by="bob")
+    loop.look(3)
+    assert {d.policy for d in loop.store.decisions("a")} == {"steering"}
+    loop.look(1)
+    assert loop.store.decisions("a")[-1].policy == "toy"
+
+
+def test_who_orders_and_why_are_one_line_of_some_length() -> None:
+    """A log and a terminal can show them: no control characters, and no more than they have room for."""
+    loop = Steered(ToyPolicy(grows))
+    entry = loop.helm.pause(by="a\x1b[31mna" + "a" * 100, reason="one\ntwo" + "x" * 1000)
+    assert entry is not None
+    assert (len(entry.by), len(entry.reason)) == (64, 500)
+    assert entry.by.startswith("a [31mna")
+    assert entry.reason.startswith("one two")
+    nameless = loop.helm.resume(by="\n")
+    assert nameless is not None
+    assert nameless.by == "somebody"
+
+
+def test_an_order_of_another_person_or_for_another_reason_is_written_down() -> None:
+    """The last to say so is asked about it; the same once more is nothing new."""
+    loop = Steered(ToyPolicy(grows))
+    for order in (loop.helm.pause, partial(loop.helm.set_mode, "scale-in-only")):
+        assert order(by="ana", reason="deploying") is not None
+        assert order(by="ana", reason="deploying") is None
+        assert order(by="bob", reason="deploying") is not None
+        assert order(by="bob", reason="a test") is not None
+    assert len(loop.store.audit()) == 6
+
+
+def test_the_loop_does_not_wait_for_somebody_who_gives_an_order() -> None:
+    """A size whose time is over while an order is being written down ends all the same; its entry comes afterwards."""
+    loop = Steered(ToyPolicy(lambda _: Allocation(1, 0.5)))
+    loop.helm.hold_size(4, 1.0, for_seconds=3.0, by="ana")
+    with loop.helm._lock:  # somebody's order is under way
+        loop.look(5)
+    assert loop.operators["a"].allocation == Allocation(1, 0.5)
+    assert [e.action for e in loop.store.audit()] == [AuditAction.SIZE]
+    loop.look(1)
+    assert [e.action for e in loop.store.audit()] == [AuditAction.SIZE, AuditAction.SIZE_ENDED]
+
+
+def test_an_order_that_cannot_be_shown_is_in_force() -> None:
+    """A view that breaks is no reason to refuse it."""
+    loop = Steered(ToyPolicy(grows))
+
+    def broken(entry: AuditEntry) -> None:
+        raise RuntimeError("a view that breaks")
+
+    loop.helm.on_audit = broken
+    assert loop.helm.pause(by="ana") is not None
+    assert loop.helm.state.of("a").paused is not None
+
+
+def test_an_object_of_the_users_own_is_not_closed_when_it_is_refused() -> None:
+    """It is theirs: they may hand it in again. One that was built for the order is closed."""
+    loop = Steered(ToyPolicy(grows))
+    own = ToyPolicy(lambda _: None)  # type: ignore[arg-type, return-value]
+    refused: list[str] = []
+
+    def order() -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            loop.helm.replace_policy(PolicyChoice("own", is_object=True), by="ana", policy=own)
+        refused.append(str(caught.value))
+
+    loop.script[1002.0] = order
+    loop.run(1004.0)
+    assert "it must be an Allocation" in refused[0]
+    assert own.closed == 0
+    assert loop.store.audit() == []
+
+
+def test_an_object_of_the_users_own_cannot_be_rolled_back_to() -> None:
+    """Nobody can build it again; the message says what to do instead."""
+    loop = Steered(ToyPolicy(grows))
+    loop.helm.replace_policy(PolicyChoice("own", is_object=True), by="ana", policy=ToyPolicy(shrinks))
+    loop.helm.replace_policy(PolicyChoice("fixed"), by="ana")
+    with pytest.raises(SteeringError, match=r"own is an object of your own.*give it to replace_policy again"):
+        loop.helm.roll_back(by="ana")
 
 
 ORDERS = st.one_of(
