@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.performance.throughput import MODELS, InverseTimeModel, select, validation_sizes
+from penstock.performance.throughput import MODELS, InverseTimeModel, PowerLawModel, select, validation_sizes
 from penstock.ports import ThroughputModel
 from penstock.records import Allocation, ThroughputSample
 
@@ -56,6 +56,15 @@ def test_the_ensemble_keeps_the_promises_of_its_members(measured: list[Throughpu
 
 
 @given(single, samples, st.floats(1e-3, 1e3))
+@example(
+    PowerLawModel(),
+    [
+        ThroughputSample(Allocation(1, 0.1), 109591168.19080165),
+        ThroughputSample(Allocation(1, 0.1), 0.001),
+        ThroughputSample(Allocation(59, 0.1), 2.0),
+    ],
+    1.5,
+)
 @settings(max_examples=60, deadline=None)
 def test_units_do_not_matter(model: ThroughputModel, measured: list[ThroughputSample], factor: float) -> None:
     """Counting records in dozens gives the same predictions in dozens."""

@@ -105,6 +105,16 @@ class PowerLawModel(CurveModel):
             found: FloatArray = root * np.log(ratio)  # unlike a ratio less 1, twice counts as much as half
             return found
 
+        def slopes(chosen: FloatArray) -> FloatArray:
+            alpha, beta, gamma, exponent = with_free(chosen)
+            of_one = table.speed**exponent * table.executors**beta
+            gain, delay = alpha * of_one, table.delay / delay_unit
+            rates = gain - gamma * delay
+            terms = np.column_stack((of_one, gain * np.log(table.executors), -delay, gain * np.log(table.speed)))
+            moves = root / np.where(rates > _LEAST_RATIO * rate, rates, np.inf)  # what is cut off does not move
+            found: FloatArray = (terms * moves[:, None])[:, free]
+            return found
+
         start = np.array([values[0], 0.8, 0.01, 0.8])[free]
         start[0] = float(np.median(rate / (table.speed * table.executors ** (0.8 if free[1] else 1.0))))
         # Neither more executors nor a larger share does more than in proportion.
@@ -112,6 +122,7 @@ class PowerLawModel(CurveModel):
         solved = least_squares(
             misses,
             start,
+            jac=slopes,
             bounds=(0.0, highest),
             loss="soft_l1",
             f_scale=OUTLIER,
