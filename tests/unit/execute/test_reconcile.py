@@ -448,3 +448,36 @@ def test_a_pause_is_between_runs_however_they_are_called(runs: tuple[str, str]) 
     assert meter.add(a_batch(8, runs[0], 15.0)) is None
     assert meter.add(a_batch(9, runs[1], 35.0)) == RestartPause(19.0, 8, 9)
     assert meter.run_id == runs[1]
+
+
+def test_run_ids_are_compared_by_what_they_say() -> None:
+    """Every batch comes with its own copy of the run's id: the same run is no pause, and no restart is over with it."""
+    copies = ["".join(["o", "ld"]) for _ in range(2)]
+    assert copies[0] is not copies[1]
+    meter = PauseMeter()
+    assert [meter.add(a_batch(number, run, 10.0)) for number, run in enumerate(copies)] == [None, None]
+    actuator, reconciler, _ = a_restart()
+    actuator.process = ProcessState(LARGE, "at a batch border")
+    assert reconciler.sync(with_batches(a_look(13.0, 1), a_batch(8, copies[0], 13.0)), 13.0) == []
+
+
+@pytest.mark.parametrize("share", [0.4, 0.55, 0.7, 0.85, 1.0])
+def test_every_level_of_the_limits_is_read_from_its_quota(share: float) -> None:
+    """Whatever share was set is the one observed, for one executor and for several."""
+    for executors in (1, 3):
+        reconciler = Reconciler("a", RecordingActuator(), Limits(1, 3, (0.4, 0.55, 0.7, 0.85, 1.0)))
+        reconciler.sync(a_look(0.0, executors, quota=executors * share), 0.0)
+        assert reconciler.state.observed == Allocation(executors, share)
+
+
+def test_executors_that_have_gone_are_not_waited_for_by_a_later_change() -> None:
+    """Of two that an earlier change drains one has gone: the later change waits for its own alone."""
+    limits = Limits(1, 4)
+    reconciler = Reconciler("a", RecordingActuator(), limits)
+    reconciler.sync(a_look(0.0, 4), 0.0)
+    reconciler.start(a_decision(Allocation(2, 1.0)), 0.0)
+    (first,) = reconciler.sync(a_look(1.0, 4, draining=2), 1.0)
+    assert first.detail == "executors 2, 3"
+    reconciler.start(a_decision(Allocation(1, 1.0)), 2.0)
+    (second,) = reconciler.sync(a_look(3.0, 3, draining=2), 3.0)  # number 3 has gone, number 1 is to go
+    assert (second.status, second.detail) == (OutcomeStatus.DRAINING, "executor 1")

@@ -11,7 +11,7 @@ from tests.unit.loop.steered_loop import LIMITS, Steered, ToyPolicy, grows, shri
 
 from penstock.errors import AdaptorError, ConfigurationError, SteeringError
 from penstock.records import Allocation, Decision, Mode, PlanRequest
-from penstock.steering import AuditAction, AuditEntry, PolicyChoice, SteeredMode
+from penstock.steering import NOTHING_ORDERED, AuditAction, AuditEntry, PolicyChoice, SteeredMode
 
 
 def test_a_paused_operator_is_watched_and_nothing_is_decided() -> None:
@@ -85,6 +85,7 @@ def test_recommend_decides_and_does_not_act() -> None:
     assert {d.mode for d in decisions if d.at <= 1004.0} == {Mode.RECOMMEND}
     assert [action.at for action in loop.operators["a"].asked] == [1005.0, 1006.0]
     assert all(d.mode is Mode.ACT for d in decisions if d.at > 1004.0)
+    assert loop.helm.state.of("a") == NOTHING_ORDERED  # nobody is named for what everybody has
 
 
 def test_a_held_size_ends_by_itself_and_the_policy_goes_on() -> None:

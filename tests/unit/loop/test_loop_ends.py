@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from tests.unit.loop.test_cycle_and_runner import LIMITS, RecordingPolicy, ToyOperator
 
 from penstock.clock import VirtualClock
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
-from penstock.loop import Cycle, Runner
+from penstock.loop import Cycle, CycleReport, Runner
 from penstock.monitor import Monitor
 from penstock.policies.fixed import FixedPolicy
 from penstock.ports import Policy
@@ -86,16 +87,21 @@ def test_the_loops_thread_never_keeps_a_process_alive() -> None:
     assert runner.has_ended
 
 
-def test_a_loop_that_was_late_once_is_on_time_again() -> None:
-    """Passes stay on the seconds of the first one; a pass that begins late by less than a turn has its own instant."""
+@pytest.mark.parametrize("interval", [1.0, 2.0])
+def test_a_loop_that_was_late_once_is_on_time_again(interval: float) -> None:
+    """Late by less than a turn, a pass has its scheduled instant; by more, turns fall out, and it has its own."""
     clock = VirtualClock(0.0)
-    at: list[float] = []
+    began: list[float] = []
+    seen: list[float] = []
 
-    def look(report: object) -> None:
-        at.append(clock.now())
-        clock.advance({2: 0.4, 4: 1.5}.get(len(at), 0.0))
+    def look(report: CycleReport) -> None:
+        began.append(clock.now() / interval)
+        seen.append(report.observation.at / interval)
+        clock.advance(interval * {2: 0.5, 4: 1.5, 6: 3.25}.get(len(seen), 0.0))
 
-    runner = Runner([a_cycle("a", ToyOperator(clock), FixedPolicy())], clock, on_report=look)
-    runner.run(until=8.0)
-    assert at == [0.0, 1.0, 2.0, 3.0, 4.5, 5.0, 6.0, 7.0]
-    assert runner.missed_turns == 0
+    cycle = a_cycle("a", ToyOperator(clock), FixedPolicy())
+    runner = Runner([cycle], clock, interval_seconds=interval, on_report=look)
+    runner.run(until=10.0 * interval)
+    assert began == [0.0, 1.0, 2.0, 3.0, 4.5, 5.0, 8.25, 9.0]
+    assert seen == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0]
+    assert runner.missed_turns == 2

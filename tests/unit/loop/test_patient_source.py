@@ -18,6 +18,20 @@ from penstock.records import Limits, Mode, Objective, Telemetry
 from penstock.testing.fakes import FakeActuator
 
 
+class ToyEvent(threading.Event):
+    """Never comes about, and notes how long it was waited for."""
+
+    def __init__(self, waited: list[float]) -> None:
+        super().__init__()
+        self._waited = waited
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Take note."""
+        assert timeout is not None
+        self._waited.append(timeout)
+        return False
+
+
 class GatedSource:
     """Answers when its gate is open."""
 
@@ -88,3 +102,21 @@ def test_an_error_of_the_source_is_raised_in_the_pass() -> None:
     with pytest.raises(MetricSourceError, match="socket closed"):
         source.collect()
     assert source.collect() == Telemetry("a", 1.0)
+
+
+def test_the_time_since_it_was_asked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer is waited for as long as is left of the patience; once that is over, no later pass waits at all."""
+    now, waited, source = [100.0], list[float](), GatedSource("a")
+    patient = PatientSource(source, patience_seconds=5.0, monotonic=lambda: now[0])
+    patient.begin()
+    try:
+        with monkeypatch.context() as patch:
+            assert patient._answer is not None
+            patch.setattr(patient._answer, "is_there", ToyEvent(waited))
+            for at, words in ((102.0, "for 2 s"), (107.0, "for 7 s")):
+                now[0] = at
+                with pytest.raises(MetricSourceError, match=words):
+                    patient.collect()
+    finally:
+        source.gate.set()
+    assert waited == [3.0, 0.0]

@@ -17,6 +17,7 @@ from penstock.plan.guards import (
     WithinLimits,
     apply_guards,
     default_guards,
+    guards_as_set,
 )
 from penstock.ports import Guard
 from penstock.records import (
@@ -30,6 +31,7 @@ from penstock.records import (
     PlanRequest,
     Quality,
 )
+from penstock.settings import GuardSettings
 from penstock.testing import a_decision, a_request
 
 LOW, MID, HIGH = Allocation(1, 0.4), Allocation(1, 0.55), Allocation(1, 0.7)
@@ -287,6 +289,19 @@ def test_the_order_of_the_default_guards() -> None:
         "no opposite change",
         "within limits",
     ]
+
+
+def test_the_times_of_the_settings_are_those_of_the_guards() -> None:
+    """Each setting reaches its own guard; where guards are switched off, the limits are kept all the same."""
+    settings = GuardSettings(cooldown_up=1.0, cooldown_down=2.0, opposite=3.0, settle=4.0, drain=5.0)
+    assert guards_as_set(settings) == (
+        HoldUntilSettled(4.0),
+        NoScaleDownWhileDraining(5.0),
+        Cooldown(1.0, 2.0),
+        NoOppositeWithin(3.0),
+        WithinLimits(),
+    )
+    assert guards_as_set(None) == (WithinLimits(),)
 
 
 class Greedy:
