@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For all tests: no example is timed, where tests with a real Spark, broker or kernel belong, and a shared cluster."""
+"""For all tests: no example is timed, where tests with a real Spark, broker or kernel belong, cluster and browser."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from penstock.adaptors.spark.cluster import EmbeddedCluster
 
 # No deadline for an example: a busy machine is no fault of the code.
@@ -46,3 +49,19 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emb
         ) as cluster,
     ):
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium without a window, with a fresh profile for each test; skips where there is none."""
+    from tests.integration.page.watched_page import PATIENCE_MS
+
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no Chromium found; mend it: sudo apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra [dev]")
+    with playwright.sync_playwright() as driver:
+        # Chromium's own sandbox does not start for root; the page is ours and loads nothing else.
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        yield browser
+        browser.close()

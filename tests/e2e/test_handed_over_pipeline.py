@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of two operators that a master decides for: its policy is replaced twice while it runs, and the master that
-leads is killed meanwhile."""
+"""A run of two operators that a master decides for, followed in a browser: its policy is replaced twice while it runs,
+and the master that leads is killed meanwhile."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.e2e.live_run import LiveRun
+from tests.integration.page.followed_master import FollowedQuery
 from tests.integration.test_master_on_spark import Masters
 
-from penstock.records import Decision, Observation
+from penstock.records import Decision, LatencySummary
+from penstock.service.address_file import ADDRESS_FILE, read_address
 from penstock.service.master_stores import TOKEN_FILE
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kill, pytest.mark.long, pytest.mark.timeout(1200)]
-SECONDS, RATE = 200, 150
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.spark,
+    pytest.mark.kill,
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.timeout(1200),
+]
+SECONDS, RATE = 240, 150
 OPERATORS = ("parser", "keeper")
 RULES = "".join(
     f'rule "more for {name}":\n  scale-out {name} by 1 never above 2\n  when heap_used above 1 for 2 seconds\n'
@@ -39,12 +51,13 @@ def operator(name: str, app: str, **others: Any) -> dict[str, Any]:
     }
 
 
-def settings() -> dict[str, Any]:
+def settings(seconds: int = SECONDS, **more: Any) -> dict[str, Any]:
     """Lines that are parsed, and whose numbers are kept."""
     return {
         "name": "numbers",
+        **more,
         "arrivals": {
-            "shape": f"constant:rate={RATE},duration={SECONDS}s",
+            "shape": f"constant:rate={RATE},duration={seconds}s",
             "options": {"payload": "log", "malformed": "0"},
         },
         "operators": [
@@ -92,23 +105,14 @@ class Followed:
         finally:
             store.close()
 
-    def last(self, operator: str) -> Observation:
-        """What a master saw of an operator last."""
+    def path_latencies(self) -> list[LatencySummary]:
+        """The latency from the first arrival to the end of the last operator, wherever the masters had one."""
         store = self.masters.store.open_readonly("numbers")
         try:
-            return store.observations(operator, limit=1)[-1]
+            seen = store.observations("keeper", limit=100_000)
         finally:
             store.close()
-
-    def replace_policy(self, body: dict[str, Any]) -> None:
-        """Have another policy decide from now on."""
-        answers: list[dict[str, Any]] = []
-
-        def is_replaced() -> bool:
-            answers.append(self.masters.ask("pipelines/numbers/policy", body, "PUT"))
-            return bool(answers[-1])
-
-        self.run.wait_for(f"the policy {body}", is_replaced)
+        return [one.path_latency for one in seen if one.path_latency is not None]
 
     def kill_leader(self) -> str:
         """Kill the master that leads, and give its address."""
@@ -119,19 +123,30 @@ class Followed:
         return leader
 
 
-def test_policies_of_a_pipeline_are_replaced_while_its_leader_is_killed(tmp_path: Path) -> None:
+def test_policies_of_a_pipeline_are_replaced_while_its_leader_is_killed(chromium: Browser, tmp_path: Path) -> None:
     """`threshold` takes executors of both operators away, rules give them back under the next leader, `mead` decides.
 
-    The queries are never restarted, and every record is counted once.
+    The page shows all of it. The queries are never restarted, and every record is counted once.
     """
     masters = Masters(tmp_path)
     token = {"PENSTOCK_AGENT_TOKEN_FILE": str(masters.store.folder / TOKEN_FILE)}
+    page: FollowedQuery | None = None
     try:
         with LiveRun(tmp_path / "run", settings(), "--master", masters.places, environment=token) as run:
             followed = Followed(run, masters)
+            run.wait_for("a master", lambda: bool(masters.ask("pipelines/numbers")))
+            link = read_address(masters.store.folder / ADDRESS_FILE).link
+            page = FollowedQuery(chromium, link, "numbers", tmp_path, operator="keeper")
+            page.shows_policy("threshold")
             run.wait_for("less for both", lambda: followed.asked(1) == set(OPERATORS))
-            followed.replace_policy({"rules": RULES})
+            page.shows_size(1)
+            assert "utilisation" in page.shows_change("scale in")
+            page.picture("threshold")
+            page.hears_of_another_master()
+            page.replace_policy("rules", RULES)
             killed = followed.kill_leader()
+            page.lose_master()
+            page.picture("leader-killed")
 
             def has_another() -> bool:
                 view = masters.ask("agents")
@@ -140,15 +155,21 @@ def test_policies_of_a_pipeline_are_replaced_while_its_leader_is_killed(tmp_path
 
             run.wait_for("another leader with both agents", has_another)
             run.wait_for("more for both", lambda: followed.asked(2) == set(OPERATORS))
-            followed.replace_policy({"policy": "mead"})
+            page.go_on(read_address(masters.store.folder / ADDRESS_FILE).address)
+            page.shows_size(2)
+            page.shows_policy("rules")
+            page.picture("rules")
+            page.replace_policy("mead")
             run.wait_for("decisions of mead for both", lambda: followed.decided_by("mead") == set(OPERATORS))
-            path_latency = followed.last("keeper").path_latency
+            assert page.why()
+            page.picture("mead")
             result = run.result()
             queries = {
                 one: {o.query_run for o in run.observations() if o.operator == one} - {None} for one in OPERATORS
             }
-        assert path_latency is not None, "the master does not know the latency along the path"
-        assert path_latency.is_exact
+        followed_path = followed.path_latencies()
+        assert followed_path, "the masters did not know the latency along the path"
+        assert all(one.is_exact for one in followed_path)
         decided = followed.decisions()
         assert [p for p in dict.fromkeys(d.policy for d in decided) if p != "steering"] == [
             "threshold",
@@ -164,5 +185,32 @@ def test_policies_of_a_pipeline_are_replaced_while_its_leader_is_killed(tmp_path
         assert all(told["restarts"] == 0 for told in result["operators"].values())
         assert result["records_read"] == result["records_done"] == result["records_due"] == RATE * SECONDS
         assert numbers_kept(run) == list(range(RATE * SECONDS))
+    finally:
+        if page is not None:
+            page.close()
+        masters.close()
+
+
+@pytest.mark.kafka
+def test_operators_that_are_joined_by_topics_are_scaled_by_masters(tmp_path: Path) -> None:
+    """The next leader goes on with both; latency along the path is known, and every record is counted once."""
+    masters, seconds = Masters(tmp_path), 90
+    token = {"PENSTOCK_AGENT_TOKEN_FILE": str(masters.store.folder / TOKEN_FILE)}
+    given = settings(seconds, broker={"partitions": 2})
+    try:
+        with LiveRun(tmp_path / "run", given, "--master", masters.places, environment=token) as run:
+            followed = Followed(run, masters)
+            run.wait_for("less for both", lambda: followed.asked(1) == set(OPERATORS))
+            killed = followed.kill_leader()
+            run.wait_for("another leader", lambda: masters.ask("agents").get("leader") not in (None, killed))
+            decided = len(followed.decisions())
+            run.wait_for("decisions of it", lambda: len(followed.decisions()) > decided + 4)
+            result = run.result()
+        followed_path = followed.path_latencies()
+        assert followed_path, "the masters did not know the latency along the path"
+        assert all(one.is_exact for one in followed_path)
+        assert result["records_read"] == result["records_done"] == result["records_due"] == RATE * seconds
+        kept = numbers_kept(run)
+        assert len(kept) == len(set(kept)) == RATE * seconds
     finally:
         masters.close()

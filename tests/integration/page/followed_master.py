@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A person who looks at one query on the page of a master, steers it there, and goes on at another master."""
+"""A person who looks at one operator on the page of a master, steers it there, and goes on at another master."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ if TYPE_CHECKING:
 
 
 class FollowedQuery:
-    """The page of one query; everything that is asked of it is waited for.
+    """The page of one operator; everything that is asked of it is waited for.
 
     Parameters
     ----------
     browser, link
         The browser, and the address that a master prints, with its token.
     name
-        Of the query.
+        Of the pipeline.
     pictures
         Where pictures of the page go.
+    operator
+        Which operator of it; default: of an attached query the only one, which is called the same.
     """
 
-    def __init__(self, browser: Browser, link: str, name: str, pictures: Path) -> None:
+    def __init__(self, browser: Browser, link: str, name: str, pictures: Path, *, operator: str | None = None) -> None:
         self.address, _, fragment = link.partition("/#token=")
         self._name, self._pictures, self._number = name, pictures, 0
+        self._operator = operator or name
         self._watched = WatchedPage(browser, self.address, viewport={"width": 1280, "height": 1400})
-        self.page = self._watched.open(fragment, f"/{name}/operators/{name}")
+        self.page = self._watched.open(fragment, f"/{name}/operators/{self._operator}")
         self._is_live()
 
     def _is_live(self) -> None:
         self.page.locator(".connection", has_text="Live.").wait_for()
-        self.page.locator(".operator-name", has_text=self._name).wait_for()
+        self.page.locator(".operator-name", has_text=self._operator).wait_for()
 
     def picture(self, name: str) -> None:
         """Keep a picture of the page."""
@@ -81,7 +84,7 @@ class FollowedQuery:
         self.page.get_by_role("button", name="Apply").click()
         self.page.get_by_text("Done:").last.wait_for()
         self.shows_policy(name)
-        self.page.goto(f"{self._watched.address}/#/{self._name}/operators/{self._name}")
+        self.page.goto(f"{self._watched.address}/#/{self._name}/operators/{self._operator}")
         self._is_live()
         return result
 
@@ -104,7 +107,7 @@ class FollowedQuery:
         self._watched.move(address)
         self.page.get_by_role("link", name="Open the page of the other master").click()
         self._is_live()
-        assert self.page.url == f"{address}/#/{self._name}/operators/{self._name}"
+        assert self.page.url == f"{address}/#/{self._name}/operators/{self._operator}"
 
     def close(self) -> None:
         """End it, and check that it stayed at home and was quiet, but for what a dead master leaves."""
