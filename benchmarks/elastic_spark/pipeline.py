@@ -68,14 +68,9 @@ def _line(seen: Observation, seconds: float) -> str:
     )
 
 
-_TASKS_EACH = 4
-"""Tasks for each executor of the largest size. With two, five executors took as long for twelve tasks as four, and a
-batch waited for the whole share of a new executor, which works slowly at first."""
-
-
 def source_options(chosen: argparse.Namespace) -> dict[str, Any]:
     """The records, and the cap on a batch that makes it clear what a size sustains."""
-    return {"payload": "log", "partitions": _TASKS_EACH * chosen.sizes, "maxRowsPerBatch": chosen.rows}
+    return {"payload": "log", "partitions": 2 * chosen.sizes, "maxRowsPerBatch": chosen.rows}
 
 
 def settings(

@@ -71,7 +71,7 @@ def _arguments() -> argparse.Namespace:
     arguments.add_argument("--lead-in", type=float, default=75.0, help="seconds at the lowest rate before it")
     arguments.add_argument("--sizes", type=int, default=6, help="most executors")
     arguments.add_argument("--share", type=float, default=0.2, help="CPU share of each executor")
-    arguments.add_argument("--each", type=float, default=30.0, help="seconds for which each size is measured at least")
+    arguments.add_argument("--each", type=float, default=45.0, help="seconds for which each size is measured at least")
     arguments.add_argument("--rows", type=int, default=48_000, help="most records of a batch")
     arguments.add_argument("--catch-up", type=float, default=60.0, help="how old a record may be, in seconds")
     arguments.add_argument("--cold", action="store_true", help="give the policy no samples")
