@@ -17,6 +17,7 @@ from tests.toy_query import ToyQuery, start
 
 from penstock.adaptors.agent.master_address import master_address
 from penstock.cli import main
+from penstock.service.address_file import ADDRESS_FILE
 from penstock.service.master_stores import TOKEN_FILE
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
@@ -34,6 +35,7 @@ class Served:
         assert self.process.stdout is not None
         self.page = self.process.stdout.readline()
         self.agents = self.process.stdout.readline().removeprefix("agents: ").strip()
+        until((self.folder / ADDRESS_FILE).exists, "its lead")  # it says where it listens before it leads
 
     def close(self) -> None:
         """End it, as Ctrl-C does."""
@@ -84,7 +86,7 @@ def agents_of(served: Served) -> list[dict[str, Any]]:
     """The agents that are connected, as the master tells it."""
     import urllib.request
 
-    known = json.loads((served.folder / "service.json").read_text())
+    known = json.loads((served.folder / ADDRESS_FILE).read_text())
     asked = urllib.request.Request(
         f"{known['address']}/api/v1/agents", headers={"Authorization": f"Bearer {known['read_token']}"}
     )
@@ -115,11 +117,13 @@ def test_a_full_disk_under_its_output_does_not_end_the_agent_of_a_host(served: S
         Path("/dev/full").open("w") as full,
         subprocess.Popen([*command, served.folder / TOKEN_FILE], stdout=full, stderr=full) as process,
     ):
-        (first,) = until(lambda: [one for one in agents_of(served) if one["metrics"]], "a report")
-        until(lambda: any(one["reports"] > first["reports"] + 1 for one in agents_of(served)), "more reports")
-        assert process.poll() is None
-        process.terminate()
-        process.wait(30)
+        try:
+            (first,) = until(lambda: [one for one in agents_of(served) if one["metrics"]], "a report")
+            until(lambda: any(one["reports"] > first["reports"] + 1 for one in agents_of(served)), "more reports")
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 @pytest.mark.parametrize(
