@@ -39,7 +39,12 @@ class RunService:
 
     def pipeline(self) -> str:
         """The name of the pipeline that it runs."""
-        names = [one["name"] for one in self.get("pipelines")["pipelines"]]
+        answer = self.get("pipelines")
+        names = [one["name"] for one in answer["pipelines"]]
+        if not names and self.is_master:
+            if not answer.get("is_leading"):
+                raise Failure(f"{self.known.address}: this master does not lead; try again in some seconds")
+            raise Failure(f"{self.known.address}: no query is attached to this master; attach one, or try again later")
         if not names:
             raise Failure("the operators of the run are not there yet; try again in a while")
         if self.wanted is None and len(names) > 1:

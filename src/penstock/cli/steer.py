@@ -36,7 +36,8 @@ def order_options(command: F) -> F:
 def status(run: Path | None, as_json: bool) -> None:
     """Show what a run that goes on has, and what happens now, with the reason.
 
-    RUN is the folder of a run that was started with --page. Default: the newest under runs/.
+    RUN is the folder of a run that was started with --page, or FOLDER/NAME of a master's query. Default: the newest
+    under runs/.
 
     \b
     Examples:

@@ -47,7 +47,8 @@ def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Obj
         if wanted.seconds < least:
             faults.append(
                 f"objective: {wanted} is impossible on the path {path_text(path)}: its operators alone need "
-                f"{format_seconds(least)} ({wanted.statistic}) at the top of their limits, without any waiting"
+                f"{format_seconds(least)} ({wanted.statistic}) at the top of their limits, without any waiting; "
+                "give a larger bound"
             )
     if faults:
         raise ConfigurationError.of_all(pipeline.name, faults)

@@ -95,7 +95,9 @@ def series(
     end = desk.now() + desk.facts.interval_seconds if to_at is None else to_at
     start = end - _DEFAULT_SPAN_SECONDS if from_at is None else from_at
     if not 0.0 <= start < end <= 1e11:
-        raise ConfigurationError(f"from: {start:g} is not before `to` ({end:g}); swap them", field="from")
+        if start >= end:
+            raise ConfigurationError(f"from: {start:.3f} is not before `to` ({end:.3f}); swap them", field="from")
+        raise ConfigurationError("from, to: give seconds since the epoch, from 0 to 1e11", field="from")
     return series_view(desk, operator, found, Buckets(start, end, points))
 
 
