@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read (it may hold a password), whole or not at all."""
-    draft = path.with_name(path.name + ".draft")
+    """Write a file that nobody else may read (it may hold a password), whole or not at all.
+
+    Of several that write it at once, each succeeds, and what one of them wrote stays.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.draft")
     draft.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -219,8 +219,8 @@ class Monitor:
             return None
         if self._batches:
             return busy_fraction(self._batches, now - self._window_seconds, now)
-        # No batch has ended in the window: one that is longer runs, or nothing does, and the backlog cannot say which.
-        return None if backlog else 0.0
+        # No batch has ended in the window: nothing runs if nothing waits; else one that is longer may.
+        return 0.0 if backlog == 0 else None
 
     def _back_pressure(
         self, busy: float | None, processed: float | None, batch_seconds: float | None, latency: LatencySummary | None

@@ -3,12 +3,29 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from penstock.adaptors.machine import root_note
-from penstock.adaptors.private_file import is_private, make_private_folder
+from penstock.adaptors.private_file import is_private, make_private_folder, write_private
+
+
+def _write_often(path: Path, letter: str) -> None:
+    for _ in range(60):
+        write_private(path, letter * 5000)
+        assert len(set(path.read_text())) == 1, "a torn file was read"
+
+
+def test_processes_that_write_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Two masters of one folder may both say where they are: each write succeeds, and no read is of half a file."""
+    path = tmp_path / "service.json"
+    with ProcessPoolExecutor(2) as pool:
+        for done in [pool.submit(_write_often, path, letter) for letter in "ab"]:
+            done.result(60)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["service.json"]
 
 
 def test_a_new_or_empty_folder_is_closed(tmp_path: Path) -> None:

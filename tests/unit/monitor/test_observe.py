@@ -140,6 +140,18 @@ def test_a_long_batch_does_not_hide_the_overload() -> None:
     assert any(note.startswith("latency") for note in seen.missing)
 
 
+def test_where_the_backlog_is_not_known_no_batch_in_the_window_is_not_idle() -> None:
+    """A batch that is longer than the window may run: how busy the operator is cannot be said."""
+    monitor = Monitor("a", None, window_seconds=10.0, warm_up_seconds=5.0)
+    looks(monitor, 20)
+    assert monitor.observe(20.0, NOWHERE).busy_fraction == pytest.approx(0.5)
+    for t in range(21, 41):
+        monitor.look(Telemetry("a", float(t), (), ONE, CpuReading(float(t), 0.99 * t, 0.0, 1.0, 1)), float(t), NOWHERE)
+    seen = monitor.observe(40.0, NOWHERE)
+    assert seen.backlog_records is None
+    assert seen.busy_fraction is None
+
+
 def test_without_offsets_rows_are_counted() -> None:
     """A source that says nothing about arrivals still has its rows counted."""
     monitor = Monitor("a", None, window_seconds=10.0, warm_up_seconds=1.0)
