@@ -181,12 +181,15 @@ def attach(
     operator = name or query.name or "query"
     chosen = default_policy([settings.objective]) if policy is None else policy
     # Before the query is touched, so that a wrong policy changes nothing.
-    make_policy(
+    tried = make_policy(
         chosen, policy_context_of(operator, limits, settings.objective, facts, interval_seconds), policy_options
     )
     with ExitStack() as undo:
         hold = hold_query(query, operator, limits, settings.mode)
         undo.callback(hold.close)
+        notes += _notes(tried, settings.objective, facts, given.prices, hold)
+        for note in notes:
+            _LOG.warning("%s: %s", operator, note)
         if address is not None:
             known = settings_for_master(
                 query,
@@ -250,19 +253,6 @@ def attach(
         )
         cycles.append(cycle)
         let_go = undo.pop_all()
-    for line in (
-        ignored_objective(made, [settings.objective]),
-        objective_out_of_reach(settings.objective, facts.trigger_seconds),
-    ):
-        if line is not None:
-            notes.append(line)
-    if given.prices is not None and given.prices.core_hour is not None and hold.cores_per_executor is None:
-        notes.append(
-            "no cost is shown: a core has a price, and how many cores an executor has is not known; set "
-            "spark.executor.cores"
-        )
-    for note in notes:
-        _LOG.warning("%s: %s", operator, note)
     if found.note is not None:
         _LOG.info("%s: %s", operator, found.note)
         notes.append(found.note)
@@ -279,6 +269,19 @@ def attach(
         orders=orders,
         basis=_cost_basis(given.prices, hold.cores_per_executor, settings.limits),
     )
+
+
+def _notes(
+    policy: Policy, objective: Objective, facts: QueryFacts, prices: Prices | None, hold: QueryHold
+) -> list[str]:
+    """What the user should know, whoever decides."""
+    found = [ignored_objective(policy, [objective]), objective_out_of_reach(objective, facts.trigger_seconds)]
+    if prices is not None and prices.core_hour is not None and hold.cores_per_executor is None:
+        found.append(
+            "no cost is shown: a core has a price, and how many cores an executor has is not known; set "
+            "spark.executor.cores"
+        )
+    return [line for line in found if line is not None]
 
 
 def _cost_basis(prices: Prices | None, cores: int | None, limits: Limits) -> CostBasis | None:

@@ -12,7 +12,7 @@ import click
 
 from penstock.cli.failures import debug_option
 from penstock.cli.page import site, site_options
-from penstock.cli.runs import Run, RunPlace
+from penstock.cli.runs import KNOWLEDGE, Run, RunPlace
 
 if TYPE_CHECKING:
     from penstock.service.server import Site
@@ -190,5 +190,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
 
 
 def _name_of(run: Run) -> str:
-    """What a run is called beside others: by its folder, or by its schema."""
-    return run.folder.name if isinstance(run.knowledge, Path) else run.knowledge.schema
+    """What a run is called beside others: by its folder, its file where that has a name of its own, or its schema."""
+    if not isinstance(run.knowledge, Path):
+        return run.knowledge.schema
+    return run.folder.name if run.knowledge.name == KNOWLEDGE else run.knowledge.stem

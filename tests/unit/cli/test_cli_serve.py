@@ -31,6 +31,20 @@ def ask_and_stop(token_file: Path, path: str, found: list[Any]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+def test_files_of_one_folder_are_told_apart_by_their_names(invoke: Callable[..., Any], run_here: Path) -> None:
+    """As `attach(store=...)` makes them."""
+    token_file, found = run_here.parent / "address.json", list[Any]()
+    for name in ("a", "b"):
+        (run_here / f"{name}.sqlite").symlink_to(run_here / "knowledge.sqlite")
+    asking = threading.Thread(target=ask_and_stop, args=(token_file, "/api/v1/pipelines", found))
+    asking.start()
+    stores = [part for name in ("a", "b") for part in ("--store", str(run_here / f"{name}.sqlite"))]
+    done = invoke("serve", *stores, "--token-file", str(token_file))
+    asking.join()
+    assert done.exit_code == 0, done.output
+    assert [one["name"] for one in found[0]["pipelines"]] == ["a", "b"]
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_stored_runs_are_served_until_the_end(invoke: Callable[..., Any], run_here: Path, times: int) -> None:
     """One run is shown by the name of its pipeline, several by their folders; a signal ends it in good order."""
