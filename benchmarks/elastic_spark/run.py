@@ -2,19 +2,20 @@
 """The elastic policy on a real Spark under a day's load in ten minutes, against the cheapest schedule in hindsight.
 
 The log analysis runs twice as ``penstock run`` runs it, on an embedded cluster whose executors are held to a small CPU
-share, so that one to six of them show a difference on two cores. First every size gets more than it can do, in turn:
+share, so that one to five of them show a difference on two cores. First every size gets more than it can do, in turn:
 what its full batches did is its throughput. A batch has at most so many records in both runs, so that this is what a
-size sustains in the day as well. Then records arrive with the shape of a day, between a fifth and most of
-what the largest size sustains, and the policy decides. The bar: no record older than the catch-up time, and at most
-15 % more executor seconds than the cheapest schedule that had known arrivals and throughputs
-(`penstock.evaluation.hindsight`).
+size sustains in the day as well. Then it goes up again in steps: how much longer the first full batch takes is what new
+executors cost. Then records arrive with the shape of a day, between a fifth and most of what the largest size sustains,
+and the policy decides. The bar: no record older than the catch-up time, and at most 15 % more executor seconds than the
+cheapest schedule that had known arrivals, throughputs and what a new executor costs (`penstock.evaluation.hindsight`).
+Beside it stands the cheapest schedule whose executors cost nothing to start, which no cluster can have.
 
 A lead-in at the lowest rate comes before the day and is not measured, for a cold JVM is nobody's policy. The policy
 starts with the measured throughputs (its option `samples`); with ``--cold`` it has to find everything itself.
 
 Everything is kept in the folder: throughputs as soon as a size has them, every look and decision of the day
 (knowledge.sqlite), the result and a picture. Another run in the same folder does not measure the sizes again.
-Run: ``python benchmarks/elastic_spark/run.py`` (about 20 minutes).
+Run: ``python benchmarks/elastic_spark/run.py`` (about 24 minutes).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `
 
 from benchmarks.elastic_spark.outcome import Day, Times, draw, outcome
 from benchmarks.elastic_spark.pipeline import run, settings, source_options
-from benchmarks.elastic_spark.sizes import free_folder, sustained
+from benchmarks.elastic_spark.sizes import free_folder, measured
 
 _PEAK, _TROUGH = 0.85, 0.2
 """The day's highest and lowest rate, as parts of what the largest size sustains."""
@@ -42,21 +43,22 @@ def main() -> int:
     chosen = _arguments()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     print("what each size sustains:", file=sys.stderr)
-    samples, throughput = sustained(chosen.folder, chosen)
-    for size, rate in throughput.items():
+    known = measured(chosen.folder, chosen)
+    for size, rate in known.sustained.items():
         print(f"    {size}: {rate:,.0f} records/s", file=sys.stderr)
-    times = arrivals(max(throughput.values()), chosen)
+    print(f"    a new executor costs {known.start_seconds:.1f} executor seconds", file=sys.stderr)
+    times = arrivals(max(known.sustained.values()), chosen)
     print("the day:", file=sys.stderr, flush=True)
     folder = free_folder(chosen.folder, "day-cold" if chosen.cold else "day")
     folder.mkdir(mode=0o700)
     np.save(folder / "arrivals.npy", times)
-    watched = run(_day(folder / "arrivals.npy", samples, chosen), folder / "run")
+    watched = run(_day(folder / "arrivals.npy", known.samples, chosen), folder / "run")
     day = Day.of(watched, times, chosen.lead_in)
     found, schedule = outcome(
-        day, watched, times, throughput, lead_in=chosen.lead_in, catch_up=chosen.catch_up, is_warm=not chosen.cold
+        day, watched, times, known, lead_in=chosen.lead_in, catch_up=chosen.catch_up, is_warm=not chosen.cold
     )
     (folder / "result.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    draw(folder / "picture.png", day, schedule, throughput)
+    draw(folder / "picture.png", day, schedule, known.sustained)
     print(found)
     print(f"kept in {folder}", file=sys.stderr)
     if chosen.json:
@@ -69,7 +71,7 @@ def _arguments() -> argparse.Namespace:
     arguments.add_argument("--folder", type=Path, default=Path("build/elastic-spark"), help="gets everything")
     arguments.add_argument("--minutes", type=float, default=10.0, help="how long the day is")
     arguments.add_argument("--lead-in", type=float, default=75.0, help="seconds at the lowest rate before it")
-    arguments.add_argument("--sizes", type=int, default=6, help="most executors")
+    arguments.add_argument("--sizes", type=int, default=5, help="most executors")
     arguments.add_argument("--share", type=float, default=0.2, help="CPU share of each executor")
     arguments.add_argument("--each", type=float, default=45.0, help="seconds for which each size is measured at least")
     arguments.add_argument("--rows", type=int, default=48_000, help="most records of a batch")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every size sustains: each in turn gets more than it can do, until enough of its batches were full."""
+"""What every size sustains, and what new executors cost: each size in turn gets more than it can do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 import csv
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -15,39 +16,70 @@ from benchmarks.elastic_spark.pipeline import run, say, settings, source_options
 from penstock.monitor.steady import SteadyBatches
 from penstock.policies.elastic.sample_file import read_samples
 from penstock.ports import Look
-from penstock.records import Allocation, Decision, PlanRequest
+from penstock.records import Allocation, BatchProgress, Decision, PlanRequest
 
-_FULL_BATCHES = 2
+_FULL_BATCHES = 3
 """Full batches that a size needs at least, however long that takes."""
 _WARM_UP = 3.0
 """The first size goes on for so many times as long, and its last part counts: its JVMs compile their code meanwhile."""
+_SAMPLES, _STARTS = "throughput.csv", "starts.csv"
 
 Rates = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first full batch after executors came."""
+
+    before: int
+    executors: int
+    rows: int
+    seconds: float
+
+    def lost_seconds(self, sustained: float) -> float:
+        """Seconds of an executor that each new one cost: all were paid for longer than a usual batch takes."""
+        longer = max(0.0, self.seconds - self.rows / sustained)
+        return self.executors * longer / (self.executors - self.before)
 
 
 class InTurn:
     """Gives an operator every size in turn, from the largest down, so that no size has executors with cold code.
 
+    Then it goes up again, to see what the first full batch on new executors takes.
+
     Parameters
     ----------
     sizes
         What it gets, in this order.
+    ups
+        What it gets after these, each larger than the one before.
     rows
         Records of a full batch.
     least_seconds
         How long a size is watched at least.
     on_done
         Called with each size and the records a second of its full batches.
+    on_start
+        Called with what was seen after each step up.
     """
 
     name = "in-turn"
     every_seconds = 2.0
 
     def __init__(
-        self, sizes: Sequence[Allocation], rows: int, least_seconds: float, on_done: Callable[[Allocation, Rates], None]
+        self,
+        sizes: Sequence[Allocation],
+        ups: Sequence[Allocation],
+        *,
+        rows: int,
+        least_seconds: float,
+        on_done: Callable[[Allocation, Rates], None],
+        on_start: Callable[[Start], None],
     ) -> None:
-        self._left = list(sizes)
-        self._rows, self._least_seconds, self._on_done = rows, least_seconds, on_done
+        self._left = [*sizes, *ups]
+        self._ups = len(ups)
+        self._rows, self._least_seconds, self._on_done, self._on_start = rows, least_seconds, on_done, on_start
+        self._had: Allocation | None = None
         self._steady = SteadyBatches()
         self._rates: list[tuple[float, float]] = []
         self._since: float | None = None
@@ -66,12 +98,22 @@ class InTurn:
         ]
         for batch, had in steady:
             say(f"{had}: {batch.rows} records in {batch.duration_seconds:.1f} s")
+        if len(self._left) <= self._ups:
+            self._look_at_start(observed, [batch for batch, _ in steady if batch.rows >= self._rows])
+            return ()
         counts_from = self._since + (_WARM_UP - 1.0) * self._least_seconds * self._is_first
         rates = [rate for began, rate in self._rates if began >= counts_from]
         if len(rates) >= _FULL_BATCHES and at - counts_from >= self._least_seconds:
-            self._on_done(self._left.pop(0), rates)
+            self._had = self._left.pop(0)
+            self._on_done(self._had, rates)
             self._rates, self._since, self._is_first = [], None, False
         return ()
+
+    def _look_at_start(self, observed: Allocation, full: Sequence[BatchProgress]) -> None:
+        """Take the first full batch that began when all the new executors were there."""
+        if full and self._had is not None:
+            self._on_start(Start(self._had.executors, observed.executors, full[0].rows, full[0].duration_seconds))
+            self._had = self._left.pop(0)
 
     def plan(self, request: PlanRequest) -> Decision:
         """The size whose turn it is."""
@@ -82,38 +124,82 @@ class InTurn:
         """Nothing was started."""
 
 
-def sustained(folder: Path, chosen: argparse.Namespace) -> tuple[Path, dict[Allocation, float]]:
-    """A file with the samples of every size, and the median of each; sizes that the file has are not measured again."""
-    path = folder / "throughput.csv"
-    if not path.exists():
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerow(["executors", "cpu_share", "throughput"])
+@dataclass(frozen=True)
+class Measured:
+    """What is known before the day.
+
+    Attributes
+    ----------
+    samples
+        A file with the samples of every size.
+    sustained
+        What each size sustains: the median of its samples.
+    start_seconds
+        Seconds of an executor that a new one costs before it works as the others do: the median of the steps up.
+    """
+
+    samples: Path
+    sustained: dict[Allocation, float]
+    start_seconds: float
+
+
+def measured(folder: Path, chosen: argparse.Namespace) -> Measured:
+    """Measure what the folder does not have yet."""
+    path, starts = folder / _SAMPLES, folder / _STARTS
+    for file, columns in ((path, ["executors", "cpu_share", "throughput"]), (starts, list(Start.__annotations__))):
+        if not file.exists():
+            _add(file, [columns])
     wanted = [Allocation(executors, chosen.share) for executors in range(chosen.sizes, 0, -1)]
     missing = [size for size in wanted if size not in _rates_of(path)]
-    if missing:
-        _measure(missing, path, folder, chosen)
+    ups = [] if _starts_of(starts) else [size for size in reversed(wanted) if size.executors % 2 and size.executors > 1]
+    if missing or ups:
+        # Steps up begin at one executor.
+        _measure(missing if missing[-1:] == wanted[-1:] else [*missing, wanted[-1]], ups, folder, chosen)
     rates = _rates_of(path)
-    return path, {size: median(rates[size]) for size in reversed(wanted)}
+    sustained = {size: median(rates[size]) for size in reversed(wanted)}
+    lost = [start.lost_seconds(sustained[Allocation(start.executors, chosen.share)]) for start in _starts_of(starts)]
+    return Measured(path, sustained, median(lost))
 
 
-def _measure(sizes: list[Allocation], path: Path, folder: Path, chosen: argparse.Namespace) -> None:
+def _measure(sizes: list[Allocation], ups: list[Allocation], folder: Path, chosen: argparse.Namespace) -> None:
     load = {"shape": "constant:rate=20000,duration=3600s", "options": source_options(chosen)}
-    stop, left = threading.Event(), set(sizes)
+    stop, left = threading.Event(), len(sizes) + len(ups)
 
-    def keep(size: Allocation, rates: Rates) -> None:
-        with path.open("a", newline="") as file:
-            csv.writer(file).writerows([size.executors, size.cpu_share, f"{rate:.2f}"] for rate in rates)
-        say(f"{size}: {median(rates):,.0f} records/s in {len(rates)} batches")
-        left.discard(size)
+    def one_less() -> None:
+        nonlocal left
+        left -= 1
         if not left:
             stop.set()
 
+    def keep(size: Allocation, rates: Rates) -> None:
+        _add(folder / _SAMPLES, [[size.executors, size.cpu_share, f"{rate:.2f}"] for rate in rates])
+        say(f"{size}: {median(rates):,.0f} records/s in {len(rates)} batches")
+        one_less()
+
+    def keep_start(start: Start) -> None:
+        _add(folder / _STARTS, [list(astuple(start))])
+        say(f"from {start.before} to {start.executors} executors: first full batch in {start.seconds:.1f} s")
+        one_less()
+
     # With more than they can do there is always a backlog, and a guard would keep executors from being taken away.
     made = settings(chosen, load, {"name": "fixed"}, "none")
-    run(made, free_folder(folder, "sizes"), policy=InTurn(sizes, chosen.rows, chosen.each, keep), stop=stop)
+    policy = InTurn(sizes, ups, rows=chosen.rows, least_seconds=chosen.each, on_done=keep, on_start=keep_start)
+    run(made, free_folder(folder, "sizes"), policy=policy, stop=stop)
     if left:
-        missing = ", ".join(str(size) for size in left)
-        raise SystemExit(f"the run ended before {missing} had {_FULL_BATCHES} full batches; what was measured is kept")
+        raise SystemExit(f"the run ended before {left} of its sizes had enough full batches; what was measured is kept")
+
+
+def _add(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    with path.open("a", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def _starts_of(path: Path) -> list[Start]:
+    with path.open(newline="") as file:
+        return [
+            Start(int(row["before"]), int(row["executors"]), int(row["rows"]), float(row["seconds"]))
+            for row in csv.DictReader(file)
+        ]
 
 
 def _rates_of(path: Path) -> dict[Allocation, list[float]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
+
 import numpy as np
 import pytest
 
@@ -66,9 +68,41 @@ def test_it_ends_with_the_last_record() -> None:
     assert schedule.executor_seconds == pytest.approx(schedule.step_seconds * len(schedule.allocations))
 
 
+def test_executors_that_take_long_to_start_are_kept() -> None:
+    """15 a second are one and two executors in turn while starts are free; when they cost much, two all the time."""
+    times = even(15.0, 200.0)
+    free = cheapest_schedule(times, SIZES, oldest_seconds=20.0)
+    dear = cheapest_schedule(times, SIZES, oldest_seconds=20.0, start_seconds=100.0)
+    assert len(set(pairwise(free.allocations))) > 2
+    assert sum(after.executors > before.executors for before, after in pairwise(dear.allocations)) == 0
+    assert dear.executor_seconds > free.executor_seconds
+
+
+def test_it_is_the_cheapest_of_all_schedules() -> None:
+    """Of every schedule of six steps, played through, none that keeps up is cheaper; starts are counted."""
+    times = np.sort(np.concatenate([even(8.0, 10.0), 10.0 + even(30.0, 10.0)]))
+    found = cheapest_schedule(times, SIZES, oldest_seconds=10.0, start_seconds=7.0)
+    ends = 5.0 * np.arange(1, 7)
+    arrived, due = (np.searchsorted(times, ends - back, side="right") for back in (0.0, 10.0))
+    costs = []
+    for sizes in product(range(1, 5), repeat=6):
+        done, cost = 0.0, 0.0
+        for step, size in enumerate(sizes):
+            if step >= 4 and done >= len(times):
+                break
+            cost += 5.0 * size + 7.0 * max(0, size - sizes[max(0, step - 1)])
+            done = min(done + 50.0 * size, float(arrived[step]))
+            if done < due[step]:
+                cost = np.inf
+        costs.append(cost if done >= len(times) else np.inf)
+    assert found.executor_seconds == pytest.approx(min(costs))
+
+
 def test_what_cannot_be_done_is_said() -> None:
     """More than the largest size does is an error that says how much that is."""
     with pytest.raises(ConfigurationError, match="the largest size sustains 40 records"):
         cheapest_schedule(even(80.0, 300.0), SIZES, oldest_seconds=10.0)
     with pytest.raises(ConfigurationError, match="must be positive"):
         cheapest_schedule(even(80.0, 300.0), SIZES, oldest_seconds=0.0)
+    with pytest.raises(ConfigurationError, match="start_seconds must not be negative"):
+        cheapest_schedule(even(8.0, 30.0), SIZES, oldest_seconds=10.0, start_seconds=-1.0)
