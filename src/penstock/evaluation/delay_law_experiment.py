@@ -55,6 +55,7 @@ class Variant(Part):
     rows_per_batch: int | None = Field(default=None, ge=1, description="the cap: every batch has so many records")
     batch: Seconds | None = Field(default=None, gt=0, description="without a cap: every batch takes so long")
     predicted: tuple[Pair, ...] | None = Field(default=None, description="in place of the experiment's")
+    repeats: int | None = Field(default=None, ge=1, description="at most so many measurements of each configuration")
 
     @model_validator(mode="after")
     def _one_bound(self) -> Variant:
@@ -128,6 +129,8 @@ class DelayLawExperiment(Experiment):
             for variants in by_application.values():
                 wanted: dict[PlacedTurn, list[Key]] = {}
                 for repeat, variant in product(repeats, variants):
+                    if variant.repeats is not None and repeat > variant.repeats:
+                        continue
                     for one in self.configurations(variant):
                         key = (variant.name, one.executors, round(one.round_trip, 6), repeat)
                         if key not in known:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,14 @@ def test_variants_of_one_application_are_measured_on_one_cluster() -> None:
     assert sorted({repeat for *_, repeat in keys}) == [1, 2]
     assert [len(left) for left, _ in experiment.jobs(keys)] == [14, 14, 7]
     assert decode(PlacedJob, encode(job)) == job
+
+
+def test_a_variant_may_be_measured_less_often() -> None:
+    """One that takes long has fewer measurements than the others, of the first rounds."""
+    variants = [{"name": "often", "rows_per_batch": 10}, {"name": "once", "rows_per_batch": 20, "repeats": 1}]
+    wanted = [key for keys, _ in an_experiment(variants=variants, repeats=3).jobs([]) for key in keys]
+    assert Counter(variant for variant, *_ in wanted) == {"often": 21, "once": 7}
+    assert {repeat for variant, *_, repeat in wanted if variant == "once"} == {1}
 
 
 def test_the_shipped_experiment_can_be_read_and_narrowed() -> None:
