@@ -4,11 +4,12 @@
 The log analysis runs twice as ``penstock run`` runs it, on an embedded cluster whose executors are held to a small CPU
 share, so that one to five of them show a difference on two cores. First every size gets more than it can do, in turn:
 what its full batches did is its throughput. A batch has at most so many records in both runs, so that this is what a
-size sustains in the day as well. Then it goes up again in steps: how much longer the first full batch takes is what new
-executors cost. Then records arrive with the shape of a day, between a fifth and most of what the largest size sustains,
-and the policy decides. The bar: no record older than the catch-up time, and at most 15 % more executor seconds than the
-cheapest schedule that had known arrivals, throughputs and what a new executor costs (`penstock.evaluation.hindsight`).
-Beside it stands the cheapest schedule whose executors cost nothing to start, which no cluster can have.
+size sustains in the day as well. Then it goes up again in steps: what all executors could have done, and did not, until
+the first batch that began with new ones has ended, is what these cost. Then records arrive with the shape of a day,
+between a fifth and most of what the largest size sustains, and the policy decides. The bar: no record older than the
+catch-up time, and at most 15 % more executor seconds than the cheapest schedule that had known arrivals, throughputs
+and what a new executor costs (`penstock.evaluation.hindsight`). Beside it stands the cheapest schedule whose executors
+cost nothing to start, which no cluster can have.
 
 A lead-in at the lowest rate comes before the day and is not measured, for a cold JVM is nobody's policy. The policy
 starts with the measured throughputs (its option `samples`); with ``--cold`` it has to find everything itself.

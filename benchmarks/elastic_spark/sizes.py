@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import csv
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import median
@@ -29,23 +29,37 @@ Rates = Sequence[float]
 
 @dataclass(frozen=True)
 class Start:
-    """The first full batch after executors came."""
+    """What was done from when executors came until the end of the first batch that began with them.
+
+    Attributes
+    ----------
+    before, executors
+        How many there were, and are.
+    alone_seconds
+        How long the batch that ran when they came had run.
+    rows
+        Records of that batch, and of the first one that began with them.
+    seconds
+        From when they were all there until the end of that one.
+    """
 
     before: int
     executors: int
+    alone_seconds: float
     rows: int
     seconds: float
 
-    def lost_seconds(self, sustained: float) -> float:
-        """Seconds of an executor that each new one cost: all were paid for longer than a usual batch takes."""
-        longer = max(0.0, self.seconds - self.rows / sustained)
-        return self.executors * longer / (self.executors - self.before)
+    def lost_seconds(self, sustained: Mapping[int, float]) -> float:
+        """Seconds of an executor that each new one cost: what all together could have done meanwhile, and did not."""
+        left = max(0.0, self.rows - self.alone_seconds * sustained[self.before])
+        lost = max(0.0, self.seconds - left / sustained[self.executors])
+        return self.executors * lost / (self.executors - self.before)
 
 
 class InTurn:
     """Gives an operator every size in turn, from the largest down, so that no size has executors with cold code.
 
-    Then it goes up again, to see what the first full batch on new executors takes.
+    Then it goes up again, to see what is done until new executors work as the others do.
 
     Parameters
     ----------
@@ -80,6 +94,7 @@ class InTurn:
         self._ups = len(ups)
         self._rows, self._least_seconds, self._on_done, self._on_start = rows, least_seconds, on_done, on_start
         self._had: Allocation | None = None
+        self._across: list[BatchProgress] = []
         self._steady = SteadyBatches()
         self._rates: list[tuple[float, float]] = []
         self._since: float | None = None
@@ -99,7 +114,7 @@ class InTurn:
         for batch, had in steady:
             say(f"{had}: {batch.rows} records in {batch.duration_seconds:.1f} s")
         if len(self._left) <= self._ups:
-            self._look_at_start(observed, [batch for batch, _ in steady if batch.rows >= self._rows])
+            self._look_at_start(observed, look.telemetry.batches)
             return ()
         counts_from = self._since + (_WARM_UP - 1.0) * self._least_seconds * self._is_first
         rates = [rate for began, rate in self._rates if began >= counts_from]
@@ -109,11 +124,23 @@ class InTurn:
             self._rates, self._since, self._is_first = [], None, False
         return ()
 
-    def _look_at_start(self, observed: Allocation, full: Sequence[BatchProgress]) -> None:
-        """Take the first full batch that began when all the new executors were there."""
-        if full and self._had is not None:
-            self._on_start(Start(self._had.executors, observed.executors, full[0].rows, full[0].duration_seconds))
-            self._had = self._left.pop(0)
+    def _look_at_start(self, observed: Allocation, batches: Sequence[BatchProgress]) -> None:
+        """Take the batch that ran when all the new executors were there, and the first one that began then."""
+        assert self._since is not None
+        self._across += [batch for batch in batches if batch.started_at < self._since]
+        first = next((batch for batch in batches if batch.started_at >= self._since), None)
+        if first is None or self._had is None:
+            return
+        running = self._across[-1:]
+        start = Start(
+            self._had.executors,
+            observed.executors,
+            alone_seconds=sum(self._since - batch.started_at for batch in running),
+            rows=first.rows + sum(batch.rows for batch in running),
+            seconds=first.ended_at - self._since,
+        )
+        self._on_start(start)
+        self._had, self._since, self._across = self._left.pop(0), None, []
 
     def plan(self, request: PlanRequest) -> Decision:
         """The size whose turn it is."""
@@ -157,8 +184,8 @@ def measured(folder: Path, chosen: argparse.Namespace) -> Measured:
         _measure(missing if missing[-1:] == wanted[-1:] else [*missing, wanted[-1]], ups, folder, chosen)
     rates = _rates_of(path)
     sustained = {size: median(rates[size]) for size in reversed(wanted)}
-    lost = [start.lost_seconds(sustained[Allocation(start.executors, chosen.share)]) for start in _starts_of(starts)]
-    return Measured(path, sustained, median(lost))
+    by_executors = {size.executors: rate for size, rate in sustained.items()}
+    return Measured(path, sustained, median(start.lost_seconds(by_executors) for start in _starts_of(starts)))
 
 
 def _measure(sizes: list[Allocation], ups: list[Allocation], folder: Path, chosen: argparse.Namespace) -> None:
@@ -178,7 +205,7 @@ def _measure(sizes: list[Allocation], ups: list[Allocation], folder: Path, chose
 
     def keep_start(start: Start) -> None:
         _add(folder / _STARTS, [list(astuple(start))])
-        say(f"from {start.before} to {start.executors} executors: first full batch in {start.seconds:.1f} s")
+        say(f"from {start.before} to {start.executors} executors: {start.rows} records in {start.seconds:.1f} s")
         one_less()
 
     # With more than they can do there is always a backlog, and a guard would keep executors from being taken away.
@@ -197,7 +224,13 @@ def _add(path: Path, rows: Sequence[Sequence[object]]) -> None:
 def _starts_of(path: Path) -> list[Start]:
     with path.open(newline="") as file:
         return [
-            Start(int(row["before"]), int(row["executors"]), int(row["rows"]), float(row["seconds"]))
+            Start(
+                int(row["before"]),
+                int(row["executors"]),
+                float(row["alone_seconds"]),
+                int(row["rows"]),
+                float(row["seconds"]),
+            )
             for row in csv.DictReader(file)
         ]
 
