@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,28 +12,43 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.elastic_spark.pipeline import Watched
+from benchmarks.elastic_spark.day_throughput import day_batches, day_throughput
 from benchmarks.elastic_spark.sizes import Measured
 
 from penstock.evaluation.hindsight import HindsightSchedule, cheapest_schedule
-from penstock.records import Allocation, Observation
+from penstock.records import Observation
 
 BAR = 0.15
 Times = npt.NDArray[np.float64]
-Sustained = Mapping[Allocation, float]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a day came to."""
+    """What a day came to.
 
+    Attributes
+    ----------
+    measured_before
+        What each size sustained before the day, in records a second.
+    throughput
+        What it sustained in the day.
+    start_seconds
+        What a new executor cost, in executor seconds.
+    hindsight_executor_seconds
+        Of the cheapest schedule: throughput of the day, records done with their batches, executors that cost to start.
+    simple_executor_seconds
+        Of the one that earlier runs were compared with: throughput as measured before, records done one by one,
+        executors that start for nothing.
+    """
+
+    measured_before: dict[int, float]
     throughput: dict[int, float]
     start_seconds: float
     records: int
     day_seconds: float
     executor_seconds: float
     hindsight_executor_seconds: float
-    free_starts_executor_seconds: float
+    simple_executor_seconds: float
     oldest_record_seconds: float
     catch_up_seconds: float
     changes: int
@@ -45,9 +60,9 @@ class Outcome:
         return self.executor_seconds / self.hindsight_executor_seconds - 1.0
 
     @property
-    def more_than_free_starts(self) -> float:
-        """The same beside the cheapest schedule whose executors cost nothing to start."""
-        return self.executor_seconds / self.free_starts_executor_seconds - 1.0
+    def more_than_simple(self) -> float:
+        """The same beside the simple schedule."""
+        return self.executor_seconds / self.simple_executor_seconds - 1.0
 
     @property
     def is_met(self) -> bool:
@@ -56,14 +71,14 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, with what follows from it."""
-        follows = {name: getattr(self, name) for name in ("more_than_hindsight", "more_than_free_starts", "is_met")}
+        follows = {name: getattr(self, name) for name in ("more_than_hindsight", "more_than_simple", "is_met")}
         return {**asdict(self), "bar": BAR, **follows}
 
     def __str__(self) -> str:
         return (
             f"{self.executor_seconds:,.0f} executor seconds, {self.more_than_hindsight:+.1%} of the cheapest "
-            f"schedule's {self.hindsight_executor_seconds:,.0f} (bar {BAR:+.0%}; {self.more_than_free_starts:+.1%} of "
-            f"one whose executors start for nothing); oldest record "
+            f"schedule's {self.hindsight_executor_seconds:,.0f} (bar {BAR:+.0%}; {self.more_than_simple:+.1%} of "
+            f"one without batches, starts and the day's speed); oldest record "
             f"{self.oldest_record_seconds:.1f} s (bar {self.catch_up_seconds:g} s); {self.changes} changes: "
             f"{'met' if self.is_met else 'MISSED'}"
         )
@@ -77,9 +92,9 @@ class Day:
     began_at: float
 
     @classmethod
-    def of(cls, watched: Watched, times: Times, lead_in: float) -> Day:
+    def of(cls, seen: Sequence[Observation], times: Times, lead_in: float) -> Day:
         """The part from the end of the lead-in until everything was done."""
-        looks = [look for look in watched.looks if look.records_arrived is not None]
+        looks = [look for look in seen if look.records_arrived is not None]
         first = next(look for look in looks if look.records_arrived)
         assert first.records_arrived is not None
         began = first.at - float(times[min(first.records_arrived, len(times)) - 1]) + lead_in
@@ -88,28 +103,30 @@ class Day:
 
 
 def outcome(
-    day: Day, watched: Watched, times: Times, known: Measured, *, lead_in: float, catch_up: float, is_warm: bool
+    day: Day, changes: int, times: Times, known: Measured, *, lead_in: float, catch_up: float, cap: int, is_warm: bool
 ) -> tuple[Outcome, HindsightSchedule]:
     """Compare a day with the cheapest schedule that had known its arrivals and what every size sustains and costs."""
     arrivals = times[times >= lead_in] - lead_in
-    schedule, free = (
-        cheapest_schedule(arrivals, known.sustained, oldest_seconds=catch_up, start_seconds=start)
-        for start in (known.start_seconds, 0.0)
-    )
+    had = day_throughput(day_batches(day.looks), cap, known.sustained)
+    schedule = cheapest_schedule(
+        arrivals, had, oldest_seconds=catch_up, start_seconds=known.start_seconds, cap=cap
+    )  # fmt: skip
+    simple = cheapest_schedule(arrivals, known.sustained, oldest_seconds=catch_up)
     share = next(iter(known.sustained)).cpu_share
     found = Outcome(
-        throughput={size.executors: rate for size, rate in known.sustained.items()},
+        measured_before={size.executors: rate for size, rate in known.sustained.items()},
+        throughput={size.executors: rate for size, rate in had.items()},
         start_seconds=known.start_seconds,
         records=len(times),
         day_seconds=day.looks[-1].at - day.looks[0].at,
         executor_seconds=sum((after.at - before.at) * executors(before) for before, after in pairwise(day.looks)),
         hindsight_executor_seconds=schedule.executor_seconds / share,
-        free_starts_executor_seconds=free.executor_seconds / share,
+        simple_executor_seconds=simple.executor_seconds / share,
         oldest_record_seconds=max(
             (look.latency.max_seconds for look in day.looks if look.latency is not None), default=math.nan
         ),
         catch_up_seconds=catch_up,
-        changes=sum(change.at >= day.began_at for change in watched.changes),
+        changes=changes,
         warm_start=is_warm,
     )
     return found, schedule
@@ -120,7 +137,7 @@ def executors(look: Observation) -> int:
     return 0 if look.cluster.observed is None else look.cluster.observed.executors
 
 
-def draw(path: Path, day: Day, schedule: HindsightSchedule, sustained: Sustained) -> None:
+def draw(path: Path, day: Day, schedule: HindsightSchedule, found: Outcome) -> None:
     """Arrivals and throughput, executors beside those of hindsight, and the age of records."""
     import matplotlib as mpl
 
@@ -131,9 +148,9 @@ def draw(path: Path, day: Day, schedule: HindsightSchedule, sustained: Sustained
     figure, (load, size, age) = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
     load.plot(at, [look.arrival_rate_rows_per_second or math.nan for look in day.looks], label="arrivals")
     has = [
-        0.0 if look.cluster.observed is None else sustained.get(look.cluster.observed, math.nan) for look in day.looks
+        0.0 if look.cluster.observed is None else found.throughput.get(executors(look), math.nan) for look in day.looks
     ]
-    load.plot(at, has, drawstyle="steps-post", label="what the executors sustain")
+    load.plot(at, has, drawstyle="steps-post", label="what the executors sustained in the day")
     load.set_ylabel("records a second")
     size.plot(at, [executors(look) for look in day.looks], drawstyle="steps-post", label="elastic")
     steps = [schedule.step_seconds * n for n in range(len(schedule.allocations))]

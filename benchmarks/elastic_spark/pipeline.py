@@ -6,13 +6,15 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.evaluation.run_reading import read_history
+from penstock.knowledge.sqlite import SqliteStore
 from penstock.loop import CycleReport
 from penstock.ports import Policy
-from penstock.records import Decision, Observation
+from penstock.records import Observation
 from penstock.running.pipeline_run import run_pipeline
 from penstock.settings import RunSettings, parse_settings
 
@@ -22,10 +24,9 @@ _SAID_EVERY_SECONDS = 15.0
 
 @dataclass
 class Watched:
-    """What is kept of a run while it goes by; it prints where the run is, and its changes."""
+    """Prints where a run is, and its changes, while it goes by."""
 
-    looks: list[Observation] = field(default_factory=list)
-    changes: list[Decision] = field(default_factory=list)
+    _began_at: float | None = None
     _said_at: float = 0.0
 
     def phase(self, text: str, fraction: float | None = None) -> None:
@@ -34,16 +35,15 @@ class Watched:
             say(text)
 
     def report(self, report: CycleReport) -> None:
-        """Keep the look, and print changes."""
-        seen = report.observation
-        self.looks.append(seen)
-        decision = report.decision
+        """Print changes, and now and then what is seen."""
+        seen, decision = report.observation, report.decision
+        if self._began_at is None:
+            self._began_at = seen.at
         if decision is not None and decision.is_change:
-            self.changes.append(decision)
             say(f"{decision.change_text}: {decision.reason}")
         if seen.at - self._said_at >= _SAID_EVERY_SECONDS:
             self._said_at = seen.at
-            say(_line(seen, seen.at - self.looks[0].at))
+            say(_line(seen, seen.at - self._began_at))
 
     def fault(self, operator: str, text: str) -> None:
         """Print a fault."""
@@ -105,8 +105,16 @@ def settings(
 
 def run(
     settings: RunSettings, folder: Path, *, policy: Policy | None = None, stop: threading.Event | None = None
-) -> Watched:
+) -> None:
     """One run to its end, or until it is stopped."""
-    watched = Watched()
-    run_pipeline(settings, folder, listener=watched, stop=stop or threading.Event(), policy=policy)
-    return watched
+    run_pipeline(settings, folder, listener=Watched(), stop=stop or threading.Event(), policy=policy)
+
+
+def kept(folder: Path) -> tuple[list[Observation], list[float]]:
+    """What the store of a run has: every look, and the times of its changes."""
+    store = SqliteStore.open_readonly(folder / "knowledge.sqlite")
+    try:
+        history = read_history(store)
+    finally:
+        store.close()
+    return list(history.observations[NAME]), [change.at for change in history.changes]

@@ -8,8 +8,7 @@ size sustains in the day as well. Then it goes up again in steps: what all execu
 the first batch that began with new ones has ended, is what these cost. Then records arrive with the shape of a day,
 between a fifth and most of what the largest size sustains, and the policy decides. The bar: no record older than the
 catch-up time, and at most 15 % more executor seconds than the cheapest schedule that had known arrivals, throughputs
-and what a new executor costs (`penstock.evaluation.hindsight`). Beside it stands the cheapest schedule whose executors
-cost nothing to start, which no cluster can have.
+and what a new executor costs (`penstock.evaluation.hindsight`). Throughputs are those of the day (`day_throughput`).
 
 A lead-in at the lowest rate comes before the day and is not measured, for a cold JVM is nobody's policy. The policy
 starts with the measured throughputs (its option `samples`); with ``--cold`` it has to find everything itself.
@@ -32,7 +31,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
 from benchmarks.elastic_spark.outcome import Day, Times, draw, outcome
-from benchmarks.elastic_spark.pipeline import run, settings, source_options
+from benchmarks.elastic_spark.pipeline import kept, run, settings, source_options
 from benchmarks.elastic_spark.sizes import free_folder, measured
 
 _PEAK, _TROUGH = 0.85, 0.2
@@ -50,16 +49,19 @@ def main() -> int:
     print(f"    a new executor costs {known.start_seconds:.1f} executor seconds", file=sys.stderr)
     times = arrivals(max(known.sustained.values()), chosen)
     print("the day:", file=sys.stderr, flush=True)
-    folder = free_folder(chosen.folder, "day-cold" if chosen.cold else "day")
-    folder.mkdir(mode=0o700)
-    np.save(folder / "arrivals.npy", times)
-    watched = run(_day(folder / "arrivals.npy", known.samples, chosen), folder / "run")
-    day = Day.of(watched, times, chosen.lead_in)
+    folder = chosen.judge or free_folder(chosen.folder, "day-cold" if chosen.cold else "day")
+    if chosen.judge is None:
+        folder.mkdir(mode=0o700)
+        np.save(folder / "arrivals.npy", times)
+        run(_day(folder / "arrivals.npy", known.samples, chosen), folder / "run")
+    looks, changes = kept(folder / "run")
+    day = Day.of(looks, np.load(folder / "arrivals.npy"), chosen.lead_in)
     found, schedule = outcome(
-        day, watched, times, known, lead_in=chosen.lead_in, catch_up=chosen.catch_up, is_warm=not chosen.cold
-    )
+        day, sum(at >= day.began_at for at in changes), times, known,
+        lead_in=chosen.lead_in, catch_up=chosen.catch_up, cap=chosen.rows, is_warm=not chosen.cold,
+    )  # fmt: skip
     (folder / "result.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    draw(folder / "picture.png", day, schedule, known.sustained)
+    draw(folder / "picture.png", day, schedule, found)
     print(found)
     print(f"kept in {folder}", file=sys.stderr)
     if chosen.json:
@@ -78,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     arguments.add_argument("--rows", type=int, default=48_000, help="most records of a batch")
     arguments.add_argument("--catch-up", type=float, default=60.0, help="how old a record may be, in seconds")
     arguments.add_argument("--cold", action="store_true", help="give the policy no samples")
+    arguments.add_argument("--judge", type=Path, help="run nothing: judge the day in this folder again")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return arguments.parse_args()
 

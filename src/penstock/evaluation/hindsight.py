@@ -2,9 +2,10 @@
 """The cheapest schedule that would have kept up, had the arrivals and the throughput of every size been known.
 
 A lower bound for any policy, not a policy: it changes at the best instant, and pays for a change only that new
-executors take a while before they work. Found by dynamic programming (Bellman 1957) over time steps, sizes and
-backlogs. A backlog is rounded up to the next of evenly spaced ones, so the schedule found keeps up for certain; it is
-dearer than the best by no more than what that rounding adds up to.
+executors take a while before they work. Its throughput does not depend on how large batches are. Found by dynamic
+programming (Bellman 1957) over time steps, sizes and backlogs. A backlog is rounded up to the next of evenly spaced
+ones, so the schedule found keeps up for certain; it is dearer than the best by no more than what that rounding adds up
+to.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def cheapest_schedule(
     oldest_seconds: float,
     step_seconds: float = 5.0,
     start_seconds: float = 0.0,
+    cap: int | None = None,
 ) -> HindsightSchedule:
     """Give the cheapest schedule under which no record waits longer than `oldest_seconds`.
 
@@ -64,6 +66,9 @@ def cheapest_schedule(
     start_seconds
         How long a new executor is paid for before it works; 0: changes cost nothing. It is asked for so much earlier,
         so records do not wait for it.
+    cap
+        Most records of a batch: those that wait go in batches as large as this, and a record is done when its batch
+        ends. None: each is done when its own work is.
 
     Raises
     ------
@@ -90,6 +95,7 @@ def cheapest_schedule(
     arrived = np.searchsorted(at, ends, side="right").astype(np.float64)
     due = np.searchsorted(at, ends - oldest_seconds, side="right").astype(np.float64)
     most = float(np.max(arrived - due))
+    batch = 0 if cap is None else cap
     unit = max(most / _BACKLOGS, 1e-9)
     sizes = sorted(throughput, key=lambda allocation: allocation.capacity)
     starts = start_seconds * np.array([[_new_capacity(before, after) for before in sizes] for after in sizes])
@@ -108,8 +114,11 @@ def cheapest_schedule(
             origin = np.argmin(ways, axis=0)
             begun = ways[origin, np.arange(_BACKLOGS + 2)]
             left = np.maximum(waiting + came - throughput[size] * step_seconds, 0.0)
-            # A record may be old only so long: what has come too long ago must be done by the end of the step.
-            allowed = left <= arrived[step] - due[step] + 1e-9
+            # A record may be old only so long: what has come too long ago must be done by the end of the step, and
+            # what a batch that begins then would bring too late must be done as well.
+            rest = np.minimum(left, batch) / throughput[size]
+            too_old = np.searchsorted(at, ends[step] - oldest_seconds + rest, side="right")
+            allowed = left <= arrived[step] - too_old + 1e-9
             places = np.minimum(np.ceil(left / unit - 1e-9).astype(np.int64), _BACKLOGS + 1)
             price = np.where(is_over, 0.0, size.capacity * step_seconds)
             totals = np.where(allowed & (places <= _BACKLOGS), begun + price, np.inf)
@@ -128,13 +137,13 @@ def cheapest_schedule(
             f"{max(throughput.values()):,.0f} records a second; give more executors or more time",
             field="throughput",
         )
-    price, place, found = float(cost[number, 0]), 0, list[Allocation]()
+    total, place, found = float(cost[number, 0]), 0, list[Allocation]()
     for step in reversed(range(steps)):
         came_from = int(places_before[step, number, place])
         if found or step <= last or came_from > 0 or place > 0:  # after the last record is done nothing runs
             found.append(sizes[number])
         number, place = int(sizes_before[step, number, place]), came_from
-    return HindsightSchedule(tuple(reversed(found)), step_seconds, price)
+    return HindsightSchedule(tuple(reversed(found)), step_seconds, total)
 
 
 def _new_capacity(before: Allocation, after: Allocation) -> float:

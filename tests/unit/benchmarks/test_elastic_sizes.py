@@ -29,7 +29,7 @@ def test_every_size_has_its_turn_and_then_the_way_up_is_watched() -> None:
     sizes, ups = [Allocation(3), Allocation(1)], [Allocation(3)]
     turns = InTurn(
         sizes, ups, rows=100, least_seconds=5.0,
-        on_done=lambda size, found: rates.setdefault(size.executors, found), on_start=starts.append,
+        on_done=lambda size, found: rates.update({size.executors: found}), on_start=starts.append,
     )  # fmt: skip
     for n in range(12):  # a batch of 100 records every 5 s, the first size until it is warm
         turns.watch(look(5.0 * n, 3, batch(5.0 * n - 5.0, 5.0 * n)))
