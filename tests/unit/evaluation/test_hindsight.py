@@ -79,7 +79,7 @@ def test_executors_that_take_long_to_start_are_kept() -> None:
 
 
 def test_a_record_is_done_when_its_batch_ends() -> None:
-    """When a burst ends, the oldest is 5 s old, and 100 are left: one by one none gets older than 10 s, in a batch 15."""
+    """When a burst ends, the oldest is 5 s old and 100 are left: one by one none is older than 10 s, in a batch 15."""
     times = np.sort(np.concatenate([even(5.0, 200.0), 50.0 + even(15.0, 10.0)]))
     one_by_one, tiny, large = (
         cheapest_schedule(times, SIZES, oldest_seconds=12.0, start_seconds=20.0, cap=cap) for cap in (None, 1, 100)
