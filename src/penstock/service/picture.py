@@ -88,6 +88,7 @@ def why_of(desk: PipelineDesk, operator: str, state: SteeringState) -> str:
         interval_seconds=desk.facts.interval_seconds,
         is_live=desk.is_live or desk.is_followed,
         trouble=desk.trouble(operator),
+        failed=desk.failed(operator),
     )
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.unit.loop.steered_loop import LIMITS, Steered, ToyPolicy, grows
 
 from penstock.clock import VirtualClock
-from penstock.errors import AdaptorError
+from penstock.errors import ActuationError, AdaptorError
 from penstock.metrics import METRICS
-from penstock.records import Allocation
+from penstock.records import Action, Allocation
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -575,3 +575,22 @@ def test_whatever_is_sent_is_answered(world: World, method: str, what: str, body
         assert len(world.loop.store.audit()) == before
     for orders in world.loop.helm.state.operators.values():
         assert orders.held is None or LIMITS.allows(orders.held.size)
+
+
+def test_a_change_that_fails_is_said_where_people_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the picture, in the list and in events; also by a desk that is made later, as after a takeover."""
+
+    def refuse(action: Action) -> None:
+        raise ActuationError("the cluster has no free cores", target=action.operator)
+
+    monkeypatch.setattr(world.loop.operators["a"], "request", refuse)
+    world.loop.run(1008.0)
+    a = look(world, "pipelines/toys")["operators"][0]
+    assert "failed" in a["why"]
+    assert a["why"].endswith("the cluster has no free cores; next the policy decides from 2 executors x 100% CPU, "
+                             "which is there")  # fmt: skip
+    assert "the cluster has no free cores" in look(world, "pipelines")["pipelines"][0]["why"]
+    facts = facts_of(SETTINGS, started_at=1000.0)
+    later = LiveDesk(facts, world.loop.helm, world.loop.store, clock=world.loop.clock, feed=EventFeed())
+    assert str(later.failed("a")) in a["why"]
+    assert later.failed("b") is None
