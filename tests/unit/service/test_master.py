@@ -42,8 +42,9 @@ from penstock.adaptors.agent.wire import (
 )
 from penstock.arrivals import ReplayArrivals, parse_shape
 from penstock.errors import ConfigurationError
+from penstock.evaluation.run_reading import read_history
 from penstock.ports import WatchingPolicy
-from penstock.records import Observation, SourceProgress, Telemetry
+from penstock.records import Observation, RunLatency, SourceProgress, Telemetry
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -606,3 +607,38 @@ def test_tokens_that_cannot_be_used_are_refused(tmp_path: Path, text: str) -> No
     (stores.folder / "page-tokens").write_text(text)
     with pytest.raises(ConfigurationError, match="page-tokens"):
         stores.access()
+
+
+def test_latency_goes_on_under_another_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first has counted is in what the second counts, with the same end of the start-up."""
+    monkeypatch.setattr("penstock.loop.cycle._LATENCY_EVERY_SECONDS", 0.1)
+    first, second = Stage(tmp_path), Stage(tmp_path)
+    both = tuple(("127.0.0.1", one.master.port.port) for one in (first, second))
+
+    def counted() -> RunLatency:
+        kept = first.stores.open_readonly("toy")
+        try:
+            return read_history(kept).latencies["toy"].operator
+        finally:
+            kept.close()
+
+    with ExitStack() as ends, second.ends:
+        with first.master:
+            until(lambda: first.master.leadership.is_leading, "the lead")
+            query = ToyQuery("toy", lambda _: None)
+            agent, link = start(query, MasterAddress(both, first.stores.token()), settings=toy_settings("toy"))
+            ends.callback(agent.close)
+            ends.callback(link.close)
+            until(lambda: "toy" in first.service.desks, "its loop")
+            until(lambda: first.service.desks["toy"].seen("toy") is not None, "a look")
+            until(lambda: counted().steady is not None, "a steady part")
+        before = counted()
+        assert before.whole is not None
+        with second.master:
+            until(lambda: "toy" in second.service.desks, "the second one's loop")
+            until(lambda: second.service.desks["toy"].seen("toy") is not None, "its look")
+            until(lambda: counted() != before, "more latency")
+            now = counted()
+    assert now.whole is not None
+    assert now.whole.records > before.whole.records
+    assert now.steady_from == before.steady_from
