@@ -9,15 +9,19 @@ from fastapi import APIRouter, Depends, Request
 
 from penstock.errors import ConfigurationError
 from penstock.service.access import Role
-from penstock.service.asking import check_operator, desk_of, may_operate, only_known_query
+from penstock.service.asking import check_operator, desk_of, may_read, may_steer, only_known_query
 from penstock.service.bodies import ModeBody, OperatorBody, OrderBody, PolicyBody, SizeBody
 from penstock.service.desk import PipelineDesk
 from penstock.service.views import audit_view, decision_view, policy_view, state_view
 from penstock.steering import AuditEntry
 
-router = APIRouter(prefix="/api/v1/pipelines/{name}", tags=["steer"], dependencies=[Depends(only_known_query)])
+router = APIRouter(
+    prefix="/api/v1/pipelines/{name}",
+    tags=["steer"],
+    dependencies=[Depends(may_read), Depends(only_known_query)],
+)
 
-Operates = Annotated[Role, Depends(may_operate)]
+Operates = Annotated[Role, Depends(may_steer)]
 
 
 def _answer(desk: PipelineDesk, entry: AuditEntry | None) -> dict[str, Any]:

@@ -124,7 +124,14 @@ class StoredDesk:
     @property
     def helm(self) -> Helm:
         """There is none: raises SteeringError."""
-        raise SteeringError("a stored run cannot be steered; use the service of the process that runs it")
+        if self.is_followed:
+            raise SteeringError(
+                "a stored run cannot be steered; it goes on in another process: steer it through the service of that one "
+                "(penstock run --page, or the master)"
+            )
+        raise SteeringError(
+            "a stored run cannot be steered; it has ended: start it again with a page (penstock run --page) and steer that"
+        )
 
     def now(self) -> float:
         """The present while the run goes on; else its newest instant: ages count from there."""
