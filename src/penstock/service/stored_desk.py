@@ -126,11 +126,12 @@ class StoredDesk:
         """There is none: raises SteeringError."""
         if self.is_followed:
             raise SteeringError(
-                "a stored run cannot be steered; it goes on in another process: steer it through the service of that one "
-                "(penstock run --page, or the master)"
+                "a stored run cannot be steered; it goes on in another process: steer it through the service of that "
+                "one (penstock run --page, or the master)"
             )
         raise SteeringError(
-            "a stored run cannot be steered; it has ended: start it again with a page (penstock run --page) and steer that"
+            "a stored run cannot be steered; it has ended: start it again with a page (penstock run --page), and steer "
+            "that"
         )
 
     def now(self) -> float:

@@ -4,7 +4,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -234,6 +234,57 @@ def test_a_dry_run_says_what_would_be_decided_and_changes_nothing(world: World) 
     assert look(world, "pipelines/toys")["policy"]["name"] == "threshold"
     assert [e["action"] for e in look(world, "pipelines/toys/audit")["entries"]] == ["pause"]
     assert world.loop.operators["a"].asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "order", "body", "would_be"),
+    [
+        ("POST", "pause", {"operator": "b", "by": "ana"}, lambda steering: steering["b"]["paused"]["by"] == "ana"),
+        ("POST", "resume", {"operator": "a"}, lambda steering: steering["a"]["paused"] is None),
+        ("POST", "mode", {"mode": "recommend"}, lambda steering: steering["b"]["mode"] == "recommend"),
+        ("POST", "size", SIZE, lambda steering: steering["a"]["held_size"]["size"]["executors"] == 2),
+        ("POST", "reset", {}, lambda steering: steering["a"]["paused"] is not None),
+        ("POST", "policy/rollback", {}, lambda steering: steering["a"]["paused"] is not None),
+        ("PUT", "policy", {"policy": "fixed"}, lambda steering: steering["a"]["paused"] is not None),
+    ],
+)
+def test_every_order_can_be_tried(
+    world: World, method: str, order: str, body: dict[str, Any], would_be: Callable[[Any], bool]
+) -> None:
+    """The answer has what would be in force and no entry; what is in force, the audit and what was learnt stay."""
+    world.order("pause", operator="a")
+    world.client().put("/api/v1/pipelines/toys/policy", json={"policy": "fixed"})
+    world.loop.store.set_fact("policy notes", '{"a": "learnt"}')
+    before = look(world, "pipelines/toys"), look(world, "pipelines/toys/audit")
+    answer = world.client().request(method, f"/api/v1/pipelines/toys/{order}", json={**body, "dry_run": True})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["dry_run"] is True
+    assert answer.json()["audit"] is None
+    assert would_be(answer.json()["steering"])
+    if order == "policy/rollback":
+        assert answer.json()["policy"]["name"] == "threshold"
+        assert "would_decide" in answer.json()
+    assert (look(world, "pipelines/toys"), look(world, "pipelines/toys/audit")) == before
+    assert world.loop.store.fact("policy notes") == '{"a": "learnt"}'
+    wrong = world.client().request(method, f"/api/v1/pipelines/toys/{order}", json={"dry_run": True, "operatr": "a"})
+    assert wrong.status_code == 422
+
+
+def test_a_reset_that_cannot_be_written_down_leaves_what_was_learnt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is in force that is not in the audit."""
+    world.loop.store.set_fact("policy notes", '{"a": "learnt"}')
+
+    def full(entry: object) -> None:
+        raise AdaptorError(f"no room for {entry}", target="store")
+
+    monkeypatch.setattr(world.loop.store, "add_audit", full)
+    assert world.client().post("/api/v1/pipelines/toys/reset", json={}).status_code == 503
+    assert world.loop.store.fact("policy notes") == '{"a": "learnt"}'
+    monkeypatch.undo()
+    assert world.client().post("/api/v1/pipelines/toys/reset", json={}).status_code == 200
+    assert world.loop.store.fact("policy notes") == "{}"
 
 
 @pytest.mark.parametrize(
