@@ -388,13 +388,20 @@ def test_a_query_without_guards_is_kept_as_one() -> None:
 
 
 def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> None:
-    """A host whose clock is an hour ahead is scaled all the same, and the run says so."""
-    _, _, done = stage.add("skewed", skew_seconds=3600.0)
-    # The link says its time by the real clock, so the difference is put in its place here.
-    until(lambda: "skewed" in agents(stage))
-    (connection,) = stage.master.port.connections
-    connection.skew_seconds = -3600.0
+    """A host whose clock is an hour ahead is scaled all the same, and the run says so; also where it is set later."""
+    query, _, done = stage.add("skewed", skew_seconds=3600.0)
+    # The link says its time by the real clock: to the master the clock was set right after the agent came.
     until(lambda: bool(done), "scaling in spite of the clock")
+    (connection,) = stage.master.port.connections
+    assert -3700 < connection.skew_seconds < -3599
+    desk = stage.service.desks["skewed"]
+    until(lambda: any("s ahead" in note.text for note in desk.notes()), "a note")
+    first = desk.seen("skewed")
+    assert first is not None
+    assert abs(first.at - time.time()) < 60
+    query._skew, before = 0.0, len(done)
+    until(lambda: abs(connection.skew_seconds) < 60, "the clock that was set back")
+    until(lambda: len(done) > before, "scaling after that")
     stage.introduce("late", at=time.time() - 3600.0)
     until(lambda: "late" in agents(stage))
     (late,) = [agent for agent in stage.master.view()["agents"] if agent["name"] == "late"]
