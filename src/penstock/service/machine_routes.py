@@ -50,7 +50,7 @@ def ready(request: Request) -> dict[str, str]:
 @router.get("/metrics", dependencies=[Depends(may_read)])
 def metrics(request: Request) -> Response:
     """Every metric in the text form of Prometheus."""
-    body, content_type = exposition(service_of(request).desks.values())
+    body, content_type = exposition(service_of(request).desks.values(), service_of(request).master)
     return Response(body, media_type=content_type)
 
 

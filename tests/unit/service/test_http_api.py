@@ -4,7 +4,9 @@
 import asyncio
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.unit.loop.steered_loop import LIMITS, Steered, ToyPolicy, grows
 
 from penstock.clock import VirtualClock
 from penstock.errors import ActuationError, AdaptorError
+from penstock.loop import CycleReport
 from penstock.metrics import METRICS
 from penstock.records import Action, Allocation
 from penstock.service.access import Access
@@ -25,6 +28,7 @@ from penstock.service.facts import facts_of
 from penstock.service.gate import Rate
 from penstock.service.live_desk import LiveDesk
 from penstock.service.machine_routes import _lines
+from penstock.service.picture import observation_view
 from penstock.service.server import LOOPBACK_NAMES
 from penstock.service.stored_desk import StoredDesk
 from penstock.settings import parse_settings
@@ -651,3 +655,27 @@ def test_a_change_that_fails_is_said_where_people_look(world: World, monkeypatch
     later = LiveDesk(facts, world.loop.helm, world.loop.store, clock=world.loop.clock, feed=EventFeed())
     assert str(later.failed("a")) in a["why"]
     assert later.failed("b") is None
+
+
+def test_metrics_of_the_users_own_are_shown_where_all_are(world: World) -> None:
+    """In the picture, in events, in series and for Prometheus; one that is not known now has no sample there."""
+    world.loop.run(1004.0)
+    seen = world.desk.seen("a")
+    assert seen is not None
+    own = replace(seen, at=1004.0, metrics={"own_sessions": 12.0, "own_carts": None, "own_broken": math.inf})
+    world.loop.store.add_observation(replace(own, metrics={"own_sessions": 12.0}))
+    world.desk.report(CycleReport(own))
+    shown = {m["name"]: m for m in look(world, "pipelines/toys")["operators"][0]["metrics"]}
+    assert (shown["own_sessions"]["value"], shown["own_carts"]["value"], shown["own_broken"]["value"]) == (
+        12,
+        None,
+        None,
+    )
+    assert list(shown)[: len(METRICS)] == list(METRICS)
+    assert observation_view(world.desk, own)["metrics"]["own_sessions"] == 12.0
+    series = look(world, "pipelines/toys/series", operator="a", metrics="own_sessions", points=2)["series"][0]
+    assert max(value for value in series["max"] if value is not None) == 12.0
+    samples = world.client("look").get("/metrics").text
+    assert 'penstock_own_metric{metric="own_sessions",operator="a",pipeline="toys"} 12.0' in samples
+    assert "own_carts" not in samples
+    assert "own_broken" not in samples

@@ -144,6 +144,10 @@ def test_an_attached_query_is_scaled_and_shown(stage: Stage) -> None:
         return found
 
     until(lambda: bool(reported()), "a report")
+    samples = client.get("/metrics").text
+    assert "penstock_master_leading 1.0" in samples
+    assert "penstock_master_agents 1.0" in samples
+    assert "penstock_master_refused_connections_total 0.0" in samples
     assert reported()["age_seconds"] < 30
     assert client.post("/api/v1/pipelines/toy/pause", json={"reason": "a test"}).status_code == 200
     link.close("detached")
