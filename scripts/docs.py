@@ -271,7 +271,7 @@ def rules_page() -> str:
 
 def prometheus_page() -> str:
     """What `/metrics` gives."""
-    from penstock.service.exposed import BUILD_INFO, EXPOSED, OPERATOR_LABELS, RUN_INFO
+    from penstock.service.exposed import BUILD_INFO, EXPOSED, OF_MASTER, OPERATOR_LABELS, RUN_INFO
 
     rows = [
         f"| `{one.sample_name}` | {one.kind} | {', '.join((*OPERATOR_LABELS, *one.labels))} | {one.meaning} |"
@@ -284,6 +284,7 @@ def prometheus_page() -> str:
         "| name | kind | labels | meaning |\n|---|---|---|---|\n"
         f"| `{BUILD_INFO}` | gauge | version | 1; the version of Penstock |\n"
         f"| `{RUN_INFO}` | gauge | pipeline, policy, mode | 1 for each pipeline that goes on |\n"
+        + "".join(f"| `{one.sample_name}` | {one.kind} | | {one.meaning} |\n" for one in OF_MASTER)
         + "\n".join(rows)
         + "\n\nBeside this page are [a dashboard](prometheus-dashboard.json) for Grafana and "
         "[alerts](prometheus-alerts.yml), as `penstock prometheus dashboard` and `alerts` print them.\n"

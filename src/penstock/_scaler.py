@@ -99,12 +99,12 @@ class Scaler:
 
     @property
     def latency(self) -> LatencySummary | None:
-        """Record latency since attaching."""
+        """Record latency since attaching, or since the run began that the store goes on with."""
         return self._cycle.monitor.latency_of_run()
 
     @property
     def run_latency(self) -> RunLatency:
-        """Record latency since attaching, with the records of the start-up apart."""
+        """The same with the records of the start-up apart."""
         return self._cycle.monitor.run_latency()
 
     @property

@@ -160,6 +160,11 @@ def metric_named(name: str) -> Metric:
         ) from None
 
 
+def own_values(seen: Observation) -> dict[str, float | None]:
+    """The metrics of the user's own that a look has brought, by their names."""
+    return {name: value for name, value in sorted(seen.metrics.items()) if name.startswith(OWN_PREFIX)}
+
+
 def reported_of(names: Iterable[str]) -> tuple[str, ...]:
     """Those of some metrics that an agent has to be asked for, in order."""
     return tuple(sorted(name for name in names if METRICS[name].is_reported))

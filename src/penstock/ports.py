@@ -191,6 +191,19 @@ class RecordLatencies(Protocol):
         ...
 
 
+@runtime_checkable
+class LastingLatencies(RecordLatencies, Protocol):
+    """Latencies whose count another controller of the same run can go on from."""
+
+    def plain(self) -> dict[str, Any]:
+        """What was counted, as plain data."""
+        ...
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `plain` gave; raises ValueError, KeyError or TypeError where it did not."""
+        ...
+
+
 class BatchLineage(Protocol):
     """Which batches of the operator above a batch took its records from."""
 

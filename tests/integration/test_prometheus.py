@@ -59,7 +59,7 @@ class Scraped:
             latency = LatencySummary(100, 0.3, 0.2, 0.5, 0.6, 0.7)
             seen = an_observation(
                 operator=operator, at=now, cluster=ClusterState(more, more, size), path_latency=latency,
-                busy_fraction=0.5, back_pressure=0.2,
+                busy_fraction=0.5, back_pressure=0.2, metrics={"own_sessions": 12.0},
             )  # fmt: skip
             decision = a_decision(
                 size, more, operator=operator, at=now, workload=WorkloadEstimate(now, 1100.0),

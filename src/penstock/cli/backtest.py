@@ -74,9 +74,11 @@ def backtest(  # noqa: PLR0917 - click passes them by name
     take as long to start as they did in the run. "broken" is the part of the time in which the objective was broken,
     "cost" executors times CPU share, as a part of the top allocation throughout.
 
-    --json prints one object: run, operator, objective, arrivals, demand, start_up_seconds (of a new executor; null:
-    none was started), simulator_error (relative, of the objective's statistic; null: not known), measured, and results
-    (as `penstock simulate --json`, the first "as recorded").
+    An objective that no allocation could keep is not refused: every row says that it is broken, and a line below why.
+
+    --json prints one object: run, operator, objective (why_impossible: null where it may be kept), arrivals, demand,
+    start_up_seconds (of a new executor; null: none was started), simulator_error (relative, of the objective's
+    statistic; null: not known), measured, and results (as `penstock simulate --json`, the first "as recorded").
 
     \b
     Examples:
@@ -181,6 +183,8 @@ def _table(result: Backtest) -> Table:
 
 def _remarks(result: Backtest) -> list[str]:
     error, lines = result.simulator_error, []
+    if result.why_impossible is not None:
+        lines.append(f"No policy keeps the objective: {result.why_impossible}. Try a larger bound: --objective p95=2s")
     statistic = result.objective.statistic or "p95"
     if error is None:
         lines.append("The run did not measure latency, so nothing shows how near the simulator is to it.")
@@ -207,7 +211,8 @@ def _document(result: Backtest) -> dict[str, Any]:
     return {
         "run": result.load.run,
         "operator": result.load.operator,
-        "objective": {"statistic": objective.statistic, "seconds": objective.seconds},
+        "objective": {"statistic": objective.statistic, "seconds": objective.seconds,
+                      "why_impossible": result.why_impossible},
         "arrivals": {"records": len(result.load.arrivals), "how": result.load.arrivals_text,
                      "is_exact": result.load.are_exact},
         "demand": result.load.demand_text,

@@ -56,7 +56,7 @@ def given(as_json: bool) -> None:
     from rich.table import Table
 
     from penstock.cli.output import print_json, words_console
-    from penstock.service.exposed import EXPOSED, OPERATOR_LABELS
+    from penstock.service.exposed import EXPOSED, OF_MASTER, OPERATOR_LABELS
 
     console = words_console(as_json)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -66,6 +66,8 @@ def given(as_json: bool) -> None:
     table.add_column("meaning", overflow="fold")
     for one in EXPOSED:
         table.add_row(one.sample_name, one.kind, ", ".join((*OPERATOR_LABELS, *one.labels)), one.meaning)
+    for about in OF_MASTER:
+        table.add_row(about.sample_name, about.kind, "", about.meaning)
     console.print(table)
     if as_json:
         print_json(
@@ -79,6 +81,10 @@ def given(as_json: bool) -> None:
                         "meaning": one.meaning,
                     }
                     for one in EXPOSED
+                ]
+                + [
+                    {"name": one.sample_name, "kind": one.kind, "unit": "", "labels": [], "meaning": one.meaning}
+                    for one in OF_MASTER
                 ]
             }
         )

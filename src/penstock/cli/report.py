@@ -23,8 +23,9 @@ from penstock.cli.runs import RunPlace
 def report(run: StorePlace | None, folder: Path | None, as_json: bool) -> None:
     """Write report.html and report.png of RUN, and show its summary.
 
-    RUN is a run's folder or its knowledge.sqlite. Default: the newest under runs/. For a run in progress the report
-    covers what is known so far. The page is self-contained: send it, keep it.
+    RUN is a run's folder, its knowledge.sqlite, or FOLDER/NAME of a master's query, whose report goes into a folder of
+    its own. Default: the newest under runs/. For a run in progress the report covers what is known so far. The page is
+    self-contained: send it, keep it.
 
     \b
     Examples:
@@ -44,7 +45,7 @@ def report(run: StorePlace | None, folder: Path | None, as_json: bool) -> None:
         raise ConfigurationError(f"--folder: {folder} is not a folder; create it first", field="--folder")
     with opened(found) as store:
         history = read_history(store)
-        written = write_report(store, folder or found.folder)
+        written = write_report(store, folder or _made(found.report_folder))
     console = words_console(as_json)
     if found.was_chosen:
         console.print(f"{found.folder} (the newest run)", markup=False)
@@ -59,3 +60,18 @@ def report(run: StorePlace | None, folder: Path | None, as_json: bool) -> None:
                 "elasticity": elastic,
             }
         )  # fmt: skip
+
+
+def _made(folder: Path) -> Path:
+    """The folder, made where it is missing: closed to other users, as what lies beside it is."""
+    from penstock.adaptors.private_file import make_private_folder
+    from penstock.errors import ConfigurationError
+
+    try:
+        if not folder.is_dir():
+            make_private_folder(folder)
+    except OSError as fault:
+        raise ConfigurationError(
+            f"RUN: {folder} cannot be made: {fault.strerror}; give a folder with --folder", field="RUN"
+        ) from fault
+    return folder

@@ -45,6 +45,15 @@ class Run:
         return str(self.folder) if isinstance(self.knowledge, Path) else self.knowledge.shown
 
     @property
+    def report_folder(self) -> Path:
+        """Where its report goes: pipelines of masters lie beside each other, and each has a folder of its own."""
+        from penstock.service.master_stores import is_history_file, is_history_schema
+
+        if not isinstance(self.knowledge, Path):
+            return self.folder / self.knowledge.schema if is_history_schema(self.knowledge.schema) else self.folder
+        return self.knowledge.with_suffix("") if is_history_file(self.knowledge) else self.folder
+
+    @property
     def shown(self) -> str:
         """How people are shown it: by its folder, or by its file where that has a name of its own."""
         if not isinstance(self.knowledge, Path):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 AGENT_PORT = 7071
 _WATCHED = (
-    "cpu_used", "cpu_throttled", "processed_rate", "busy", "heap_used", "gc_time", "state_rows", "state_memory",
-    "task_skew", "host_busy", "groups_throttled",
+    "cpu_used", "cpu_throttled", "arrival_rate", "processed_rate", "queue_length", "latency_p95", "busy", "heap_used",
+    "gc_time", "state_rows", "state_memory", "task_skew", "host_busy", "groups_throttled",
 )  # fmt: skip
 
 

@@ -129,12 +129,12 @@ def policy(
     """
     from penstock.cli.service_client import pipeline_path, service_of_run
 
-    if rollback and (name or options or rules or dry_run):
-        raise ConfigurationError("--rollback: takes no policy; give it alone", field="--rollback")
+    if rollback and (name or options or rules):
+        raise ConfigurationError("--rollback: takes no policy; give it alone, or with --dry-run", field="--rollback")
     if not rollback and name is None and rules is None:
         raise ConfigurationError("NAME: is missing; name a policy (`penstock policies`), or give --rules", field="NAME")
     if rollback:
-        _order(run, "policy/rollback", {}, reason=reason, by=by, as_json=as_json)
+        _order(run, "policy/rollback", {"dry_run": dry_run}, reason=reason, by=by, as_json=as_json)
         return
     body = {
         "policy": name,

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from penstock.account import OperatorAccount
 from penstock.errors import ConfigurationError
 from penstock.evaluation.history import RunHistory
+from penstock.evaluation.path_objectives import why_impossible
 from penstock.evaluation.policy_text import PolicyChoice
 from penstock.evaluation.recorded_load import RecordedLoad
 from penstock.evaluation.simulation import simulate
@@ -86,6 +87,8 @@ class Backtest:
     """The first is the run's own allocations, simulated."""
     start_up_seconds: float | None
     """How long a new executor took in the run, and takes here; None: none was started, and it takes no time."""
+    why_impossible: str | None = None
+    """Why no policy could keep the objective here; None: one may."""
 
     @property
     def simulator_error(self) -> float | None:
@@ -168,9 +171,18 @@ def backtest(
             memo=memo,
             analysis_seconds=analysis_seconds,
             progress=None if progress is None else _part(progress, number, len(tried)),
+            allow_impossible=True,  # the run had it: how far it is from being kept is what is asked
         )
         results.append(replace(result, policy=name))
-    return Backtest(load, wanted, allowed, _measured(history, load.operator, allowed, wanted), tuple(results), start_up)
+    return Backtest(
+        load,
+        wanted,
+        allowed,
+        _measured(history, load.operator, allowed, wanted),
+        tuple(results),
+        start_up,
+        why_impossible(pipeline, (load.operator,), wanted),
+    )
 
 
 def _part(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:

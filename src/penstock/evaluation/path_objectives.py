@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An objective for every path of a simulated pipeline, refused where no allocation could ever meet it."""
+"""An objective for every path of a simulated pipeline, and whether any allocation could ever meet it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _DRAWS = 1 << 16
 _PROBABILITIES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
-def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Objective]) -> dict[Path, Objective]:
+def path_objectives(
+    pipeline: Pipeline, objective: Objective | Mapping[Path, Objective], *, allow_impossible: bool = False
+) -> dict[Path, Objective]:
     """Give every path its objective.
 
     Parameters
@@ -28,6 +30,8 @@ def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Obj
         Whose paths.
     objective
         One for all paths, or one for each; a path without one has to keep up.
+    allow_impossible
+        Whether a bound is taken that nothing could keep: one that was recorded, and is to be judged.
 
     Raises
     ------
@@ -40,19 +44,25 @@ def path_objectives(pipeline: Pipeline, objective: Objective | Mapping[Path, Obj
     strange = [path for path in given if path not in pipeline.paths]
     faults = [f"objective: {path_text(path)!r} is not a path; the paths are {known}" for path in strange]
     for path in pipeline.paths:
-        wanted = given.get(path, Objective())
-        if wanted.statistic is None or wanted.seconds is None:
-            continue  # to keep up
-        least = least_latency(pipeline, path, wanted.statistic)
-        if wanted.seconds < least:
-            faults.append(
-                f"objective: {wanted} is impossible on the path {path_text(path)}: its operators alone need "
-                f"{format_seconds(least)} ({wanted.statistic}) at the top of their limits, without any waiting; "
-                "give a larger bound"
-            )
+        why = None if allow_impossible else why_impossible(pipeline, path, given.get(path, Objective()))
+        if why is not None:
+            faults.append(f"objective: {why}; give a larger bound")
     if faults:
         raise ConfigurationError.of_all(pipeline.name, faults)
     return {path: given.get(path, Objective()) for path in pipeline.paths}
+
+
+def why_impossible(pipeline: Pipeline, path: Path, wanted: Objective) -> str | None:
+    """Why no allocation could ever meet an objective; None: one may."""
+    if wanted.statistic is None or wanted.seconds is None:
+        return None  # to keep up
+    least = least_latency(pipeline, path, wanted.statistic)
+    if wanted.seconds >= least:
+        return None
+    return (
+        f"{wanted} is impossible on the path {path_text(path)}: its operators alone need {format_seconds(least)} "
+        f"({wanted.statistic}) at the top of their limits, without any waiting"
+    )
 
 
 def least_latency(pipeline: Pipeline, path: Path, statistic: str) -> float:

@@ -59,6 +59,7 @@ def simulate(
     memo: AnalysisMemo | None = None,
     progress: Callable[[float], None] | None = None,
     on_report: Callable[[CycleReport], None] | None = None,
+    allow_impossible: bool = False,
 ) -> SimulationResult:
     """Run a policy on a trace.
 
@@ -92,6 +93,8 @@ def simulate(
         Called with the part that is done.
     on_report
         Called with what every look at an operator saw and did.
+    allow_impossible
+        Whether an objective is taken that nothing could keep, and found broken, instead of refused.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def simulate(
         raise ConfigurationError(
             f"analysis_seconds: {analysis_seconds!r} must be zero or a positive time", field="analysis_seconds"
         )
-    objectives = path_objectives(pipeline, objective)
+    objectives = path_objectives(pipeline, objective, allow_impossible=allow_impossible)
     given = np.asarray(times, dtype=np.float64)
     since_first = given - given[0] if given.ndim == 1 and len(given) else given
     simulation = Simulation(pipeline, since_first, seed=seed, start=start)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from penstock.errors import PenstockError
 from penstock.ports import KnowledgeStore
@@ -45,6 +47,14 @@ class StoreNotebook:
         return {str(name): str(text) for name, text in kept.items()} if isinstance(kept, dict) else {}
 
 
-def forget_notes(store: KnowledgeStore) -> None:
-    """Forget what all policies have written down."""
+@contextmanager
+def forgetting_notes(store: KnowledgeStore) -> Iterator[None]:
+    """Forget what all policies have written down; where what follows fails, it is as it was."""
+    kept = store.fact(_FACT)
     store.set_fact(_FACT, "{}")
+    try:
+        yield
+    except BaseException:
+        with suppress(PenstockError):
+            store.set_fact(_FACT, kept or "{}")
+        raise

@@ -132,6 +132,7 @@ class Cycle:
         self._run_latency = RunLatency()
         self._next_latency = float("-inf")
         self._clock_steps = ClockSteps()
+        self._restore_latency(since)
         self._subscribe()
 
     @property
@@ -380,7 +381,21 @@ class Cycle:
         followed = None if path is None else path.run_latency()
         kept = {name: None if run is None else json.loads(encode(run))
                 for name, run in (("operator", self._run_latency), ("path", followed))}  # fmt: skip
-        self._store.set_fact(latency_fact(self.operator), json.dumps({"at": now, **kept}))
+        counts = self.monitor.plain()
+        self._store.set_fact(latency_fact(self.operator), json.dumps({"at": now, **kept, "counts": counts}))
+
+    def _restore_latency(self, since: float) -> None:
+        """Go on counting latency from where the controller before was when it last kept it."""
+        text = self._store.fact(latency_fact(self.operator))
+        if text is None:
+            return
+        try:
+            kept = json.loads(text)
+            if kept["at"] >= since and kept.get("counts") is not None:  # else of a run before, or of an older version
+                self.monitor.restore(kept["counts"])
+                self._run_latency = self.monitor.run_latency()
+        except (ValueError, KeyError, TypeError) as fault:
+            _LOG.warning("%s: the latency before is not known, and is counted anew: %s", self.operator, fault)
 
     def _log(self, report: CycleReport) -> None:
         """One line for each event, with the instant that the store keeps for it."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import ConfigurationError, PenstockError, SteeringError, did_you_mean
-from penstock.knowledge.notebook import forget_notes
+from penstock.knowledge.notebook import forgetting_notes
 from penstock.loop.cycle import Cycle
 from penstock.loop.kept_orders import difference, plain_choice
 from penstock.loop.order_checks import check_buildable, check_size, one_line
@@ -102,26 +102,34 @@ class Helm:
         state, steady = self._orders.state, self._clock.monotonic()
         return replace(state, operators={name: self._orders.in_force(name, steady) for name in state.operators})
 
-    def pause(self, operator: str | None = None, *, by: str, reason: str = "") -> AuditEntry | None:
-        """Watch and decide nothing; lost executors are still asked for again. None: it was so already."""
+    def pause(
+        self, operator: str | None = None, *, by: str, reason: str = "", dry_run: bool = False
+    ) -> AuditEntry | None:
+        """Watch and decide nothing; lost executors are still asked for again. None: it was so already.
+
+        Of a dry run, here and below, the entry is that which an order would make: it is not kept, and not in force.
+        """
         order = self._order(by, reason)
 
         def paused(orders: OperatorSteering) -> OperatorSteering:
             return orders if order.says_the_same(orders.paused) else replace(orders, paused=order)
 
-        return self._change(AuditAction.PAUSE, operator, order, paused)
+        return self._change(AuditAction.PAUSE, operator, order, paused, dry_run=dry_run)
 
-    def resume(self, operator: str | None = None, *, by: str, reason: str = "") -> AuditEntry | None:
+    def resume(
+        self, operator: str | None = None, *, by: str, reason: str = "", dry_run: bool = False
+    ) -> AuditEntry | None:
         """Lift a pause and end a held size; the mode stays. None: there was neither."""
         return self._change(
             AuditAction.RESUME,
             operator,
             self._order(by, reason),
             lambda orders: replace(orders, paused=None, held=None),
+            dry_run=dry_run,
         )
 
     def set_mode(
-        self, mode: SteeredMode | str, operator: str | None = None, *, by: str, reason: str = ""
+        self, mode: SteeredMode | str, operator: str | None = None, *, by: str, reason: str = "", dry_run: bool = False
     ) -> AuditEntry | None:
         """Let the policy only scale in, only scale out, only recommend, or do all of it. None: it was so already."""
         try:
@@ -137,7 +145,7 @@ class Helm:
                 return orders
             return replace(orders, mode=wanted, mode_order=None if wanted is SteeredMode.AUTOMATIC else order)
 
-        return self._change(AuditAction.MODE, operator, order, moded)
+        return self._change(AuditAction.MODE, operator, order, moded, dry_run=dry_run)
 
     def hold_size(
         self,
@@ -148,6 +156,7 @@ class Helm:
         operator: str | None = None,
         by: str,
         reason: str = "",
+        dry_run: bool = False,
     ) -> AuditEntry | None:
         """Hold a size for a time, also while paused; then the policy goes on.
 
@@ -161,6 +170,8 @@ class Helm:
             Whose; may be left out where there is one alone.
         by, reason
             Who says so, and why.
+        dry_run
+            Only check it.
 
         Raises
         ------
@@ -187,7 +198,9 @@ class Helm:
         if self._cycles[name].mode is not Mode.ACT:
             raise SteeringError("size: the settings say mode recommend, so nothing is changed; start a run in mode act")
         held = HeldSize(size, order.at + for_seconds, order)
-        return self._change(AuditAction.SIZE, operator, order, lambda orders: replace(orders, held=held))
+        return self._change(
+            AuditAction.SIZE, operator, order, lambda orders: replace(orders, held=held), dry_run=dry_run
+        )
 
     def try_policy(self, choice: PolicyChoice) -> PolicyChange:
         """Build a policy and ask it about what was last seen; nothing changes.
@@ -227,8 +240,10 @@ class Helm:
         state = self._orders.state
         return self._take_over(AuditAction.POLICY, choice, state.policy, self._order(by, reason), policy)
 
-    def roll_back(self, *, by: str, reason: str = "") -> PolicyChange:
+    def roll_back(self, *, by: str, reason: str = "", dry_run: bool = False) -> PolicyChange:
         """Let the policy before decide again, with nothing learnt; a second time, the one that it replaces.
+
+        A dry run only says what it would decide.
 
         Raises
         ------
@@ -241,10 +256,14 @@ class Helm:
                 "policy: it was not changed yet, so there is nothing to roll back to; choose another first"
             )
         check_buildable(state.previous, "give it to replace_policy again")
+        if dry_run:
+            return self.try_policy(state.previous)
         return self._take_over(AuditAction.POLICY_ROLLBACK, state.previous, state.policy, self._order(by, reason))
 
-    def reset(self, *, by: str, reason: str = "") -> AuditEntry:
+    def reset(self, *, by: str, reason: str = "", dry_run: bool = False) -> AuditEntry | None:
         """Let the policy forget what it has learnt: it is built anew, and shown nothing of what was seen before.
+
+        A dry run only checks that it can be built anew, and gives None.
 
         Raises
         ------
@@ -253,10 +272,12 @@ class Helm:
         """
         state = self._orders.state
         check_buildable(state.policy, "hand in a new one with replace_policy")
-        forget_notes(self._store)
-        change = self._take_over(AuditAction.RESET, state.policy, state.previous, self._order(by, reason), forget=True)
-        assert change.entry is not None
-        return change.entry
+        if dry_run:
+            _close(self._build(state.policy))
+            return None
+        order = self._order(by, reason)
+        with forgetting_notes(self._store):  # before it is built: it begins with what it finds there
+            return self._take_over(AuditAction.RESET, state.policy, state.previous, order, forget=True).entry
 
     def end_sizes(self) -> None:
         """Write down which held sizes have ended by themselves; they are not in force any more either way."""
@@ -314,6 +335,8 @@ class Helm:
         operator: str | None,
         order: Order,
         update: Callable[[OperatorSteering], OperatorSteering],
+        *,
+        dry_run: bool = False,
     ) -> AuditEntry | None:
         names = self._names(operator)
         with self._lock:
@@ -335,6 +358,8 @@ class Helm:
                 after={name: new for name, (_, new) in differences.items()},
                 state=changed_state,
             )
+            if dry_run:
+                return entry
             self._store.add_audit(entry)
             self._orders.put(changed_state)
         self._say(entry)

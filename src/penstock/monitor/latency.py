@@ -7,12 +7,16 @@ exact; percentiles come from logarithmic bins 0.07 % wide, so that memory stays 
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.monitor.kept_counts import packed_counts, unpacked_counts
 from penstock.ports import FloatArray
 from penstock.records import LatencySummary, RunLatency
 
@@ -65,6 +69,24 @@ class LatencyHistogram:
         mean = max(0.0, (self._sum_seconds + (0.0 if other is None else other._sum_seconds)) / records)
         return LatencySummary(records, mean, p50, p95, p99, top, not inexact_because, inexact_because)
 
+    def plain(self) -> dict[str, Any]:
+        """All counts as plain data, to be kept."""
+        filled = np.flatnonzero(self._blocks)  # most blocks are empty, and need not be looked through
+        inside = np.flatnonzero(self._counts.reshape(-1, _BLOCK)[filled])
+        bins = filled[inside // _BLOCK] * _BLOCK + inside % _BLOCK
+        return {"counts": packed_counts(bins, self._counts[bins]), "sum_seconds": self._sum_seconds}
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> LatencyHistogram:
+        """The histogram that `plain` gave; raises ValueError where it is none."""
+        made, sum_seconds = cls(), float(kept["sum_seconds"])
+        if not 0.0 <= sum_seconds < math.inf:
+            raise ValueError(f"latencies cannot add up to {sum_seconds}")
+        made._counts = unpacked_counts(str(kept["counts"]), _BINS)
+        made._blocks = made._counts.reshape(-1, _BLOCK).sum(axis=1)
+        made.records, made._sum_seconds = int(made._counts.sum()), sum_seconds
+        return made
+
 
 @dataclass(frozen=True, slots=True)
 class HistogramPart:
@@ -85,6 +107,7 @@ class HistogramPart:
 
 
 _INTERPOLATED = "arrival times were interpolated"
+_INSTANTS = ("steady_from", "counted_to")
 
 
 class LatencyTracker:
@@ -103,6 +126,9 @@ class LatencyTracker:
         self._start_up, self._steady = _Part(), _Part()
         self.steady_from: float | None = None
         """Records that arrived earlier are those of the start-up; None: it is not over, and all are."""
+        self._newest_end = -math.inf
+        self._counted_to = -math.inf
+        """Records that were done by then have been counted by the one that this goes on from."""
 
     def count(self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True, why: str = "") -> None:
         """Count records that arrived at `arrivals` and were done at `ended_at`; not exact: `why`."""
@@ -112,6 +138,10 @@ class LatencyTracker:
         part = HistogramPart.of(ended_at - arrivals)
         self._window.append((ended_at, part, inexact))
         self._recent.add(part)
+        self._forget(ended_at)  # here too: nobody may ever ask for the window
+        if ended_at <= self._counted_to:
+            return
+        self._newest_end = max(self._newest_end, ended_at)
         late = arrivals >= (np.inf if self.steady_from is None else self.steady_from)
         if late.all():
             self._steady.add(part, inexact)
@@ -120,7 +150,6 @@ class LatencyTracker:
         else:
             self._steady.add(HistogramPart.of(ended_at - arrivals[late]), inexact)
             self._start_up.add(HistogramPart.of(ended_at - arrivals[~late]), inexact)
-        self._forget(ended_at)  # here too: nobody may ever ask for the window
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records done in the last `window_seconds`; None if none were."""
@@ -141,6 +170,33 @@ class LatencyTracker:
         self._forget(float("inf"))
         if self.steady_from is not None:
             self.steady_from += seconds
+        self._newest_end += seconds
+        self._counted_to += seconds
+
+    def plain(self) -> dict[str, Any]:
+        """What was counted since the run began, as plain data: another one can go on from it."""
+        newest = max(self._newest_end, self._counted_to)
+        return {
+            "start_up": self._start_up.plain(),
+            "steady": self._steady.plain(),
+            "steady_from": self.steady_from,
+            "counted_to": newest if math.isfinite(newest) else None,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what another one has counted of the same run; the window begins anew.
+
+        What was done before the newest record that is kept is not counted again: it may be reported a second time.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            That is not what `plain` gives; nothing was changed.
+        """
+        start_up, steady = _Part.restored(kept["start_up"]), _Part.restored(kept["steady"])
+        steady_from, counted_to = (None if kept[name] is None else float(kept[name]) for name in _INSTANTS)
+        self._start_up, self._steady, self.steady_from = start_up, steady, steady_from
+        self._counted_to = -math.inf if counted_to is None else counted_to
 
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._window_seconds:
@@ -160,3 +216,12 @@ class _Part:
 
     def summary(self) -> LatencySummary | None:
         return self.histogram.summary(self.inexact)
+
+    def plain(self) -> dict[str, Any]:
+        return {**self.histogram.plain(), "inexact": self.inexact}
+
+    @classmethod
+    def restored(cls, kept: Mapping[str, Any]) -> _Part:
+        made = cls()
+        made.histogram, made.inexact = LatencyHistogram.restored(kept), str(kept["inexact"])
+        return made

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -186,6 +187,26 @@ class Monitor:
     def run_latency(self) -> RunLatency:
         """Latency over all records done so far, with those of the start-up apart where batches show them."""
         return self._latency.run() if self._records is None else RunLatency(self._records.whole())
+
+    def plain(self) -> dict[str, Any]:
+        """The latency that was counted since the run began, as plain data: another controller can go on from it."""
+        return {
+            "operator": self._latency.plain() if self._records is None else None,
+            "path": None if self.path is None else self.path.plain(),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from the latency that another controller of the same run has counted.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            That is not what `plain` gives.
+        """
+        if self._records is None and kept["operator"] is not None:
+            self._latency.restore(kept["operator"])
+        if self.path is not None and kept["path"] is not None:
+            self.path.restore(kept["path"])
 
     def _backlog(self, arrived: int | None) -> int | None:
         if arrived is None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import OrderedDict, deque
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from penstock.monitor.latency import LatencyTracker
-from penstock.ports import BatchLineage, DoneRecords, FloatArray, RecordLatencies
+from penstock.ports import BatchLineage, DoneRecords, FloatArray, LastingLatencies, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, RunLatency, SourceProgress
 
 _STILL_WAITED = "some records still waited at the end, and count with their wait so far"
@@ -183,6 +185,17 @@ class PathMonitor:
             return RunLatency(self._measured.whole())
         self._count_early()
         return self._latency.run()
+
+    def plain(self) -> dict[str, Any] | None:
+        """What was counted, as plain data; None where nobody could go on from it."""
+        lasting = self._latency if self._measured is None else self._measured
+        return lasting.plain() if isinstance(lasting, LastingLatencies | LatencyTracker) else None
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what another controller of the same run has counted; raises as `LatencyTracker.restore`."""
+        lasting = self._latency if self._measured is None else self._measured
+        if isinstance(lasting, LastingLatencies | LatencyTracker):
+            lasting.restore(kept)
 
     def latency_with_waiting(self, arrivals: FloatArray, at: float) -> LatencySummary | None:
         """Latency of the run with records that still wait, each with its wait so far: a lower bound, so not exact.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import queue
 import time
@@ -14,6 +15,8 @@ from typing import Any
 from penstock.adaptors.agent.agent_names import pipeline_of
 from penstock.adaptors.agent.wire import (
     Advertise,
+    Collect,
+    Collected,
     FromAgent,
     Goodbye,
     Introduction,
@@ -26,9 +29,12 @@ from penstock.adaptors.agent.wire import (
 )
 from penstock.service.attached_pipeline import AttachedPipeline, read_attached
 
+_LOG = logging.getLogger(__name__)
 _MOST_UNSENT_BYTES = 1 << 20
 """An agent that does not read what it is sent is cut off."""
 _MOST_WAITING_REPLIES = 200
+_STEP_SECONDS = 1.0
+"""By how much a clock has to be off what was measured before to count as one that was set."""
 _MOST_UNASKED = 10
 """Beyond those: one request waits for its reply at a time, and others may have been given up."""
 
@@ -71,6 +77,7 @@ class AgentConnection:
         self._watched: tuple[frozenset[str], float] = (frozenset(), math.inf)
         self._wanted: tuple[frozenset[str], float] = (frozenset(), math.inf)
         self._subscribed: Subscribe | None = None
+        self._asked_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -129,6 +136,21 @@ class AgentConnection:
         self._wanted = (frozenset(subscription.metrics), subscription.every_seconds)
         self._subscribe()
 
+    def asked(self) -> None:
+        """Take that the agent is asked for telemetry now."""
+        self._asked_at = time.time()
+
+    def _follow_clock(self, at: float) -> None:
+        """Notice that a clock was set while the agent was connected: it looked between our question and now."""
+        asked, self._asked_at = self._asked_at, None
+        if asked is None or not math.isfinite(at):
+            return
+        least, most = asked - at, time.time() - at
+        if least <= most and not least - _STEP_SECONDS <= self.skew_seconds <= most + _STEP_SECONDS:
+            before, self.skew_seconds = self.skew_seconds, (least + most) / 2.0
+            _LOG.warning("%s: a clock was set: its host's is %+.1f s, and was %+.1f s, off ours", self.name,
+                         -self.skew_seconds, -before)  # fmt: skip
+
     def take(self, message: FromAgent) -> None:
         """Take what came: reports are kept, replies wait for who has asked.
 
@@ -150,12 +172,18 @@ class AgentConnection:
                 self._subscribe()
                 if self.replies.qsize() < _MOST_WAITING_REPLIES:
                     self.replies.put(message)
+            case Collected():
+                self._follow_clock(message.telemetry.at)  # before anybody reads its times
+                self._reply(message)
             case Goodbye(reason):
                 self.goodbye = reason or "it has ended"
             case _:
-                if self.replies.qsize() >= _MOST_WAITING_REPLIES + _MOST_UNASKED:
-                    raise MalformedMessageError("replies come without a request")
-                self.replies.put(message)
+                self._reply(message)
+
+    def _reply(self, message: FromAgent) -> None:
+        if self.replies.qsize() >= _MOST_WAITING_REPLIES + _MOST_UNASKED:
+            raise MalformedMessageError("replies come without a request")
+        self.replies.put(message)
 
     def ended(self) -> None:
         """Take that the connection has ended; for the event loop."""
@@ -226,8 +254,10 @@ class RequestChannel:
             raise ConnectionResetError("this master does not lead any more")
         if isinstance(message, Subscribe):
             self._connection.want(message)
-        else:
-            self._connection.send(message)
+            return
+        if isinstance(message, Collect):
+            self._connection.asked()
+        self._connection.send(message)
 
     def receive(self) -> FromAgent | None:
         """The next reply; None where the agent has gone."""

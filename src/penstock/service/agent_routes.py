@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.metrics import metric_named
-from penstock.service.asking import may_operate, may_read, service_of
+from penstock.service.asking import may_operate, may_read, only_known_query, service_of
 from penstock.service.master import Master
 from penstock.service.problems import ProblemError
 
-router = APIRouter(prefix="/api/v1", tags=["agents"])
+router = APIRouter(prefix="/api/v1", tags=["agents"], dependencies=[Depends(may_read), Depends(only_known_query)])
 
 
 class WatchBody(BaseModel):
@@ -25,7 +25,7 @@ class WatchBody(BaseModel):
     every_seconds: float = Field(default=5.0, ge=0.5, le=3600.0, description="how often")
 
 
-@router.get("/agents", dependencies=[Depends(may_read)])
+@router.get("/agents")
 def agents(request: Request) -> dict[str, Any]:
     """Who leads, and the agents with what they offer, what is subscribed to, and the newest values with their age."""
     return _master(request).view()

@@ -63,6 +63,10 @@ ALERTS = (
         "`penstock resume`, if it was forgotten. The audit says who gave it and why.",
     ),
     Alert(
+        "PenstockNobodyLeads", "max(penstock_master_leading) == 0", "1m", "critical", "no master leads",
+        "Queries keep the size that they have. See whether the masters reach their store, and their logs.",
+    ),
+    Alert(
         "PenstockGone", f"absent({BUILD_INFO})", "5m", "warning", "no Penstock is scraped",
         "See whether the run goes on, and whether Prometheus has its port and its token.",
     ),

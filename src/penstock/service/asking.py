@@ -111,10 +111,25 @@ def may_read(request: Request) -> Role:
 
 def may_operate(request: Request) -> Role:
     """Let those pass who may steer."""
-    role = service_of(request).role(request)
+    return _operating(service_of(request).role(request))
+
+
+def _operating(role: Role) -> Role:
     if role is not Role.OPERATE:
         raise ProblemError(403, "this token may only look", "use the token of the role operate")
     return role
+
+
+def may_steer(request: Request) -> Role:
+    """Let those pass who may steer the pipeline of the path.
+
+    Whether it takes orders at all is said first, also to those who may only look: no other token would help them.
+    """
+    role = service_of(request).role(request)
+    desk = desk_of(request, request.path_params["name"])
+    if not desk.can_steer:
+        _ = desk.helm  # raises with the reason
+    return _operating(role)
 
 
 def only_known_query(request: Request) -> None:
@@ -122,7 +137,10 @@ def only_known_query(request: Request) -> None:
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     for name in request.query_params:
         if name not in known:
-            raise ProblemError(422, f"{name[:100]}: is no part of this query", did_you_mean(name, known))
+            allowed = did_you_mean(name, known) if known else "this path takes no query; leave it out"
+            raise ProblemError(422, f"{name[:100]}: is no part of this query", allowed)
+        if len(request.query_params.getlist(name)) > 1:
+            raise ProblemError(422, f"{name}: is given more than once", "give it once")
 
 
 def desk_of(request: Request, name: str) -> PipelineDesk:

@@ -123,12 +123,8 @@ class AttachedRun:
             )
             self._helm = Helm(self.cycles, self._runner, orders, kept, clock, build=self._build)
             self.desk = LiveDesk(attached.facts(since), self._helm, history, clock=clock, feed=feed)
-            if abs(behind := skew(attached.operator)) > SKEW_SECONDS:
-                way = "behind" if behind > 0 else "ahead"
-                notes.add(
-                    attached.operator,
-                    f"the clock of its host is {abs(behind):.1f} s {way}; its times are taken by the master's clock",
-                )
+            self._skew, self._notes, self._noted_skew = skew, notes, dict.fromkeys(self._far, 0.0)
+            self._note_skew(attached.operator)
             undo.enter_context(self._beats)
             self._ends = undo.pop_all()
 
@@ -169,8 +165,22 @@ class AttachedRun:
         else:
             self.desk.fault(operator, text)
 
+    def _note_skew(self, operator: str) -> None:
+        """Say that clocks differ, and again where one was set."""
+        behind = self._skew(operator)
+        if abs(behind - self._noted_skew[operator]) <= SKEW_SECONDS:
+            return
+        self._noted_skew[operator] = behind
+        if abs(behind) > SKEW_SECONDS:
+            way = "behind" if behind > 0 else "ahead"
+            self._notes.add(
+                operator,
+                f"the clock of its host is {abs(behind):.1f} s {way}; its times are taken by the master's clock",
+            )
+
     def _take(self, report: CycleReport) -> None:
         operator = report.observation.operator
+        self._note_skew(operator)
         self._all_there.seen(operator)
         self._beats.passed(operator)
         self._helm.end_sizes()

@@ -20,6 +20,7 @@ class OrderBody(BaseModel):
 
     reason: str = Field(default="", max_length=500, description="why; it is kept, and shown with every decision")
     by: str | None = Field(default=None, max_length=64, description="who says so; default: the role of the token")
+    dry_run: bool = Field(default=False, description="only check it, and say what would be; nothing changes")
 
 
 class OperatorBody(OrderBody):
@@ -48,7 +49,6 @@ class PolicyBody(OrderBody):
     policy: str | None = Field(default=None, max_length=200, description="its name; left out: `rules`")
     options: dict[str, Any] = Field(default_factory=dict, description="its options, as in settings")
     rules: str | None = Field(default=None, max_length=50_000, description="the text of rules, not the name of a file")
-    dry_run: bool = Field(default=False, description="only say what it would decide now")
 
     @model_validator(mode="after")
     def _names_something(self) -> PolicyBody:

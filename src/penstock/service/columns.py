@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.metrics import METRICS, OWN_PREFIX
+from penstock.metrics import METRICS, own_values
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Decision, Mode, Observation
 
@@ -126,8 +126,8 @@ class OperatorColumns:
             return self._path
 
     def _take(self, seen: Observation) -> None:
-        own = {name: value for name, value in seen.metrics.items() if name.startswith(OWN_PREFIX)}
-        self._seen.add(seen.at, {**{name: metric.read(seen) for name, metric in METRICS.items()}, **own})
+        known = {name: metric.read(seen) for name, metric in METRICS.items()}
+        self._seen.add(seen.at, {**known, **own_values(seen)})
         self._since = seen.at
 
     def _decide(self, decision: Decision) -> None:

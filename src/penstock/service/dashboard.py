@@ -99,7 +99,7 @@ def _what(name: str) -> str:
     words = name.removeprefix("penstock_").removesuffix("_total")
     for ending in ("_seconds", "_ratio", "_records_per_second", "_records", "_cores", "_bytes"):
         words = words.removesuffix(ending)
-    extra = " ".join(f"{{{{{label}}}}}" for label in one.labels if label == "statistic")
+    extra = " ".join(f"{{{{{label}}}}}" for label in one.labels if label in ("statistic", "metric"))
     return " ".join([words.replace("_", " "), *([extra] if extra else [])])
 
 

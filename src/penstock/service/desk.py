@@ -13,6 +13,7 @@ from penstock.records import Allocation, Decision, Observation
 from penstock.service.bill import Bill
 from penstock.service.columns import Columns
 from penstock.service.facts import PipelineFacts
+from penstock.service.last_changes import FailedChange
 from penstock.service.tally import Tally
 from penstock.steering import SteeringState
 
@@ -100,6 +101,10 @@ class PipelineDesk(Protocol):
 
     def trouble(self, operator: str) -> str | None:
         """Why the last look at an operator failed; None: it did not, or that is not known here."""
+        ...
+
+    def failed(self, operator: str) -> FailedChange | None:
+        """The newest change of an operator, if it has failed."""
         ...
 
     def original(self, operator: str) -> Allocation | None:

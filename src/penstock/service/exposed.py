@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from penstock.metrics import METRICS, Metric
+from penstock.metrics import METRICS, Metric, own_values
 from penstock.records import ClusterState, Decision, Observation, Prediction
 from penstock.service.bill import Bill
 from penstock.service.desk import PipelineDesk
 from penstock.service.facts import OperatorFacts
+
+if TYPE_CHECKING:
+    from penstock.service.master import Master
 
 OPERATOR_LABELS = ("pipeline", "operator")
 _SUFFIXES = {
@@ -28,6 +31,8 @@ _SUFFIXES = {
     "executors": "",
     "": "",
 }
+_MOST_OWN = 100
+"""So many metrics of the user's own an operator may have here: labels are bounded."""
 Sample = tuple[tuple[str, ...], float]
 """The values of labels besides pipeline and operator, and the number."""
 
@@ -155,8 +160,15 @@ def _is_met(site: Site) -> float | None:
     return None if site.seen is None else site.operator.objective.is_met_by(site.seen.latency)
 
 
+def _own(site: Site) -> list[Sample]:
+    known = [] if site.seen is None else list(own_values(site.seen).items())[:_MOST_OWN]
+    return [((name,), float(value)) for name, value in known if value is not None and math.isfinite(value)]
+
+
 EXPOSED: tuple[Exposed, ...] = (
     *(_of_catalogue(metric) for metric in METRICS.values()),
+    Exposed("penstock_own_metric", "gauge", "", "Metrics of the user's own that a rule or a policy reads.", _own,
+            ("metric",)),
     _gauge("penstock_planned_executors", "executors", "Executors that the newest plan wants.",
            lambda site: None if site.cluster.planned is None else site.cluster.planned.executors),
     _gauge("penstock_requested_executors", "executors", "Executors that were asked for.",
@@ -207,6 +219,32 @@ RUN_INFO = "penstock_run_info"
 """1 for each pipeline, with its policy and mode."""
 BUILD_INFO = "penstock_build_info"
 """1, with the version of Penstock."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfMaster:
+    """One number about a master itself; without labels."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    meaning: str
+    read: Callable[[Master], float]
+
+    @property
+    def sample_name(self) -> str:
+        """How its sample is called."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+OF_MASTER: tuple[OfMaster, ...] = (
+    OfMaster("penstock_master_leading", "gauge", "Of a master: 1 while it leads, 0 while another one may.",
+             lambda master: float(master.leadership.is_leading)),
+    OfMaster("penstock_master_agents", "gauge", "Of a master: agents that are connected.",
+             lambda master: float(len(master.port.connections))),
+    OfMaster("penstock_master_refused_connections", "counter", "Of a master: connections that it refused.",
+             lambda master: float(master.port.refused)),
+)  # fmt: skip
+"""What a master says about itself; a service that is none gives nothing of it."""
 
 
 def exposed_named(name: str) -> Exposed:

@@ -16,6 +16,7 @@ from penstock.service.columns import Columns
 from penstock.service.desk import Progress
 from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts
+from penstock.service.last_changes import FailedChange, LastChanges
 from penstock.service.past import original_size
 from penstock.service.picture import observation_view
 from penstock.service.tally import Tally
@@ -52,7 +53,10 @@ class LiveDesk:
         self._tally = Tally()
         self._columns = Columns(history, facts.started_at or 0.0)
         self._bill = Bill(facts.bases)
-        self._bill.read(history, facts.started_at or 0.0, clock.now())  # a run that was taken over has a past
+        self._last_changes = LastChanges()
+        # A run that was taken over has a past.
+        self._bill.read(history, facts.started_at or 0.0, clock.now())
+        self._last_changes.read(history, facts.names, facts.started_at or 0.0)
         helm.on_audit = self._take_audit
 
     @property
@@ -116,6 +120,10 @@ class LiveDesk:
         """Why the last look at an operator failed."""
         return self._trouble.get(operator)
 
+    def failed(self, operator: str) -> FailedChange | None:
+        """The newest change of an operator, if it has failed."""
+        return self._last_changes.failed(operator)
+
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
         if operator not in self._original:
@@ -165,6 +173,10 @@ class LiveDesk:
         self._trouble.pop(seen.operator, None)
         self._bill.take(seen)
         self._tally.take(report)
+        if report.action is not None:
+            self._last_changes.begun(report.action)
+        for outcome in report.outcomes:
+            self._last_changes.told(outcome)
         self._publish("observation", lambda: observation_view(self, seen))
         if decision is not None:
             self._decided[seen.operator] = decision

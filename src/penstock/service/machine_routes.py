@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.service.asking import desk_of, may_read, service_of
+from penstock.service.asking import desk_of, may_read, only_known_query, service_of
 from penstock.service.events import MOST_CLIENTS, Event, EventFeed, Listener
 from penstock.service.problems import ProblemError
 from penstock.service.prometheus import exposition
@@ -50,11 +50,11 @@ def ready(request: Request) -> dict[str, str]:
 @router.get("/metrics", dependencies=[Depends(may_read)])
 def metrics(request: Request) -> Response:
     """Every metric in the text form of Prometheus."""
-    body, content_type = exposition(service_of(request).desks.values())
+    body, content_type = exposition(service_of(request).desks.values(), service_of(request).master)
     return Response(body, media_type=content_type)
 
 
-@router.get("/api/v1/events", dependencies=[Depends(may_read)])
+@router.get("/api/v1/events", dependencies=[Depends(may_read), Depends(only_known_query)])
 async def events(
     request: Request,
     pipeline: Annotated[str | None, Query(max_length=200)] = None,

@@ -24,6 +24,7 @@ from penstock.stores import open_store, open_store_readonly
 
 SCHEME = "sqlite:"
 TOKEN_FILE, LEASES_FILE, ACCESS_FILE = "agent-token", "leases.sqlite", "page-tokens"
+_PIPELINES = "pipelines"
 
 
 class MasterStores(Protocol):
@@ -68,7 +69,7 @@ class StoreFolder:
         self.folder = folder
         try:
             make_private_folder(folder)
-            (folder / "pipelines").mkdir(mode=0o700, exist_ok=True)
+            (folder / _PIPELINES).mkdir(mode=0o700, exist_ok=True)
         except OSError as fault:
             raise ConfigurationError(f"--store: {folder} cannot be used: {fault}", field="--store") from fault
         self._leases = SqliteLeases(folder / LEASES_FILE)
@@ -122,7 +123,17 @@ class StoreFolder:
 
 def history_file(folder: Path, pipeline: str) -> Path:
     """Where masters that share a folder keep the history of a pipeline."""
-    return folder / "pipelines" / f"{_file_name(pipeline)}.sqlite"
+    return folder / _PIPELINES / f"{_file_name(pipeline)}.sqlite"
+
+
+def is_history_file(file: Path) -> bool:
+    """Whether masters keep the history of a pipeline there."""
+    return file.parent.name == _PIPELINES and (file.parent.parent / LEASES_FILE).is_file()
+
+
+def is_history_schema(schema: str) -> bool:
+    """Whether a schema is called as masters call that of a pipeline: with a digest at its end."""
+    return re.search(r"_[0-9a-f]{8}$", schema) is not None
 
 
 def _file_name(pipeline: str) -> str:

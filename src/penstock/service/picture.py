@@ -88,6 +88,7 @@ def why_of(desk: PipelineDesk, operator: str, state: SteeringState) -> str:
         interval_seconds=desk.facts.interval_seconds,
         is_live=desk.is_live or desk.is_followed,
         trouble=desk.trouble(operator),
+        failed=desk.failed(operator),
     )
 
 
@@ -124,8 +125,8 @@ def _operator_view(
         "quality": None if seen is None else str(seen.quality),
         "missing": [] if seen is None else list(seen.missing),
         "metrics": [
-            {"name": metric.name, "unit": metric.unit, "value": values[metric.name], "age_seconds": age}
-            for metric in METRICS.values()
+            {"name": name, "unit": METRICS[name].unit, "value": value, "age_seconds": age}
+            for name, value in values.items()
         ],
         "cost": cost_view(bill.of(name)),
         "steering": steering_view(state.of(name)),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,7 +13,10 @@ from prometheus_client.registry import Collector
 
 import penstock
 from penstock.service.desk import PipelineDesk
-from penstock.service.exposed import BUILD_INFO, EXPOSED, OPERATOR_LABELS, RUN_INFO, Site
+from penstock.service.exposed import BUILD_INFO, EXPOSED, OF_MASTER, OPERATOR_LABELS, RUN_INFO, Site
+
+if TYPE_CHECKING:
+    from penstock.service.master import Master
 
 
 class PipelineCollector(Collector):
@@ -22,10 +26,12 @@ class PipelineCollector(Collector):
     ----------
     desks
         The pipelines. Runs that have ended are left out: their values are not of now.
+    master
+        Who takes agents here; None: nobody does.
     """
 
-    def __init__(self, desks: Iterable[PipelineDesk]) -> None:
-        self._desks = [desk for desk in desks if desk.is_live]
+    def __init__(self, desks: Iterable[PipelineDesk], master: Master | None = None) -> None:
+        self._desks, self._master = [desk for desk in desks if desk.is_live], master
 
     def collect(self) -> Iterator[Metric]:
         """Every family."""
@@ -36,6 +42,11 @@ class PipelineCollector(Collector):
         for desk in self._desks:
             run.add_metric((desk.facts.name, desk.state().policy.name, desk.facts.mode), 1.0)
         yield run
+        if self._master is not None:
+            for about in OF_MASTER:
+                number = about.read(self._master)
+                make = CounterMetricFamily if about.kind == "counter" else GaugeMetricFamily
+                yield make(about.name, about.meaning, value=number)
         bills = [(desk, desk.bill()) for desk in self._desks]
         sites = [Site(desk, operator, bill) for desk, bill in bills for operator in desk.facts.operators]
         for one in EXPOSED:
@@ -47,8 +58,8 @@ class PipelineCollector(Collector):
             yield family
 
 
-def exposition(desks: Iterable[PipelineDesk]) -> tuple[bytes, str]:
+def exposition(desks: Iterable[PipelineDesk], master: Master | None = None) -> tuple[bytes, str]:
     """The text that Prometheus reads, and its type."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(PipelineCollector(desks))
+    registry.register(PipelineCollector(desks, master))
     return generate_latest(registry), CONTENT_TYPE_LATEST

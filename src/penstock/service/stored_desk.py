@@ -23,6 +23,7 @@ from penstock.service.columns import Columns
 from penstock.service.desk import Progress
 from penstock.service.events import EventFeed
 from penstock.service.facts import PipelineFacts, facts_of_stored
+from penstock.service.last_changes import FailedChange, LastChanges
 from penstock.service.past import original_size
 from penstock.service.picture import observation_view
 from penstock.service.tally import Tally
@@ -75,6 +76,7 @@ class StoredDesk:
         self._lock = threading.Lock()
         self._seen: dict[str, Observation] = {}
         self._decided: dict[str, Decision] = {}
+        self._last_changes = LastChanges()
         self._state = first_state(facts.names, facts.policy)
         self._audited: str | None = None
         self._progress = Progress(started_at=facts.started_at)
@@ -122,7 +124,15 @@ class StoredDesk:
     @property
     def helm(self) -> Helm:
         """There is none: raises SteeringError."""
-        raise SteeringError("a stored run cannot be steered; use the service of the process that runs it")
+        if self.is_followed:
+            raise SteeringError(
+                "a stored run cannot be steered; it goes on in another process: steer it through the service of that "
+                "one (penstock run --page, or the master)"
+            )
+        raise SteeringError(
+            "a stored run cannot be steered; it has ended: start it again with a page (penstock run --page), and steer "
+            "that"
+        )
 
     def now(self) -> float:
         """The present while the run goes on; else its newest instant: ages count from there."""
@@ -140,6 +150,10 @@ class StoredDesk:
     def trouble(self, operator: str) -> str | None:  # noqa: ARG002
         """Not known: records are of looks that succeeded."""
         return None
+
+    def failed(self, operator: str) -> FailedChange | None:
+        """The newest change of an operator, if it has failed."""
+        return self._last_changes.failed(operator)
 
     def original(self, operator: str) -> Allocation | None:
         """The operator's size at the start of the run."""
@@ -182,6 +196,7 @@ class StoredDesk:
     def refresh(self) -> None:
         """Take in what the store has got since, and hand it on as events."""
         with self._lock:
+            self._last_changes.read(self._store, self._facts.names, self._since)
             self._read_records()
             self._read_orders()
             self._notes = [note for note in kept_notes(self._store) if note.at >= self._since]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.metrics import METRICS
+from penstock.metrics import METRICS, own_values
 from penstock.money import Cost
 from penstock.records import (
     Allocation,
@@ -209,8 +209,9 @@ def _prediction_view(prediction: Prediction | None) -> Plain | None:
 
 
 def metric_values(seen: Observation | None) -> dict[str, float | None]:
-    """Every metric of the catalogue; None where it is not known."""
-    return {name: None if seen is None else finite(metric.read(seen)) for name, metric in METRICS.items()}
+    """Every metric of the catalogue, None where it is not known; then those of the user's own that were measured."""
+    known = {name: None if seen is None else finite(metric.read(seen)) for name, metric in METRICS.items()}
+    return known if seen is None else {**known, **finite(own_values(seen))}
 
 
 def finite(value: Any) -> Any:

@@ -45,9 +45,18 @@ def test_without_policies_the_default_is_tried_beside_static(invoke: Callable[..
     document = json.loads(invoke("backtest", str(recorded), "--json").stdout)
     assert [one["policy"] for one in document["results"]] == ["as recorded", "static", "mead"]
     assert document["operator"] == "counter"
-    assert document["objective"] == {"statistic": "p95", "seconds": 1.0}
+    assert document["objective"] == {"statistic": "p95", "seconds": 1.0, "why_impossible": None}
     assert document["measured"]["changes"] == 2
     assert document["results"][1]["latency"]["p95"] > 0
+
+
+def test_an_objective_that_nothing_can_keep_is_reported_as_broken(invoke: Callable[..., Any], recorded: Path) -> None:
+    """The rows say no, and a line what is needed at least."""
+    result = invoke("backtest", str(recorded), "--policy", "static", "--objective", "p95=50ms")
+    assert result.exit_code == 0, result.output
+    row = next(line for line in result.stdout.splitlines() if line.startswith("static"))
+    assert "NO" in row.split()
+    assert "No policy keeps the objective: p95 <= 50 ms is impossible on the path counter" in result.stdout
 
 
 def test_a_picture_is_drawn(invoke: Callable[..., Any], recorded: Path, here: Path) -> None:

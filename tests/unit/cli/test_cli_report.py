@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.adaptors.postgresql.address import StoreAddress
+from penstock.cli.runs import Run
 from penstock.knowledge import SqliteStore
+from penstock.service.master_stores import StoreDatabase, StoreFolder, history_file
 from penstock.testing.synthetic_run import fill_store
 
 
@@ -74,3 +77,32 @@ def test_damaged_settings_and_summary_leave_the_run_to_be_reported(invoke: Calla
     what_if = invoke("what-if", "--from", str(run_here))
     assert what_if.exit_code == 2
     assert "what a record costs at log-analysis is not known" in what_if.output
+
+
+def test_queries_of_a_master_have_a_report_each(invoke: Callable[..., Any], here: Path) -> None:
+    """Named as FOLDER/NAME or by its file; a second one leaves that of the first as it is."""
+    stores = StoreFolder(here / "masters")
+    for name in ("words", "pages"):
+        store = stores.open(name)
+        fill_store(store, name, seconds=30)
+        store.close()
+    stores.close()
+    files = {name: history_file(here / "masters", name) for name in ("words", "pages")}
+    places = {"words": here / "masters" / "words", "pages": files["pages"]}
+    written = {name: json.loads(invoke("report", str(place), "--json").stdout) for name, place in places.items()}
+    for name, found in written.items():
+        page = Path(found["report"]["html"])
+        assert page == files[name].with_suffix("") / "report.html"
+        assert name in page.read_text()
+        assert page.parent.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in (here / "masters" / "pipelines").glob("*.html")) == []
+
+
+def test_queries_of_masters_in_a_database_have_a_report_each() -> None:
+    """By the schema of each; that of a schema which people have named is written into the current folder."""
+    masters = StoreDatabase.__new__(StoreDatabase)  # no database is there to connect to
+    masters._address = StoreAddress.parse("postgresql://db/streams?schema=masters")
+    folders = [Run(Path(), masters._of(name)).report_folder for name in ("words", "pages", "w" * 200)]
+    assert len(set(folders)) == 3
+    assert Path() not in folders
+    assert Run(Path(), masters._address).report_folder == Path()

@@ -121,6 +121,17 @@ def test_policies_run_as_everywhere_and_within_the_limits() -> None:
     assert last.paths[0].objective == Objective("p95", 5.0)
 
 
+def test_an_objective_that_nothing_can_keep_is_found_broken() -> None:
+    """A batch alone takes 200 ms: every policy is tried all the same, none meets 50 ms, and it is said why."""
+    policies = [(name, None if name == "static" else PolicyChoice(name)) for name in ("static", "threshold", "mead")]
+    found = tried(a_run(), *policies, objective=Objective("p95", 0.05))
+    assert [one.policy for one in found.results] == [AS_RECORDED, "static", "threshold", "mead"]
+    assert [one.is_met for one in found.results] == [False] * 4
+    assert [one.violation_time_share for one in found.results] == [1.0] * 4
+    assert str(found.why_impossible).startswith("p95 <= 50 ms is impossible on the path counter")
+    assert tried(a_run()).why_impossible is None
+
+
 def test_progress_rises_to_one() -> None:
     """Each policy takes its part of the whole."""
     seen: list[float] = []

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.knowledge.memory import MemoryStore
-from penstock.knowledge.notebook import StoreNotebook, forget_notes
+from penstock.knowledge.notebook import StoreNotebook, forgetting_notes
 from penstock.knowledge.sqlite import SqliteStore
 
 
@@ -22,7 +22,11 @@ def test_notes_outlive_the_process(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "knowledge.sqlite")
     notebook = StoreNotebook(store)
     assert (notebook.read("one"), notebook.read("two"), notebook.read("three")) == ("third", "second", None)
-    forget_notes(store)
+    with pytest.raises(KeyError), forgetting_notes(store):
+        raise KeyError(notebook.read("one"))  # what was to follow fails
+    assert notebook.read("one") == "third"
+    with forgetting_notes(store):
+        pass
     assert notebook.read("one") is None
     store.close()
 

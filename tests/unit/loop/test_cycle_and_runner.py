@@ -83,11 +83,16 @@ class ToyOperator:
 
 
 def a_loop(
-    clock: VirtualClock, *, mode: Mode = Mode.ACT, on_report: Callable[[CycleReport], None] | None = None
+    clock: VirtualClock,
+    *,
+    mode: Mode = Mode.ACT,
+    on_report: Callable[[CycleReport], None] | None = None,
+    store: MemoryStore | None = None,
+    since: float = 0.0,
 ) -> tuple[ToyOperator, MemoryStore, Runner]:
     """A loop over one toy operator."""
     operator = ToyOperator(clock)
-    store = MemoryStore()
+    store = store or MemoryStore()
     cycle = Cycle(
         source=operator,
         monitor=Monitor("a", None, window_seconds=10.0, warm_up_seconds=5.0),
@@ -98,6 +103,7 @@ def a_loop(
         limits=LIMITS,
         objective=Objective(),
         mode=mode,
+        since=since,
     )
     return operator, store, Runner([cycle], clock, on_report=on_report)
 
@@ -699,3 +705,30 @@ def test_the_latency_since_the_start_is_kept_while_the_run_goes_on() -> None:
     assert newest is not None
     assert newest.whole is not None
     assert newest.whole.records == 250
+
+
+@pytest.mark.parametrize(
+    ("since", "damage", "records"), [(1000.0, None, 500), (1028.0, None, 250), (1000.0, {"steady": None}, 250)]
+)
+def test_another_controller_goes_on_counting_latency(
+    since: float, damage: dict[str, object] | None, records: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of the same run, with its start-up; what is of a run before, or damaged, is left out, and the log says so."""
+    clock = VirtualClock(1000.0)
+    _, store, runner = a_loop(clock)
+    runner.run(until=1030.0)
+    kept = json.loads(store.fact("latency of a") or "null")
+    if damage is not None:
+        kept["counts"]["operator"].update(damage)
+        store.set_fact("latency of a", json.dumps(kept))
+    reports: list[CycleReport] = []
+    _, _, runner = a_loop(clock, store=store, since=since, on_report=reports.append)
+    runner.run(until=1060.0)
+    later = json.loads(store.fact("latency of a") or "null")["operator"]
+    # The first batch of each controller does not count: when its records came is not known.
+    assert later["whole"]["records"] == records
+    assert later["steady_from"] == (1005.0 if records == 500 else 1035.0)
+    first = reports[0].run_latency
+    assert first is not None
+    assert (first.whole is not None) == (records == 500)
+    assert ("counted anew" in caplog.text) == (damage is not None)

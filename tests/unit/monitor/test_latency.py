@@ -2,14 +2,16 @@
 """Record latency joined from arrivals and batch ends."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from penstock.monitor.batch_arrivals import ArrivalResolver
+from penstock.monitor.kept_counts import packed_counts
 from penstock.monitor.latency import HistogramPart, LatencyHistogram, LatencyTracker
 from penstock.ports import ArrivalTimes, FloatArray
-from penstock.records import BatchProgress, SourceProgress
+from penstock.records import BatchProgress, RunLatency, SourceProgress
 
 
 class FakeArrivals:
@@ -186,3 +188,52 @@ def test_a_batch_without_records_counts_nothing() -> None:
     tracker.count(2.0, np.empty(0))
     assert tracker.whole() is None
     assert tracker.window(2.0) is None
+
+
+def test_another_tracker_goes_on_from_what_was_counted() -> None:
+    """As one that has counted all: start-up apart, exactness, mean and percentiles; what is told again counts once."""
+    whole, first, second = (LatencyTracker(30.0) for _ in range(3))
+    generator = np.random.default_rng(0)
+    for batch in range(40):
+        arrivals = np.sort(generator.uniform(batch, batch + 1.0, 50))
+        if batch == 20:
+            second.restore(json.loads(json.dumps(first.plain())))
+            second.count(20.5, arrivals - 1.0)  # the last one of the first tracker, reported a second time
+            assert second.run() == whole.run()
+            assert second.window(20.5) is not None
+        for tracker in (whole, first if batch < 20 else second):
+            tracker.count(batch + 1.5, arrivals, is_exact=batch > 0)
+            if batch == 5:
+                tracker.steady_from = 7.0
+    assert second.run() == whole.run()
+    assert second.run().steady is not None
+    assert not second.run().whole.is_exact  # type: ignore[union-attr]
+    third = LatencyTracker(30.0)
+    third.restore(second.plain())
+    assert third.run() == whole.run()
+    empty = LatencyTracker(30.0)
+    empty.restore(json.loads(json.dumps(LatencyTracker(30.0).plain())))
+    assert empty.run() == RunLatency()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counts": "not packed"},
+        {"counts": ""},
+        {"counts": packed_counts(np.array([-1]), np.array([5]))},
+        {"counts": packed_counts(np.array([10**9]), np.array([5]))},
+        {"counts": packed_counts(np.array([7, 7]), np.array([5, 5]))},
+        {"counts": packed_counts(np.array([7]), np.array([-5]))},
+        {"sum_seconds": "nan"},
+        {"sum_seconds": None},
+    ],
+)
+def test_counts_that_are_damaged_are_refused_whole(change: dict[str, Any]) -> None:
+    """And the tracker counts on as it was."""
+    tracker = LatencyTracker(30.0)
+    tracker.count(2.0, np.array([1.0]))
+    kept = tracker.plain()
+    with pytest.raises((ValueError, TypeError)):
+        tracker.restore({**kept, "steady": {**kept["steady"], **change}})
+    assert tracker.plain() == kept

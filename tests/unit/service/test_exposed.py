@@ -20,7 +20,7 @@ from penstock.records import Allocation, Outcome, OutcomeStatus, Prediction
 from penstock.service import exposed
 from penstock.service.alert_rules import ALERTS, alert_rules
 from penstock.service.dashboard import dashboard, panels
-from penstock.service.exposed import BUILD_INFO, EXPOSED, RUN_INFO, prometheus_name
+from penstock.service.exposed import BUILD_INFO, EXPOSED, OF_MASTER, RUN_INFO, prometheus_name
 from penstock.service.tally import ENDS, VERBS, Tally
 from penstock.testing import a_decision, an_observation
 
@@ -72,7 +72,7 @@ def test_panels_do_not_overlap() -> None:
 
 def test_alerts_name_only_what_is_given() -> None:
     """A metric that was renamed would leave an alert that never fires."""
-    known = {*(one.sample_name for one in EXPOSED), BUILD_INFO, RUN_INFO}
+    known = {*(one.sample_name for one in (*EXPOSED, *OF_MASTER)), BUILD_INFO, RUN_INFO}
     for alert in ALERTS:
         assert set(NAME.findall(alert.expression)) <= known, alert.name
     assert len(alert_rules()["groups"][0]["rules"]) == len({alert.name for alert in ALERTS})
@@ -86,7 +86,9 @@ def test_commands_print_what_can_be_read(command: str, read: object) -> None:
     expected = dashboard() if command == "dashboard" else alert_rules()
     assert read(answer.output) == expected  # type: ignore[operator]
     listed = CliRunner().invoke(main, ["prometheus", "metrics", "--json"])
-    assert [one["name"] for one in json.loads(listed.stdout)["metrics"]] == [one.sample_name for one in EXPOSED]
+    assert [one["name"] for one in json.loads(listed.stdout)["metrics"]] == [
+        one.sample_name for one in (*EXPOSED, *OF_MASTER)
+    ]
 
 
 def test_what_became_of_predictions_is_given() -> None:

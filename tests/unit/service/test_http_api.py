@@ -4,7 +4,9 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from tests.unit.loop.steered_loop import LIMITS, Steered, ToyPolicy, grows
 
 from penstock.clock import VirtualClock
-from penstock.errors import AdaptorError
+from penstock.errors import ActuationError, AdaptorError
+from penstock.loop import CycleReport
 from penstock.metrics import METRICS
-from penstock.records import Allocation
+from penstock.records import Action, Allocation
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -25,6 +28,7 @@ from penstock.service.facts import facts_of
 from penstock.service.gate import Rate
 from penstock.service.live_desk import LiveDesk
 from penstock.service.machine_routes import _lines
+from penstock.service.picture import observation_view
 from penstock.service.server import LOOPBACK_NAMES
 from penstock.service.stored_desk import StoredDesk
 from penstock.settings import parse_settings
@@ -237,6 +241,57 @@ def test_a_dry_run_says_what_would_be_decided_and_changes_nothing(world: World) 
 
 
 @pytest.mark.parametrize(
+    ("method", "order", "body", "would_be"),
+    [
+        ("POST", "pause", {"operator": "b", "by": "ana"}, lambda steering: steering["b"]["paused"]["by"] == "ana"),
+        ("POST", "resume", {"operator": "a"}, lambda steering: steering["a"]["paused"] is None),
+        ("POST", "mode", {"mode": "recommend"}, lambda steering: steering["b"]["mode"] == "recommend"),
+        ("POST", "size", SIZE, lambda steering: steering["a"]["held_size"]["size"]["executors"] == 2),
+        ("POST", "reset", {}, lambda steering: steering["a"]["paused"] is not None),
+        ("POST", "policy/rollback", {}, lambda steering: steering["a"]["paused"] is not None),
+        ("PUT", "policy", {"policy": "fixed"}, lambda steering: steering["a"]["paused"] is not None),
+    ],
+)
+def test_every_order_can_be_tried(
+    world: World, method: str, order: str, body: dict[str, Any], would_be: Callable[[Any], bool]
+) -> None:
+    """The answer has what would be in force and no entry; what is in force, the audit and what was learnt stay."""
+    world.order("pause", operator="a")
+    world.client().put("/api/v1/pipelines/toys/policy", json={"policy": "fixed"})
+    world.loop.store.set_fact("policy notes", '{"a": "learnt"}')
+    before = look(world, "pipelines/toys"), look(world, "pipelines/toys/audit")
+    answer = world.client().request(method, f"/api/v1/pipelines/toys/{order}", json={**body, "dry_run": True})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["dry_run"] is True
+    assert answer.json()["audit"] is None
+    assert would_be(answer.json()["steering"])
+    if order == "policy/rollback":
+        assert answer.json()["policy"]["name"] == "threshold"
+        assert "would_decide" in answer.json()
+    assert (look(world, "pipelines/toys"), look(world, "pipelines/toys/audit")) == before
+    assert world.loop.store.fact("policy notes") == '{"a": "learnt"}'
+    wrong = world.client().request(method, f"/api/v1/pipelines/toys/{order}", json={"dry_run": True, "operatr": "a"})
+    assert wrong.status_code == 422
+
+
+def test_a_reset_that_cannot_be_written_down_leaves_what_was_learnt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is in force that is not in the audit."""
+    world.loop.store.set_fact("policy notes", '{"a": "learnt"}')
+
+    def full(entry: object) -> None:
+        raise AdaptorError(f"no room for {entry}", target="store")
+
+    monkeypatch.setattr(world.loop.store, "add_audit", full)
+    assert world.client().post("/api/v1/pipelines/toys/reset", json={}).status_code == 503
+    assert world.loop.store.fact("policy notes") == '{"a": "learnt"}'
+    monkeypatch.undo()
+    assert world.client().post("/api/v1/pipelines/toys/reset", json={}).status_code == 200
+    assert world.loop.store.fact("policy notes") == "{}"
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "status", "says"),
     [
         ("POST", "pipelines/other/pause", {}, 404, "there is no pipeline 'other'"),
@@ -261,6 +316,12 @@ def test_a_dry_run_says_what_would_be_decided_and_changes_nothing(world: World) 
         ("GET", "pipelines/toys/series?operator=a&from=5&to=4", None, 422, "before"),
         ("GET", "pipelines/toys/series?operator=a&points=100000", None, 422, "points"),
         ("GET", "pipelines/toys/decisions?limit=100000", None, 422, "limit"),
+        ("GET", "events?pipelines=toys", None, 422, "pipelines: is no part"),
+        ("GET", "events?pipeline=toy", None, 404, "no pipeline 'toy'"),
+        ("GET", "events?pipeline=", None, 404, "no pipeline"),
+        ("GET", "events?pipeline=toys&pipeline=toys", None, 422, "more than once"),
+        ("GET", "events?after=3", None, 422, "after: is no part"),
+        ("GET", "agents?name=x", None, 422, "name: is no part"),
         ("DELETE", "pipelines/toys", None, 405, "Not Allowed"),
         ("GET", "nothing", None, 404, "Not Found"),
     ],
@@ -575,3 +636,46 @@ def test_whatever_is_sent_is_answered(world: World, method: str, what: str, body
         assert len(world.loop.store.audit()) == before
     for orders in world.loop.helm.state.operators.values():
         assert orders.held is None or LIMITS.allows(orders.held.size)
+
+
+def test_a_change_that_fails_is_said_where_people_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the picture, in the list and in events; also by a desk that is made later, as after a takeover."""
+
+    def refuse(action: Action) -> None:
+        raise ActuationError("the cluster has no free cores", target=action.operator)
+
+    monkeypatch.setattr(world.loop.operators["a"], "request", refuse)
+    world.loop.run(1008.0)
+    a = look(world, "pipelines/toys")["operators"][0]
+    assert "failed" in a["why"]
+    assert a["why"].endswith("the cluster has no free cores; next the policy decides from 2 executors x 100% CPU, "
+                             "which is there")  # fmt: skip
+    assert "the cluster has no free cores" in look(world, "pipelines")["pipelines"][0]["why"]
+    facts = facts_of(SETTINGS, started_at=1000.0)
+    later = LiveDesk(facts, world.loop.helm, world.loop.store, clock=world.loop.clock, feed=EventFeed())
+    assert str(later.failed("a")) in a["why"]
+    assert later.failed("b") is None
+
+
+def test_metrics_of_the_users_own_are_shown_where_all_are(world: World) -> None:
+    """In the picture, in events, in series and for Prometheus; one that is not known now has no sample there."""
+    world.loop.run(1004.0)
+    seen = world.desk.seen("a")
+    assert seen is not None
+    own = replace(seen, at=1004.0, metrics={"own_sessions": 12.0, "own_carts": None, "own_broken": math.inf})
+    world.loop.store.add_observation(replace(own, metrics={"own_sessions": 12.0}))
+    world.desk.report(CycleReport(own))
+    shown = {m["name"]: m for m in look(world, "pipelines/toys")["operators"][0]["metrics"]}
+    assert (shown["own_sessions"]["value"], shown["own_carts"]["value"], shown["own_broken"]["value"]) == (
+        12,
+        None,
+        None,
+    )
+    assert list(shown)[: len(METRICS)] == list(METRICS)
+    assert observation_view(world.desk, own)["metrics"]["own_sessions"] == 12.0
+    series = look(world, "pipelines/toys/series", operator="a", metrics="own_sessions", points=2)["series"][0]
+    assert max(value for value in series["max"] if value is not None) == 12.0
+    samples = world.client("look").get("/metrics").text
+    assert 'penstock_own_metric{metric="own_sessions",operator="a",pipeline="toys"} 12.0' in samples
+    assert "own_carts" not in samples
+    assert "own_broken" not in samples

@@ -42,8 +42,9 @@ from penstock.adaptors.agent.wire import (
 )
 from penstock.arrivals import ReplayArrivals, parse_shape
 from penstock.errors import ConfigurationError
+from penstock.evaluation.run_reading import read_history
 from penstock.ports import WatchingPolicy
-from penstock.records import Observation, SourceProgress, Telemetry
+from penstock.records import Observation, RunLatency, SourceProgress, Telemetry
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -143,6 +144,10 @@ def test_an_attached_query_is_scaled_and_shown(stage: Stage) -> None:
         return found
 
     until(lambda: bool(reported()), "a report")
+    samples = client.get("/metrics").text
+    assert "penstock_master_leading 1.0" in samples
+    assert "penstock_master_agents 1.0" in samples
+    assert "penstock_master_refused_connections_total 0.0" in samples
     assert reported()["age_seconds"] < 30
     assert client.post("/api/v1/pipelines/toy/pause", json={"reason": "a test"}).status_code == 200
     link.close("detached")
@@ -387,13 +392,20 @@ def test_a_query_without_guards_is_kept_as_one() -> None:
 
 
 def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> None:
-    """A host whose clock is an hour ahead is scaled all the same, and the run says so."""
-    _, _, done = stage.add("skewed", skew_seconds=3600.0)
-    # The link says its time by the real clock, so the difference is put in its place here.
-    until(lambda: "skewed" in agents(stage))
-    (connection,) = stage.master.port.connections
-    connection.skew_seconds = -3600.0
+    """A host whose clock is an hour ahead is scaled all the same, and the run says so; also where it is set later."""
+    query, _, done = stage.add("skewed", skew_seconds=3600.0)
+    # The link says its time by the real clock: to the master the clock was set right after the agent came.
     until(lambda: bool(done), "scaling in spite of the clock")
+    (connection,) = stage.master.port.connections
+    assert -3700 < connection.skew_seconds < -3599
+    desk = stage.service.desks["skewed"]
+    until(lambda: any("s ahead" in note.text for note in desk.notes()), "a note")
+    first = desk.seen("skewed")
+    assert first is not None
+    assert abs(first.at - time.time()) < 60
+    query._skew, before = 0.0, len(done)
+    until(lambda: abs(connection.skew_seconds) < 60, "the clock that was set back")
+    until(lambda: len(done) > before, "scaling after that")
     stage.introduce("late", at=time.time() - 3600.0)
     until(lambda: "late" in agents(stage))
     (late,) = [agent for agent in stage.master.view()["agents"] if agent["name"] == "late"]
@@ -606,3 +618,38 @@ def test_tokens_that_cannot_be_used_are_refused(tmp_path: Path, text: str) -> No
     (stores.folder / "page-tokens").write_text(text)
     with pytest.raises(ConfigurationError, match="page-tokens"):
         stores.access()
+
+
+def test_latency_goes_on_under_another_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first has counted is in what the second counts, with the same end of the start-up."""
+    monkeypatch.setattr("penstock.loop.cycle._LATENCY_EVERY_SECONDS", 0.1)
+    first, second = Stage(tmp_path), Stage(tmp_path)
+    both = tuple(("127.0.0.1", one.master.port.port) for one in (first, second))
+
+    def counted() -> RunLatency:
+        kept = first.stores.open_readonly("toy")
+        try:
+            return read_history(kept).latencies["toy"].operator
+        finally:
+            kept.close()
+
+    with ExitStack() as ends, second.ends:
+        with first.master:
+            until(lambda: first.master.leadership.is_leading, "the lead")
+            query = ToyQuery("toy", lambda _: None)
+            agent, link = start(query, MasterAddress(both, first.stores.token()), settings=toy_settings("toy"))
+            ends.callback(agent.close)
+            ends.callback(link.close)
+            until(lambda: "toy" in first.service.desks, "its loop")
+            until(lambda: first.service.desks["toy"].seen("toy") is not None, "a look")
+            until(lambda: counted().steady is not None, "a steady part")
+        before = counted()
+        assert before.whole is not None
+        with second.master:
+            until(lambda: "toy" in second.service.desks, "the second one's loop")
+            until(lambda: second.service.desks["toy"].seen("toy") is not None, "its look")
+            until(lambda: counted() != before, "more latency")
+            now = counted()
+    assert now.whole is not None
+    assert now.whole.records > before.whole.records
+    assert now.steady_from == before.steady_from

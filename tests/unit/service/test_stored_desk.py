@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from penstock.clock import SystemClock
+from penstock.clock import SystemClock, VirtualClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge import MemoryStore, SqliteStore
 from penstock.records import Prediction, WorkloadEstimate
@@ -52,8 +52,49 @@ def test_a_run_on_disk_is_shown(tmp_path: Path) -> None:
     decisions = client.get("/api/v1/pipelines/synthetic/decisions", params={"changes_only": True}).json()["decisions"]
     assert {d["outcome"]["status"] for d in decisions if d["outcome"] is not None} >= {"done"}
     assert client.get("/readyz").status_code == 200
-    assert client.post("/api/v1/pipelines/synthetic/pause", json={}).status_code == 403
     kept.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "order", "body"),
+    [
+        ("POST", "pause", {}),
+        ("POST", "resume", {}),
+        ("POST", "mode", {"mode": "recommend"}),
+        ("POST", "size", {"executors": 1, "for_seconds": 60}),
+        ("POST", "reset", {}),
+        ("PUT", "policy", {"policy": "threshold", "dry_run": True}),
+        ("POST", "policy/rollback", {}),
+    ],
+)
+def test_orders_to_a_stored_run_are_a_conflict_whoever_gives_them(
+    method: str, order: str, body: dict[str, Any]
+) -> None:
+    """There is no token that would help: the fix says where to steer. Without a token nothing is said."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=20)
+    client = client_of(store)
+    path = f"/api/v1/pipelines/synthetic/{order}"
+    answer = client.request(method, path, json=body)
+    assert answer.status_code == 409, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"].startswith("a stored run cannot be steered")
+    assert "start it again with a page" in answer.json()["fix"]
+    assert client.request(method, path, json=body, headers={"Authorization": ""}).status_code == 401
+    assert client.request(method, path.replace("synthetic", "other"), json=body).status_code == 404
+    assert store.audit() == []
+
+
+def test_an_order_to_a_run_that_goes_on_elsewhere_says_where_to_steer() -> None:
+    """Through the service of the process that runs it."""
+    store = MemoryStore()
+    fill_store(store, NAME, seconds=20)
+    newest = max(one.at for one in store.observations())
+    service = Service([StoredDesk(store, VirtualClock(newest + 1.0))], Access("look", None), EventFeed())
+    client = TestClient(make_application(service), base_url="http://localhost")
+    answer = client.post("/api/v1/pipelines/synthetic/pause", json={}, headers={"Authorization": "Bearer look"})
+    assert answer.status_code == 409
+    assert "it goes on in another process" in answer.json()["fix"]
 
 
 def test_a_stored_run_is_priced_once_however_often_it_is_read() -> None:

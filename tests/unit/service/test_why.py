@@ -3,10 +3,27 @@
 
 from __future__ import annotations
 
-from penstock.records import Allocation, ClusterState, Decision, Limits, Objective, Observation, PlanRequest, Quality
+from dataclasses import replace
+
+from penstock.knowledge import MemoryStore
+from penstock.records import (
+    Action,
+    Allocation,
+    ClusterState,
+    Decision,
+    Limits,
+    Mode,
+    Objective,
+    Observation,
+    Outcome,
+    OutcomeStatus,
+    PlanRequest,
+    Quality,
+)
 from penstock.service.all_there import AllThere
+from penstock.service.last_changes import FailedChange, LastChanges
 from penstock.service.why import why_now
-from penstock.steering import NOTHING_ORDERED
+from penstock.steering import NOTHING_ORDERED, HeldSize, OperatorSteering, Order, time_of_day
 
 HERE, MORE = Allocation(2), Allocation(3)
 
@@ -60,3 +77,76 @@ def test_operators_wait_for_the_one_that_is_missing() -> None:
     assert calm.reason == "holding: parser is missing: it is not connected"
     guard.seen("parser")
     assert guard.check(wanted, request("matcher")) is wanted
+
+
+ASKED = Action("matcher", 5.0, MORE, "d1", "r1")
+BROKE = Outcome("r1", "matcher", 9.0, OutcomeStatus.FAILED, HERE, 4.0, "the cluster has no free cores")
+FAILED = f"the last change, to {MORE}, failed at {time_of_day(9.0)}, after 4.00 s: the cluster has no free cores"
+
+
+def why_failed(
+    decision: Decision | None = None,
+    steering: OperatorSteering = NOTHING_ORDERED,
+    quality: Quality = Quality.GOOD,
+    *,
+    is_live: bool = True,
+) -> str:
+    """What is said of an operator that has two executors and did not get a third one."""
+    observation = replace(seen(quality), cluster=ClusterState(None, MORE, HERE))
+    failed = FailedChange(ASKED, BROKE)
+    return why_now(observation, decision, steering, now=11.0, interval_seconds=1.0, is_live=is_live, failed=failed)
+
+
+def test_a_change_that_failed_is_said_to_have_with_its_cause_and_what_comes_next() -> None:
+    """Not that it is waited for: the policy decides anew, has decided since, or nothing can be decided now."""
+    first = Decision("matcher", 9.0, "threshold", HERE, MORE, "busy", decision_id="d1")
+    assert why_failed(first) == f"{FAILED}; next the policy decides from {HERE}, which is there"
+    assert why_failed(first, is_live=False) == FAILED
+    calm = Decision("matcher", 9.0, "threshold", HERE, HERE, "calm")
+    assert why_failed(calm) == f"{FAILED}; now holding: calm"
+    cooled = replace(first, decision_id="d2", at=10.0).amended("cooldown", HERE, "20 s are left")
+    assert why_failed(cooled) == f"{FAILED}; now holding: cooldown: 20 s are left"
+    assert why_failed(calm, quality=Quality.STALE).startswith(f"{FAILED}; now holding: the data of matcher are stale")
+    advised = replace(first, decision_id="d3", at=10.0, mode=Mode.RECOMMEND)
+    assert why_failed(advised) == f"{FAILED}; now recommends to scale out to {MORE}: busy"
+
+
+def test_orders_say_what_they_make_of_a_change_that_failed() -> None:
+    """A pause asks for nothing more; a held size is asked for again, unless the change was one before the order."""
+    paused = OperatorSteering(paused=Order("ana", 10.0))
+    assert why_failed(steering=paused).endswith(f"; {FAILED}; nothing is asked for until somebody resumes")
+    held = OperatorSteering(held=HeldSize(MORE, 600.0, Order("ana", 4.0)))
+    assert why_failed(steering=held).endswith(f"; {FAILED}; it is asked for again with the next decision")
+    later = OperatorSteering(held=HeldSize(HERE, 600.0, Order("ana", 10.0)))
+    assert why_failed(steering=later) == str(later.held)
+
+
+def test_only_the_newest_change_is_told_to_have_failed() -> None:
+    """What became of older ones does not matter, and a new one is waited for; a store says the same, also later."""
+    live, kept, store = LastChanges(), LastChanges(), MemoryStore()
+    kept.read(store, ["matcher"], 1.0)
+    assert kept.failed("matcher") is None
+    again = Action("matcher", 12.0, MORE, "d2", "r2")
+    steps: list[tuple[Action | Outcome, bool]] = [
+        (ASKED, False),
+        (BROKE, True),
+        (again, False),
+        (replace(BROKE, at=13.0), False),
+        (replace(BROKE, at=14.0, request_id="r2", status=OutcomeStatus.DRAINING), False),
+        (replace(BROKE, at=15.0, request_id="r2", detail=""), True),
+    ]
+    for record, is_failed in steps:
+        if isinstance(record, Action):
+            live.begun(record)
+            store.add_action(record)
+        else:
+            live.told(record)
+            store.add_outcome(record)
+        kept.read(store, ["matcher"], 1.0)
+        fresh = LastChanges()
+        fresh.read(store, ["matcher"], 1.0)
+        assert [one.failed("matcher") is not None for one in (live, kept, fresh)] == [is_failed] * 3
+    assert str(live.failed("matcher")).endswith("nobody has said why")
+    of_next_run = LastChanges()
+    of_next_run.read(store, ["matcher"], 100.0)
+    assert of_next_run.failed("matcher") is None

@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -84,9 +84,17 @@ class LatencyCount(Protocol):
         """Latency of all records."""
         ...
 
+    def plain(self) -> dict[str, Any]:
+        """What was counted, as plain data."""
+        ...
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `plain` gave."""
+        ...
+
 
 class ReportedPath:
-    """The controller's side: the latency along the path as the agent reports it (a `ports.RecordLatencies`).
+    """The controller's side: the latency along the path as the agent reports it (a `ports.LastingLatencies`).
 
     Parameters
     ----------
@@ -125,9 +133,19 @@ class ReportedPath:
             return self._latency.window(now)
 
     def whole(self) -> LatencySummary | None:
-        """Latency of all that came while this controller was in charge."""
+        """Latency of all that came."""
         with self._lock:
             return self._latency.whole()
+
+    def plain(self) -> dict[str, Any]:
+        """What was counted, as plain data."""
+        with self._lock:
+            return self._latency.plain()
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what another controller has counted."""
+        with self._lock:
+            self._latency.restore(kept)
 
 
 def _sent_times(one: CameThrough) -> int:

@@ -153,7 +153,7 @@ class OperatorAgent:
         self._source = source
         self._actuator = actuator
         self._path = None if socket_path is None else checked_socket_path(socket_path)
-        watched = TelemetryMeters(source)
+        watched = TelemetryMeters(source, arrivals)
         self._reporter = Reporter(meters or Meters())
         watched.offer(self._reporter.meters)
         add_own_metrics(self._reporter.meters)

@@ -8,8 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from penstock.adaptors.agent import record_meters
 from penstock.adaptors.agent.meters import Meters
-from penstock.ports import MetricSource
+from penstock.adaptors.agent.record_meters import RecordMeters
+from penstock.ports import ArrivalTimes, MetricSource
 from penstock.records import BatchProgress, CpuReading, Telemetry
 
 NAMES = ("processed_rate", "batch_time", "busy", "cpu_used", "cpu_throttled", "executors")
@@ -25,10 +27,19 @@ class TelemetryMeters:
     ----------
     source
         Measures the operator.
+    arrivals
+        Who knows when its records arrived; None: nobody does.
     """
 
-    def __init__(self, source: MetricSource, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        source: MetricSource,
+        arrivals: ArrivalTimes | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._source, self._monotonic = source, monotonic
+        self._records = RecordMeters(arrivals, monotonic=monotonic)
         self._lock = threading.Lock()
         self._batches: deque[tuple[float, BatchProgress]] = deque()
         self._cpu: deque[tuple[float, CpuReading]] = deque()
@@ -38,10 +49,12 @@ class TelemetryMeters:
     def offer(self, meters: Meters) -> None:
         """Let these metrics be subscribed to."""
         meters.add_known(NAMES, self.read)
+        meters.add_known(record_meters.NAMES, self._records.read)
 
     def collect(self) -> Telemetry:
         """Pass on what is new, and remember it."""
         telemetry = self._source.collect()
+        self._records.take(telemetry)
         now = self._monotonic()
         with self._lock:
             self._begun = now if self._begun is None else self._begun

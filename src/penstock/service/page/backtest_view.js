@@ -121,6 +121,9 @@ function resultOf(one) {
       ["", "Mean", "p95", "p99", "Objective", "Time broken", "Cost of the top", "Changes"],
       [measuredRow(result), ...result.results.map(simulatedRow)],
     ),
+    result.objective.why_impossible
+      ? html("p", { class: "notice bad" }, `No policy keeps the objective: ${result.objective.why_impossible}.`)
+      : null,
     html("p", { class: "small" }, trustText(result)),
   );
 }
