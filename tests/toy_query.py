@@ -43,7 +43,7 @@ class ToyQuery:
     can_set_cpu_share = False
 
     def __init__(self, name: str, write: Callable[[dict[str, Any]], None], *, skew_seconds: float = 0.0) -> None:
-        self.name, self._write, self._skew = name, write, skew_seconds
+        self.name, self._write, self.skew_seconds = name, write, skew_seconds
         self.executors = 1
         self.fence: Callable[[], int] = lambda: 0
         self._lock = threading.Lock()
@@ -52,8 +52,9 @@ class ToyQuery:
         self._batch = 0
         self.seen: set[str] = set()
 
-    def _now(self) -> float:
-        return time.time() + self._skew
+    def now(self) -> float:
+        """What the clock of its host shows."""
+        return time.time() + self.skew_seconds
 
     def collect(self) -> Telemetry:
         """One batch since the last look, and the CPU that was used meanwhile."""
@@ -62,7 +63,7 @@ class ToyQuery:
             self._at = at
             busy = 0.95 if int(at / HALF_PERIOD_SECONDS) % 2 else 0.05
             self._used += busy * self.executors * (at - before)
-            now = self._now()
+            now = self.now()
             source = SourceProgress("toy", None, None, None, 10)
             batch = BatchProgress(self.name, "q", "run", self._batch, now - 0.1, now, 10, {"addBatch": 0.1}, (source,))
             self._batch += 1
@@ -143,7 +144,14 @@ def start(
 ) -> tuple[OperatorAgent, MasterLink]:
     """Its agent, and the link to the masters; `pipeline`: where it is one of several operators."""
     agent = OperatorAgent(
-        query.name, query, query, meters=toy_meters(query), arrivals=arrivals, on_stop=lambda: None, heard=heard
+        query.name,
+        query,
+        query,
+        meters=toy_meters(query),
+        arrivals=arrivals,
+        on_stop=lambda: None,
+        heard=heard,
+        now=query.now,
     ).start()
     query.fence = lambda: agent.fence
     given = json.dumps(settings or toy_settings(query.name))

@@ -230,6 +230,7 @@ class _Run:
             limits=operator.limits,
             objective=tightest(self._objectives, name),
             mode=Mode.ACT,
+            may_be_continued=False,
         )
 
     def to_the_end(self, progress: Callable[[float], None] | None) -> None:

@@ -90,7 +90,8 @@ class Cycle:
     """All parts of one operator's control, wired once; `run_once` is the sentence they form.
 
     Changes that `store` remembers from before `since` are those of another run. `orders` are what people want of the
-    loop; none where nobody can steer it.
+    loop; none where nobody can steer it. `may_be_continued`: whether another controller may go on from the store, as
+    none does in a simulation.
     """
 
     def __init__(
@@ -107,7 +108,9 @@ class Cycle:
         mode: Mode,
         since: float = 0.0,
         orders: Orders | None = None,
+        may_be_continued: bool = True,
     ) -> None:
+        self._may_be_continued = may_be_continued
         self._source = source
         self.monitor = monitor
         self._policy = policy
@@ -381,7 +384,7 @@ class Cycle:
         followed = None if path is None else path.run_latency()
         kept = {name: None if run is None else json.loads(encode(run))
                 for name, run in (("operator", self._run_latency), ("path", followed))}  # fmt: skip
-        counts = self.monitor.plain()
+        counts = self.monitor.plain() if self._may_be_continued else None
         self._store.set_fact(latency_fact(self.operator), json.dumps({"at": now, **kept, "counts": counts}))
 
     def _restore_latency(self, since: float) -> None:

@@ -140,12 +140,12 @@ class AgentConnection:
         """Take that the agent is asked for telemetry now."""
         self._asked_at = time.time()
 
-    def _follow_clock(self, at: float) -> None:
-        """Notice that a clock was set while the agent was connected: it looked between our question and now."""
+    def _follow_clock(self, clock: float | None) -> None:
+        """Notice that a clock was set while the agent was connected: it was read between our question and now."""
         asked, self._asked_at = self._asked_at, None
-        if asked is None or not math.isfinite(at):
+        if asked is None or clock is None or not math.isfinite(clock):
             return
-        least, most = asked - at, time.time() - at
+        least, most = asked - clock, time.time() - clock
         if least <= most and not least - _STEP_SECONDS <= self.skew_seconds <= most + _STEP_SECONDS:
             before, self.skew_seconds = self.skew_seconds, (least + most) / 2.0
             _LOG.warning("%s: a clock was set: its host's is %+.1f s, and was %+.1f s, off ours", self.name,
@@ -173,7 +173,7 @@ class AgentConnection:
                 if self.replies.qsize() < _MOST_WAITING_REPLIES:
                     self.replies.put(message)
             case Collected():
-                self._follow_clock(message.telemetry.at)  # before anybody reads its times
+                self._follow_clock(message.clock)  # before anybody reads its times
                 self._reply(message)
             case Goodbye(reason):
                 self.goodbye = reason or "it has ended"

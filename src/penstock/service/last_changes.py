@@ -73,4 +73,4 @@ class LastChanges:
                 self.begun(action)
         for outcome in outcomes:
             self.told(outcome)
-        self._since = max([self._since or 0.0, *(one.at for one in (*actions, *outcomes))])
+        self._since = max([self._since or 0.0, *(action.at for action in actions), *(told.at for told in outcomes)])

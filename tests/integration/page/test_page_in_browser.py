@@ -12,6 +12,8 @@ import pytest
 from tests.integration.page.toy_pipeline import ToyPipeline
 from tests.integration.page.watched_page import WatchedPage
 
+from penstock.errors import ActuationError
+from penstock.records import Action
 from penstock.steering import AuditAction
 
 if TYPE_CHECKING:
@@ -104,6 +106,24 @@ def test_a_pause_is_sent_and_shown(watched: WatchedPage, pipeline: ToyPipeline) 
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Pause").wait_for()
     assert pipeline.helm.state.of("parse").paused is None
+
+
+def test_a_change_that_fails_is_said_with_its_cause(
+    watched: WatchedPage, pipeline: ToyPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence about the operator has what failed, why, and what comes next."""
+
+    def refuse(action: Action) -> None:
+        raise ActuationError("the cluster has no free cores", target=action.operator)
+
+    monkeypatch.setattr(pipeline.cycles["parse"]._source, "request", refuse)
+    page = watched.open(pipeline.access.operate_token, "/clicks/operators/parse")
+    page.get_by_role("button", name="Pause").wait_for()
+    pipeline.helm.hold_size(4, 0.5, for_seconds=600.0, operator="parse", by="test")
+    why = page.locator(".why", has_text="failed").filter(visible=True)
+    why.wait_for()
+    assert "to 4 executors x 50% CPU, failed at" in why.inner_text()
+    assert "the cluster has no free cores; it is asked for again with the next decision" in why.inner_text()
 
 
 def test_a_bad_policy_shows_what_to_do(watched: WatchedPage, pipeline: ToyPipeline) -> None:

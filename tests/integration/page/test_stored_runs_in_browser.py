@@ -35,7 +35,7 @@ NAME, RUNS = "log-analysis", 30
 
 
 class StoredRuns:
-    """Thirty runs that have ended, one with a recorded load, and one that another connection still writes to."""
+    """Thirty runs that have ended, two with a recorded load, and one that another connection still writes to."""
 
     def __init__(self, folder: Path, ends: ExitStack) -> None:
         self._ends, self._folder = ends, folder
@@ -48,6 +48,11 @@ class StoredRuns:
             self._show(f"old-{number:02}")
         copied(self._new("recorded"))
         self._show("recorded")
+        hopeless = self._new("hopeless")
+        copied(hopeless)
+        settings = json.loads(hopeless.fact("settings") or "null")
+        hopeless.set_fact("settings", json.dumps({**settings, "objective": {"p95": 0.05}}))
+        self._show("hopeless")
         self.live = self._new("live")
         now = SystemClock().now()
         fill_store(self.live, NAME, seconds=1)
@@ -92,8 +97,8 @@ def watched(chromium: Browser, runs: StoredRuns) -> Iterator[WatchedPage]:
 def test_many_runs_are_listed_and_found(watched: WatchedPage, runs: StoredRuns) -> None:
     """All of them, with their state; a part of a name leaves those that have it, and a name leads to its run."""
     page = watched.open(runs.access.read_token)
-    page.locator("tbody tr").nth(RUNS + 1).wait_for()
-    assert page.locator("tbody tr").count() == RUNS + 2
+    page.locator("tbody tr").nth(RUNS + 2).wait_for()
+    assert page.locator("tbody tr").count() == RUNS + 3
     assert page.get_by_text("running in another process").count() == 1
     page.get_by_role("searchbox").first.fill("old-07")
     page.locator("tbody tr").nth(1).wait_for(state="detached")
@@ -125,3 +130,15 @@ def test_a_backtest_is_asked_for_and_shown(watched: WatchedPage, runs: StoredRun
     rows = page.locator(".backtest tbody tr").all_inner_texts()
     assert [row.split("\t")[0] for row in rows] == ["measured", "as recorded", "static", "threshold"]
     assert watched.sent[-1][2]["policies"] == [{"policy": "static"}, {"policy": "threshold"}]
+
+
+def test_a_backtest_of_an_objective_that_nothing_can_keep_says_so(watched: WatchedPage, runs: StoredRuns) -> None:
+    """Every row has it broken, and a sentence says what is needed at least."""
+    page = watched.open(runs.access.read_token, "/hopeless/backtest")
+    page.get_by_role("button", name="Backtest").wait_for()
+    for box in page.get_by_role("checkbox").all():
+        box.set_checked(box.get_attribute("value") == "static")
+    page.get_by_role("button", name="Backtest").click()
+    page.get_by_text("No policy keeps the objective: p95 <= 50 ms is impossible").wait_for()
+    rows = page.locator(".backtest tbody tr").all_inner_texts()
+    assert [row.split("\t")[4] for row in rows] == ["not met"] * 3

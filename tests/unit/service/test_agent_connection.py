@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +13,7 @@ import pytest
 
 from penstock.adaptors.agent.wire import (
     Advertise,
+    Collected,
     Done,
     Introduction,
     MalformedMessageError,
@@ -20,6 +22,7 @@ from penstock.adaptors.agent.wire import (
     Reports,
     Subscribe,
 )
+from penstock.records import Telemetry
 from penstock.service import agent_connection as subject
 from penstock.service.agent_connection import AgentConnection
 
@@ -61,3 +64,30 @@ def test_metrics_that_are_offered_no_longer_are_forgotten(connection: AgentConne
         connection.take(Advertise([Offer(f"metric-{number}", "", "")]))
         connection.take(Reports([Report(float(number), {0: 1.0})]))
     assert list(connection.latest) == ["metric-49"]
+
+
+@pytest.mark.parametrize(
+    ("clock_ahead", "before", "after"),
+    [
+        (0.0, 0.0, 0.0),
+        (0.8, 0.0, 0.0),  # within what a message takes
+        (30.0, 0.0, -30.0),
+        (-30.0, 0.0, 30.0),
+        (0.0, 30.0, 0.0),
+        (None, 30.0, 30.0),  # an agent of before does not say it
+        (float("nan"), 30.0, 30.0),
+    ],
+)
+def test_a_clock_that_is_set_is_noticed_with_the_next_reply(
+    connection: AgentConnection, clock_ahead: float | None, before: float, after: float
+) -> None:
+    """By what its host's clock shows, not by how old the look is; and only where it was asked for one."""
+    old = Telemetry("a", time.time() - 8.0)
+    clock = None if clock_ahead is None else time.time() + clock_ahead
+    connection.skew_seconds = before
+    connection.take(Collected(1, old, clock=clock))
+    assert connection.skew_seconds == before
+    connection.asked()
+    connection.take(Collected(2, old, clock=clock))
+    assert connection.skew_seconds == pytest.approx(after, abs=0.5)
+    assert connection.replies.qsize() == 2

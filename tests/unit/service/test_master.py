@@ -403,7 +403,7 @@ def test_a_clock_that_differs_is_noted_and_its_times_are_ours(stage: Stage) -> N
     first = desk.seen("skewed")
     assert first is not None
     assert abs(first.at - time.time()) < 60
-    query._skew, before = 0.0, len(done)
+    query.skew_seconds, before = 0.0, len(done)
     until(lambda: abs(connection.skew_seconds) < 60, "the clock that was set back")
     until(lambda: len(done) > before, "scaling after that")
     stage.introduce("late", at=time.time() - 3600.0)

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import msgspec
+
 from penstock.adaptors.agent.channel import AgentChannel, Channel
 from penstock.adaptors.agent.followed_path import PathReport
 from penstock.adaptors.agent.handshake import other_version
@@ -129,6 +131,8 @@ class OperatorAgent:
         The same, but after the running batch, which may take the given number of seconds. None: not supported.
     heard
         Fencing numbers that are heard together with other agents; default: this agent hears for itself.
+    now
+        What the clock of this host shows.
     """
 
     def __init__(
@@ -148,7 +152,9 @@ class OperatorAgent:
         batches_per_reply: int = 500,
         batches_kept: int = 10_000,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._now = now
         self._operator = operator
         self._source = source
         self._actuator = actuator
@@ -394,7 +400,7 @@ class OperatorAgent:
 
     def _collect(self, ack: int) -> Reply:
         is_last_collect = self._is_last_collect  # read before collecting: what comes then is all there is
-        reply = self._outbox.next_reply(ack)
+        reply = msgspec.structs.replace(self._outbox.next_reply(ack), clock=self._now())
         self._replied_all = is_last_collect and self._outbox.is_empty
         return reply
 

@@ -188,13 +188,17 @@ class CameThrough(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Collected(_Message, frozen=True, tag="collected"):
-    """What is new, in the reply of this number. `arrived` and `came` were appended to protocol 2: agents of before do
-    not send them, and masters of before do not read them."""
+    """What is new, in the reply of this number; `clock` is what the clock of the agent's host shows.
+
+    `arrived`, `came` and `clock` were appended to protocol 2: agents of before do not send them, and masters of before
+    do not read them.
+    """
 
     number: Count
     telemetry: Telemetry
     arrived: Arrived | None = None
     came: Annotated[list[CameThrough], Meta(max_length=10_000)] = []
+    clock: float | None = None
 
 
 class Refusal(_Message, frozen=True, tag="refusal"):
