@@ -75,6 +75,10 @@ class World:
         """Lift the cap."""
         self.share = 1.0
 
+    def share_refusal(self) -> str | None:
+        """Why the share will not come about."""
+        return None
+
     @property
     def allocation(self) -> Allocation:
         """What is in force."""

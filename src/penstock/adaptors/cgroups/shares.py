@@ -133,6 +133,10 @@ class CpuShares:
                 raise MetricSourceError(f"CPU shares of {self.operator} were not started", target=self.operator)
             return self._group.read()
 
+    def share_refusal(self) -> str | None:
+        """Return None: the kernel takes a cap at once, or fails at once."""
+        return None
+
     @property
     def joined(self) -> dict[str, JoinedExecutor]:
         """The executors in the group, by executor id."""
