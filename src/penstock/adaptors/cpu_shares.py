@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
-from penstock.errors import AdaptorError, ConfigurationError
+from penstock.errors import ActuationError, AdaptorError, ConfigurationError
 from penstock.records import Allocation, CpuReading
 
 
@@ -72,13 +72,14 @@ def open_cpu_shares(application: SharedApplication, operator: str, top: Allocati
         They cannot be set here.
     """
     if application.master.startswith(KUBERNETES_PREFIX):
-        return _of_pods(application, operator, top), []
+        return _of_pods(application, operator, top)
     return _of_groups(application, operator, top)
 
 
-def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> OpenedShares:
+def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> tuple[OpenedShares, list[str]]:
     from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
     from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
+    from penstock.adaptors.kubernetes.nodes import room_note
     from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares, asked_by_spark
 
     conf = application.conf
@@ -89,13 +90,18 @@ def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> 
             application.application_id,
             container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
         )
-        shares = PodShares(operator, pods, top, application.cores_per_executor, asked_by_spark(conf))
+        asked = asked_by_spark(conf)
+        shares = PodShares(operator, pods, top, application.cores_per_executor, asked)
         shares.start()
     except NoPodSharesError as fault:
         raise NoCpuSharesError(fault.reason) from fault
     except ConfigurationError as fault:
         raise NoCpuSharesError(str(fault)) from fault
-    return shares
+    try:
+        note = room_note(pods.rooms(), asked.request or 0.001, top.executors - len(pods.all()))
+    except ActuationError:
+        note = None  # nodes are seen with rights for the whole cluster, which are not needed for anything else
+    return shares, [] if note is None else [note]
 
 
 def _of_groups(application: SharedApplication, operator: str, top: Allocation) -> tuple[OpenedShares, list[str]]:

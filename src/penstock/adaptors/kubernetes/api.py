@@ -96,7 +96,9 @@ class ClusterAccess:
             if "KUBERNETES_SERVICE_HOST" in os.environ and _ACCOUNT_TOKEN.exists():
                 config.load_incluster_config(client_configuration=settings)
             else:
-                config.load_kube_config(context=self.context, client_configuration=settings)
+                # Read now: the package itself reads the variable once, when it is imported.
+                file = os.environ.get("KUBECONFIG") or None
+                config.load_kube_config(file, context=self.context, client_configuration=settings)
         except (config.ConfigException, OSError) as fault:
             raise ConfigurationError(
                 f"no login for the Kubernetes API was found: {_one_line(fault)}; set KUBECONFIG, or give the pod a "

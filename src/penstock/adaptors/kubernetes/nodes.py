@@ -42,6 +42,23 @@ class NodeRoom:
         return int(self.free_cores / cores + 1e-9)
 
 
+def room_note(rooms: Iterable[NodeRoom], cores: float, more: int) -> str | None:
+    """Return a line for the user where so many more executors of so many cores find no room; None: they do.
+
+    Examples
+    --------
+    >>> room_note([NodeRoom("a", 4.0, 1.5)], 1.0, 2) is None
+    True
+    """
+    fit = sum(room.executors_that_fit(cores) for room in rooms)
+    if more <= fit:
+        return None
+    return (
+        f"the nodes have room for {fit} more executors of {cores:g} CPU now, and {more} more are allowed; those that find "
+        "no room wait for it, or for a node that a cluster autoscaler adds"
+    )
+
+
 def node_rooms(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> tuple[NodeRoom, ...]:
     """Return the room of each node, by name."""
     requested: dict[str, float] = defaultdict(float)

@@ -46,7 +46,11 @@ def write_images(folder: Path, pause: Path) -> list[Path]:
     found = [folder / "pause.tar", folder / "spark.tar"]
     _write_image(found[0], PAUSE_IMAGE, ["/pause"], {"pause": pause.read_bytes()})
     links = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
-    files = {"opt/start": _EXECUTOR.encode(), "opt/decom.sh": _LEAVE.encode()}
+    files = {
+        "opt/start": _EXECUTOR.encode(),
+        "opt/decom.sh": _LEAVE.encode(),
+        "etc/passwd": b"root:x:0:0:root:/tmp:/bin/sh\n",  # Hadoop asks who it is
+    }
     _write_image(found[1], SPARK_IMAGE, ["/opt/start"], files, links=links, folders=("etc", "opt", "tmp", "usr"))
     return found
 

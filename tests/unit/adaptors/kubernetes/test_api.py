@@ -105,10 +105,8 @@ def test_a_certificate_that_is_not_trusted_is_named() -> None:
 
 def test_without_a_login_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """No kubeconfig and no service account: the message says what to set."""
-    from kubernetes.config import kube_config
-
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match="set KUBECONFIG"):
         ClusterAccess("https://127.0.0.1:1").connect()
 

@@ -8,7 +8,7 @@ from tests.unit.adaptors.kubernetes.pods import described
 
 from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
 from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState, executor_pod
-from penstock.adaptors.kubernetes.nodes import node_rooms
+from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms, room_note
 from penstock.errors import ConfigurationError
 
 
@@ -92,3 +92,12 @@ def test_the_room_of_a_node_is_what_pods_have_not_asked_for() -> None:
     rooms = {room.name: room for room in node_rooms(nodes, [running, ended])}
     assert {name: room.free_cores for name, room in rooms.items()} == {"a": 3.0, "b": 0.0, "c": 0.0}
     assert rooms["a"].executors_that_fit(1.0) == 3
+
+
+def test_executors_that_find_no_room_are_foretold() -> None:
+    """More executors than fit are a note with both numbers; those that fit are none."""
+    rooms = [NodeRoom("a", 4.0, 1.5), NodeRoom("b", 4.0, 0.0, takes_pods=False)]
+    note = room_note(rooms, 1.0, 3)
+    assert note is not None
+    assert note.startswith("the nodes have room for 2 more executors of 1 CPU now, and 3 more are allowed")
+    assert room_note(rooms, 0.5, 3) is None
