@@ -54,8 +54,8 @@ def room_note(rooms: Iterable[NodeRoom], cores: float, more: int) -> str | None:
     if more <= fit:
         return None
     return (
-        f"the nodes have room for {fit} more executors of {cores:g} CPU now, and {more} more are allowed; those that find "
-        "no room wait for it, or for a node that a cluster autoscaler adds"
+        f"the nodes have room for {fit} more executors of {cores:g} CPU now, and {more} more are allowed; those "
+        "without room wait for it, or for a node that a cluster autoscaler adds"
     )
 
 

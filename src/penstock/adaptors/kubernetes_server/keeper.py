@@ -45,6 +45,7 @@ _CLONE_NEWNS, _CLONE_NEWCGROUP, _CLONE_NEWIPC, _CLONE_NEWPID, _CLONE_NEWNET = (
     0x00020000, 0x02000000, 0x08000000, 0x20000000, 0x40000000,
 )  # fmt: skip
 _MS_BIND, _MS_REC, _MS_PRIVATE, _MS_SHARED = 0x1000, 0x4000, 0x40000, 0x100000
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCBRADDBR = 0x8914, 0x8916, 0x891C, 0x89A0
 _IFF_UP, _IFF_RUNNING = 0x0001, 0x0040
@@ -199,6 +200,8 @@ def _mount_all(folder: Path, plan: dict[str, Any]) -> None:
             fake.parent.mkdir(exist_ok=True)
             fake.write_text(f"{value}\n")
             _mount(str(fake), str(there), "", _MS_BIND)
+    # Away with the machine's own control groups: containerd would find their mounts first.
+    _check(_libc.umount2(b"/sys", _MNT_DETACH), "/sys cannot be unmounted")
     _mount("sysfs", "/sys", "sysfs")
     _mount_groups(plan["hierarchies"])
     upper, work = folder / "var", folder / "var-work"
