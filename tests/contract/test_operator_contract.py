@@ -63,7 +63,7 @@ class World:
         """Cap."""
         self.share = allocation.cpu_share
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:
         """Raise the cap."""
         self.share = 1.0
 

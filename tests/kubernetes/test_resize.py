@@ -45,9 +45,7 @@ def hold(api: Api, application: str) -> Iterator[Callable[[], PodShares]]:
     made: list[PodShares] = []
 
     def make() -> PodShares:
-        shares = PodShares(
-            "counts", api.executor_pods(application), Allocation(2, 1.0), 1.0, ASKED, look_every_seconds=0.5
-        )
+        shares = PodShares("counts", api.executor_pods(application), 1.0, ASKED, look_every_seconds=0.5)
         shares.start()
         made.append(shares)
         return shares

@@ -24,8 +24,8 @@ class OpenedShares(Protocol):
         """Cap the executors at the allocation's share."""
         ...
 
-    def widen(self) -> None:
-        """Raise the cap to the largest allocation of the limits."""
+    def widen(self, allocation: Allocation) -> None:
+        """Have room for executors of this allocation that start, until it is applied: a JVM compiles at first."""
         ...
 
     def open(self) -> None:
@@ -91,7 +91,7 @@ def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> 
             container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
         )
         asked = asked_by_spark(conf)
-        shares = PodShares(operator, pods, top, application.cores_per_executor, asked)
+        shares = PodShares(operator, pods, application.cores_per_executor, asked)
         shares.start()
     except NoPodSharesError as fault:
         raise NoCpuSharesError(fault.reason) from fault

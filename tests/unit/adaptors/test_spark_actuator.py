@@ -80,7 +80,7 @@ class FakeShares:
             raise self.fail_with
         self.share = allocation.cpu_share
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:
         """Raise the cap."""
         self.calls.append("widen")
         self.share = 1.0

@@ -116,7 +116,7 @@ class CpuShares:
             assert self._lease is not None
             self._lease.set_quota(quota_cores(allocation, self.uncapped, self.cores_per_executor))
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:  # noqa: ARG002 - the cap is of all executors together
         """Raise the cap to the largest allocation of the limits."""
         self.apply(self.uncapped)
 

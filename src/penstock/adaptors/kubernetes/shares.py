@@ -67,8 +67,6 @@ class PodShares:
         Its name in messages.
     pods
         The executors' pods.
-    uncapped
-        The largest allocation of the limits.
     cores_per_executor
         Cores that each executor was given by Spark.
     asked
@@ -81,7 +79,6 @@ class PodShares:
         self,
         operator: str,
         pods: ExecutorPods,
-        uncapped: Allocation,
         cores_per_executor: float,
         asked: PodCpu,
         *,
@@ -90,7 +87,6 @@ class PodShares:
     ) -> None:
         self._operator = operator
         self._pods = pods
-        self._uncapped = uncapped
         self._cores_per_executor = cores_per_executor
         self._asked = asked
         self._every_seconds = look_every_seconds
@@ -104,7 +100,11 @@ class PodShares:
         self._is_released = False
         self._share: float | None = None
         """What pods are held to; None: nothing was asked for yet, and they are left alone."""
-        self._executors = uncapped.executors
+        self._executors: int | None = None
+        """How many there are to be; None: nothing was asked for yet."""
+        self._leaves_new = False
+        self._held: set[str] = set()
+        """The pods that a share was asked for."""
         self._originals: dict[str, PodCpu] = {}
         self._seen: _Seen | None = None
         self._fault: str | None = None
@@ -147,17 +147,28 @@ class PodShares:
             if self._is_released:
                 raise ActuationError(f"CPU shares of {self._operator} were released", target=self._operator)
             self._share, self._executors = allocation.cpu_share, allocation.executors
+            self._leaves_new = False
             self._hold(self._look())
 
-    def widen(self) -> None:
-        """Raise the shares to the largest of the limits."""
-        self.apply(self._uncapped)
+    def widen(self, allocation: Allocation) -> None:
+        """Leave executors that start as Spark asked for them, until the allocation is applied.
+
+        Those that run have a cap of their own, so they are not in the way: they are raised to the allocation's share,
+        and not lowered yet. More would take room from the pods that start.
+        """
+        with self._turn:
+            if self._is_released:
+                raise ActuationError(f"CPU shares of {self._operator} were released", target=self._operator)
+            if self._share is not None:
+                self._share = max(self._share, allocation.cpu_share)
+            self._executors, self._leaves_new = allocation.executors, True
+            self._hold(self._look())
 
     def open(self) -> None:
         """Give all executors back what Spark asked for, and stay ready."""
         with self._turn:
             if self._share is not None and not self._is_released:
-                self._share = 1.0
+                self._share, self._leaves_new = 1.0, False
                 self._hold(self._look())
 
     def read(self) -> CpuReading:
@@ -176,7 +187,7 @@ class PodShares:
         wanted = 1.0 if self._share is None else self._share
         # While pods differ, the one that is furthest from what is wanted counts: until then it is not reached.
         share = max((self._share_of(pod) for pod in running), key=lambda one: abs(one - wanted), default=1.0)
-        quota = None if share >= _WHOLE else share * self._executors * self._cores_per_executor
+        quota = None if share >= _WHOLE else share * (self._executors or len(running)) * self._cores_per_executor
         return CpuReading(seen.at, None, None, quota, len(running))
 
     def share_refusal(self) -> str | None:
@@ -211,7 +222,7 @@ class PodShares:
             self._is_released = True
             if self._share is None:
                 return
-            self._share = 1.0
+            self._share, self._leaves_new = 1.0, False
             try:
                 self._hold(self._look())
             except ActuationError as fault:
@@ -247,7 +258,13 @@ class PodShares:
     def _hold(self, seen: _Seen) -> None:
         """Resize the pods that are wanted to have something else; raises one error for all that failed."""
         errors: list[ActuationError] = []
+        if self._share is None:
+            return
+        self._held &= {pod.uid for pod in seen.pods}
         for pod in seen.pods:
+            if self._leaves_new and pod.uid not in self._held:
+                continue
+            self._held.add(pod.uid)
             # Before its container runs, a pod cannot be resized: a later look does it.
             if not pod.is_running or self._originals[pod.uid].limit is None or self._is_wanted(pod):
                 continue

@@ -31,8 +31,8 @@ class CpuShareControl(Protocol):
         """Cap the executors at the allocation's share."""
         ...
 
-    def widen(self) -> None:
-        """Raise the cap to the largest allocation of the limits."""
+    def widen(self, allocation: Allocation) -> None:
+        """Have room for executors of this allocation that start, until it is applied: a JVM compiles at first."""
         ...
 
     def open(self) -> None:
@@ -274,7 +274,7 @@ class SparkActuator:
         with self._shares_lock:
             if self._is_share_due and not self._are_shares_open and not self._is_stopping:
                 if is_starting:
-                    self._shares.widen()
+                    self._shares.widen(action.target)
                 else:
                     self._shares.apply(action.target)
                     self._is_share_due = False

@@ -15,8 +15,6 @@ from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares, ask
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
 
-TOP = Allocation(4, 1.0)
-
 
 class SteppedClock:
     """Time passes when the test says so; each `look` lets the thread look once."""
@@ -54,7 +52,7 @@ class SteppedClock:
 @contextmanager
 def held(pods: FakePods, clock: SteppedClock | None = None, asked: PodCpu | None = None) -> Iterator[PodShares]:
     """Shares that have started, and are released at the end."""
-    shares = PodShares("counts", pods, TOP, 1.0, asked or PodCpu(1.0, 1.0), clock=clock or SteppedClock())
+    shares = PodShares("counts", pods, 1.0, asked or PodCpu(1.0, 1.0), clock=clock or SteppedClock())
     shares.start()
     try:
         yield shares
@@ -172,7 +170,7 @@ def test_missing_rights_are_known_at_the_start() -> None:
     pods = FakePods("1")
     pods.fail_resize = ActuationRejectedError("not allowed (403)")
     with pytest.raises(NoPodSharesError, match="not allowed"):
-        PodShares("counts", pods, TOP, 1.0, PodCpu(1.0, 1.0)).start()
+        PodShares("counts", pods, 1.0, PodCpu(1.0, 1.0)).start()
 
 
 @pytest.mark.parametrize("ids", [(), ("1",)])
@@ -180,7 +178,7 @@ def test_pods_without_a_limit_are_left_alone(ids: tuple[str, ...]) -> None:
     """Kubernetes cannot take a limit away again, so none is set where there was none; the setting is named."""
     pods = FakePods(*ids, cpu=PodCpu(1.0, None))
     with pytest.raises(NoPodSharesError, match=r"spark\.kubernetes\.executor\.limit\.cores"):
-        PodShares("counts", pods, TOP, 1.0, PodCpu(1.0, None)).start()
+        PodShares("counts", pods, 1.0, PodCpu(1.0, None)).start()
     assert pods.resizes == []
 
 
@@ -218,7 +216,7 @@ def test_an_api_that_is_away_is_told_and_the_reading_gets_old() -> None:
 def test_a_release_that_fails_says_what_is_left() -> None:
     """Where the API does not answer at the end, the user is told that limits stay."""
     pods = FakePods("1")
-    shares = PodShares("counts", pods, TOP, 1.0, PodCpu(1.0, 1.0), clock=SteppedClock())
+    shares = PodShares("counts", pods, 1.0, PodCpu(1.0, 1.0), clock=SteppedClock())
     shares.start()
     shares.apply(Allocation(1, 0.5))
     pods.fail_list = ActuationError("the Kubernetes API does not answer")
@@ -245,8 +243,29 @@ def test_opening_gives_the_whole_share_and_stays_ready() -> None:
         assert pods.limits() == {"1": 1.0}
         shares.apply(Allocation(1, 0.5))
         assert pods.limits() == {"1": 0.5}
-        shares.widen()
-        assert pods.limits() == {"1": 1.0}
+
+
+def test_executors_that_start_are_left_alone_until_the_share_is_applied() -> None:
+    """A new pod keeps what it came with; those that run are raised to the new share, and not lowered yet."""
+    pods, clock = FakePods("1"), SteppedClock()
+    with held(pods, clock) as shares:
+        shares.apply(Allocation(1, 0.5))
+        pods.add("2")
+        shares.widen(Allocation(2, 0.25))
+        clock.look()
+        assert pods.limits() == {"1": 0.5, "2": 1.0}
+        shares.widen(Allocation(2, 0.75))
+        assert pods.limits() == {"1": 0.75, "2": 1.0}
+        shares.apply(Allocation(2, 0.25))
+        assert pods.limits() == {"1": 0.25, "2": 0.25}
+
+
+def test_before_the_first_share_nothing_is_widened() -> None:
+    """Executors that start beside others that nobody has capped change nothing."""
+    pods = FakePods("1", "2")
+    with held(pods) as shares:
+        shares.widen(Allocation(2, 0.5))
+        assert pods.resizes == []
 
 
 def test_what_spark_asks_for_is_read_from_its_configuration() -> None:
