@@ -9,7 +9,7 @@ RUN := .venv/.penstock-run
 DEV := .venv/.penstock-dev
 BROKERS := .venv/.penstock-brokers
 
-.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long check bench soak docs clean
+.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long test-kubernetes check bench soak docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test-real: setup-test ## the other tests on a real Spark, kernel and broker
 
 test-long: setup-test ## faults under load, real-time runs, restarts with another size: half an hour
 	@source scripts/java.sh && $(PY) scripts/run_tests.py --part long $(ARGS)
+
+test-kubernetes: setup-dev ## on a real Kubernetes of one node; its first start builds it, a quarter of an hour of CPU
+	@source scripts/java.sh && $(PY) scripts/run_tests.py --part kubernetes $(ARGS)
 
 check: setup-dev ## formatting, lint, types, import contracts, generated docs
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check

@@ -5,6 +5,7 @@
 - core: of the tests on a real one, those that say most. `make test` runs these two parts.
 - real: the other tests on a real one (`make test-real`).
 - long: several minutes for each test (`make test-long`).
+- kubernetes: on a real Kubernetes, built from source at the first start (`make test-kubernetes`).
 
 What is only computed is spread over all cores. A test with a real Spark, broker or kernel has the machine for itself:
 two at a time were seen to run each other into their time limits. Arguments are pytest's, and go to every part.
@@ -27,6 +28,7 @@ from xml.etree import ElementTree
 REAL = "spark or cgroups or namespaces or e2e or kafka or rabbitmq or postgresql or prometheus or browser"
 # Looking for tests in all files takes ten seconds; tests/conftest.py refuses one of these elsewhere.
 REAL_FOLDERS = ("tests/integration", "tests/e2e")
+KUBERNETES_FOLDERS = ("tests/kubernetes",)
 
 # What pytest's exit codes mean: https://docs.pytest.org/en/stable/reference/exit-codes.html
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
@@ -55,7 +57,7 @@ class Part:
 PARTS = (
     Part(
         "computed",
-        f"not ({REAL})",
+        f"not ({REAL} or kubernetes)",
         ("--numprocesses=logical", "--dist=loadfile", "--no-loadscope-reorder"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         keeps_compiled=True,
@@ -63,6 +65,7 @@ PARTS = (
     Part("core", f"({REAL}) and core", folders=REAL_FOLDERS),
     Part("real", f"({REAL}) and not core and not long", folders=REAL_FOLDERS, is_default=False),
     Part("long", "long", folders=REAL_FOLDERS, is_default=False),
+    Part("kubernetes", "kubernetes", folders=KUBERNETES_FOLDERS, is_default=False),
 )
 
 

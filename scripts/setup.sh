@@ -39,7 +39,7 @@ case "${1:-run}" in
     ;;
   dev)
     echo "penstock: installing the tools for checks and tests"
-    install spark,report,kafka,rabbitmq,postgresql,service,dev
+    install spark,report,kafka,rabbitmq,kubernetes,postgresql,service,dev
     ;;
   brokers)
     source scripts/java.sh

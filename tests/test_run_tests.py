@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
     """A project with a computed test that passes, and two on a real Spark: one of the core fails, another passes."""
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  postgresql\n  prometheus\n"
-        "  browser\n  core\n  long\n"
+        "  browser\n  core\n  long\n  kubernetes\n"
     )
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\ndef test_fine(): pass\n\n"
@@ -64,7 +64,10 @@ def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
         is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)
         if chosen > 1 or (chosen and not is_real):
             continue  # refused by tests/conftest.py
+        marks["kubernetes"] = False
         assert [eval(part.marks, {}, marks) for part in script.PARTS].count(True) == 1, marks
+    on_kubernetes = {**dict.fromkeys((*real, *parts), False), "kubernetes": True}
+    assert [part.name for part in script.PARTS if eval(part.marks, {}, on_kubernetes)] == ["kubernetes"]
 
 
 @pytest.mark.parametrize(

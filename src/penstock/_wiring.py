@@ -194,7 +194,7 @@ class QueryHold:
 
 def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
     """Take hold of a query that runs in this process; it is not touched until the first request."""
-    from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares, find_hierarchy, sweep_stale
+    from penstock.adaptors.cpu_shares import NoCpuSharesError, OpenedShares, SharedApplication, open_cpu_shares
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.meters import query_meters
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
@@ -204,20 +204,16 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     executors = executors_of_this_driver()
     cores = _cores_per_executor(context, executors)
     notes = unseen_executors(context)
-    shares: CpuShares | None = None
+    shares: OpenedShares | None = None
     wants_shares = mode is Mode.ACT and limits.cpu_shares != (1.0,)
     if wants_shares and cores is None:
         notes.append(_without_cpu_shares("how many cores an executor has is not known; set spark.executor.cores"))
     elif wants_shares and cores is not None:
+        held = SharedApplication(context.applicationId, context.master, dict(context.getConf().getAll()), cores)
         try:
-            hierarchy = find_hierarchy()
-            removed = sweep_stale(hierarchy)
-            if removed:
-                notes.append(f"removed {len(removed)} CPU groups that a dead run left behind")
-            shares = CpuShares(operator, context.applicationId, limits.top, cores, hierarchy)
-            shares.start()
-        except CgroupsUnavailableError as fault:
-            shares = None
+            shares, found = open_cpu_shares(held, operator, limits.top)
+            notes += found
+        except NoCpuSharesError as fault:
             notes.append(_without_cpu_shares(fault.reason))
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
@@ -234,6 +230,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         read_executors=executors,
         draining=lambda: scaler.draining,
         other_faults=faults,
+        refused=actuator.refused,
     )
     meters = query_meters(query, context, executors.entries)
     release = shares.release if shares is not None else lambda: None
@@ -279,10 +276,13 @@ def query_context(query: StreamingQuery) -> SparkContext:
     return context
 
 
-def why_no_cpu_shares() -> str:
-    """Why CPU shares cannot be set on this host, in one line."""
+def why_no_cpu_shares(master: str) -> str:
+    """Why CPU shares of an operator on this master cannot be set, in one line, as far as can be seen from here."""
     from penstock.adaptors.cgroups import CgroupsUnavailableError, find_hierarchy
+    from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 
+    if master.startswith(KUBERNETES_PREFIX):
+        return _without_cpu_shares("the operator's log says what Kubernetes refuses, or what is missing")
     try:
         find_hierarchy()
     except CgroupsUnavailableError as fault:

@@ -75,13 +75,23 @@ class CpuReading:
     """The kernel's CPU counters of an operator's executors, cumulative since the group was made."""
 
     at: float
-    used_seconds: float
-    throttled_seconds: float
+    used_seconds: float | None
+    """None: it cannot be seen from here."""
+    throttled_seconds: float | None
+    """None: it cannot be seen from here."""
     quota_cores: float | None
     """The cap Penstock has set; None: no cap."""
     processes: int
     parents_quota_cores: float | None = None
     """The tightest cap somebody else has set around it; None: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that will not come about, though it was accepted: which one, and why."""
+
+    request_id: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,8 @@ class Telemetry:
     """Whether a batch is under way; None: not known. It is asked only until the first batch has ended."""
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     """Metrics beyond these that somebody has subscribed to, by name (docs/reference/metrics.md)."""
+    refused: Refused | None = None
+    """The last request, where the cluster has refused it since; None: nothing is known of that."""
 
 
 # --- sizes and aims --------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class World:
         """Cap."""
         self.share = allocation.cpu_share
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:
         """Raise the cap."""
         self.share = 1.0
 
@@ -74,6 +74,10 @@ class World:
     def release(self) -> None:
         """Lift the cap."""
         self.share = 1.0
+
+    def share_refusal(self) -> str | None:
+        """Why the share will not come about."""
+        return None
 
     @property
     def allocation(self) -> Allocation:

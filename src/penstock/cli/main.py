@@ -15,6 +15,7 @@ from penstock.cli.failures import PlainErrorsGroup
 from penstock.cli.fit import fit
 from penstock.cli.forecast import forecast
 from penstock.cli.kafka import kafka
+from penstock.cli.kubernetes import kubernetes
 from penstock.cli.measure import measure
 from penstock.cli.policies import metrics, policies
 from penstock.cli.predict import predict
@@ -54,6 +55,7 @@ def main() -> None:
       penstock agent           reports this host's load to a master
       penstock prometheus      a dashboard for Grafana, and alerts
       penstock kafka start     a real Kafka broker on this machine
+      penstock kubernetes start  a real Kubernetes of one node on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
       penstock forecast TRACE  how well a load can be forecast, and by which method
@@ -70,7 +72,7 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, status, pause, resume, policy, serve, agent, kafka, produce, explain, report, doctor,
+    demo, run, status, pause, resume, policy, serve, agent, kafka, kubernetes, produce, explain, report, doctor,
     fit, trace, forecast, characterize, solve, what_if, predict,
     measure, simulate, backtest, reproduce, policies, rules, metrics, prometheus,
 ):  # fmt: skip

@@ -129,6 +129,9 @@ class Reconciler:
             return [*outcomes, self._fail(now, process.fault)]
         if self._is_reached(pending):
             return [*outcomes, self._reach(pending, telemetry, now)]
+        refused = telemetry.refused
+        if refused is not None and refused.request_id == pending.action.request_id:
+            return [*outcomes, self._fail(now, refused.reason)]
         if self._steady >= pending.began + pending.deadline_seconds:
             return [*outcomes, self._fail(now, f"not observed within {pending.deadline_seconds:.0f} s")]
         return outcomes

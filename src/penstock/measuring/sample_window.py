@@ -56,8 +56,11 @@ class SampleWindow:
         if self.lost_share:
             disturbed_by = "the CPU share was lifted meanwhile, for this process was held up"
         used = utilisation = None
-        if self.cpu is not None and look.cpu is not None and look.cpu.at > self.cpu.at:
-            used = (look.cpu.used_seconds - self.cpu.used_seconds) / (look.cpu.at - self.cpu.at)
+        before = None if self.cpu is None else self.cpu.used_seconds
+        after = None if look.cpu is None else look.cpu.used_seconds
+        is_later = self.cpu is not None and look.cpu is not None and look.cpu.at > self.cpu.at
+        if self.cpu is not None and look.cpu is not None and is_later and before is not None and after is not None:
+            used = (after - before) / (look.cpu.at - self.cpu.at)
             allowed = self.plan.quota_cores(self.turn.executors)
             utilisation = None if allowed is None else used / allowed
         return Sample(

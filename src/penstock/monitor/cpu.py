@@ -47,8 +47,10 @@ class CpuWindow:
         """Take the counters of one look; a change of counters starts the window anew."""
         cores = _active_cores(telemetry.executors)
         cpu = telemetry.cpu
+        if cpu is not None and cpu.used_seconds is None:
+            cpu = None  # a cap whose use nobody can see, as on Kubernetes: time in tasks has to do
         self._has_cgroup = self._has_cgroup or cpu is not None
-        if cpu is not None and (cpu.quota_cores is not None or cores is not None):
+        if cpu is not None and cpu.used_seconds is not None and (cpu.quota_cores is not None or cores is not None):
             own = cpu.quota_cores if cpu.quota_cores is not None else cores
             allowed = min(cap for cap in (own, cpu.parents_quota_cores) if cap is not None)
             self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)

@@ -305,7 +305,7 @@ class Assembly:
             self._clock.wait(0.2, self._stop)
         wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
         if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
-            self.listener.fault(operator.name, why_no_cpu_shares())
+            self.listener.fault(operator.name, why_no_cpu_shares(self._settings.cluster.master))
 
     def build_policy(self, choice: PolicyChoice) -> Policy:
         """Build a policy in place of that of the settings, looked through as that one was.

@@ -192,7 +192,7 @@ class MeasuredApplication:
     def _check_share(self) -> None:
         is_wanted = self._plan.holds_cpu and not self._site.stop.is_set()
         if is_wanted and not self._operator.remote.can_set_cpu_share:
-            raise ClusterError(f"--cpu-share: {why_no_cpu_shares()}; leave it out", target=NAME)
+            raise ClusterError(f"--cpu-share: {why_no_cpu_shares(self._site.master)}; leave it out", target=NAME)
 
     def _look(self) -> Telemetry | None:
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.adaptors.spark.actuator import SparkActuator
 from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError
-from penstock.records import Action, Allocation
+from penstock.records import Action, Allocation, Refused
 
 
 class FakeScaler:
@@ -71,6 +71,7 @@ class FakeShares:
         self.share: float | None = None
         self.calls: list[str] = []
         self.fail_with: Exception | None = None
+        self.refuses: str | None = None
 
     def apply(self, allocation: Allocation) -> None:
         """Cap."""
@@ -79,7 +80,7 @@ class FakeShares:
             raise self.fail_with
         self.share = allocation.cpu_share
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:
         """Raise the cap."""
         self.calls.append("widen")
         self.share = 1.0
@@ -93,6 +94,10 @@ class FakeShares:
         """Lift the cap for good."""
         self.calls.append("release")
         self.share = None
+
+    def share_refusal(self) -> str | None:
+        """Why the share will not come about."""
+        return self.refuses
 
 
 class Parts:
@@ -233,6 +238,27 @@ def test_one_half_failing_does_not_hold_up_the_other_and_is_tried_again(parts: P
     assert "no rights" in str(parts.actuator.last_error)
     parts.shares.fail_with = None
     until(lambda: parts.shares.share == 0.5 and parts.actuator.last_error is None)
+
+
+def test_a_share_that_will_not_come_is_a_refused_request(parts: Parts) -> None:
+    """What the cluster refuses after it took the share is told with the request's id."""
+    action = ask(3, 0.5)
+    parts.actuator.request(action)
+    until(lambda: parts.shares.share == 0.5 and parts.scaler.steps >= 2)
+    assert parts.actuator.refused() is None
+    parts.shares.refuses = "executor 1 will never have it"
+    assert parts.actuator.refused() == Refused(action.request_id, "executor 1 will never have it")
+
+
+def test_a_rejection_refuses_the_request_and_a_passing_failure_does_not(parts: Parts) -> None:
+    """What may succeed later is not refused; what will not is."""
+    action = ask(3, 0.5)
+    parts.shares.fail_with = ActuationError("busy", retryable=True)
+    parts.actuator.request(action)
+    until(lambda: parts.actuator.last_error is not None)
+    assert parts.actuator.refused() is None
+    parts.shares.fail_with = ActuationRejectedError("not allowed (403)")
+    until(lambda: parts.actuator.refused() == Refused(action.request_id, "not allowed (403)"))
 
 
 def test_opened_shares_stay_open_until_the_next_request(parts: Parts) -> None:

@@ -20,6 +20,7 @@ from penstock.records import (
     Limits,
     Outcome,
     OutcomeStatus,
+    Refused,
     Telemetry,
 )
 
@@ -106,6 +107,17 @@ def test_what_never_comes_has_failed_and_planning_goes_on_from_the_truth() -> No
     assert "30 s" in outcome.detail
     assert reconciler.state.planned is None
     assert reconciler.current == Allocation(2, 1.0)
+
+
+def test_what_the_cluster_refuses_later_has_failed_at_once() -> None:
+    """A request that will not come about ends with the cluster's reason; that of another request does not count."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    action, _ = reconciler.start(a_decision(Allocation(1, 0.5)), 0.0)
+    assert reconciler.sync(replace(a_look(1.0, 1), refused=Refused("another", "no room")), 1.0) == []
+    (ended,) = reconciler.sync(replace(a_look(2.0, 1), refused=Refused(action.request_id, "no room")), 2.0)
+    assert (ended.status, ended.detail) == (OutcomeStatus.FAILED, "no room")
+    assert reconciler.current == Allocation(1, 1.0)
 
 
 def test_a_refusal_is_an_outcome_not_a_crash() -> None:

@@ -137,3 +137,14 @@ def test_counters_that_fail_are_not_replaced_by_time_in_tasks() -> None:
     use = window.use(10.0)
     assert use is not None
     assert use.utilisation == pytest.approx(0.8)  # 4 s over 10 s x half a core: the counters went on counting
+
+
+def test_a_cap_whose_use_cannot_be_seen_leaves_time_in_tasks() -> None:
+    """On Kubernetes the cap is known and the use is not: 4 s in tasks of 10 s on one core."""
+    window = CpuWindow(60.0)
+    for at, seconds in ((0.0, 100.0), (10.0, 104.0)):
+        executor = ExecutorState("1", "h", 1, True, 0, seconds)
+        window.add(Telemetry("a", at, executors=(executor,), cpu=CpuReading(at, None, None, 0.5, 1)))
+    use = window.use(10.0)
+    assert use is not None
+    assert (use.utilisation, use.used_cores, use.source) == (pytest.approx(0.4), None, "task time")

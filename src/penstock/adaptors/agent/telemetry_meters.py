@@ -97,7 +97,13 @@ def _cpu_use(readings: list[tuple[float, CpuReading]]) -> dict[str, float | None
         return {"cpu_used": None, "cpu_throttled": None}
     (begun, first), (ended, last) = readings[0], readings[-1]
     seconds = ended - begun  # not by their wall clock, which may have been set
-    used, throttled = last.used_seconds - first.used_seconds, last.throttled_seconds - first.throttled_seconds
-    if used < 0 or throttled < 0:  # the group was made anew meanwhile
+    used = _grown(first.used_seconds, last.used_seconds)
+    throttled = _grown(first.throttled_seconds, last.throttled_seconds)
+    if used is None or throttled is None:
         return {"cpu_used": None, "cpu_throttled": None}
     return {"cpu_used": used / seconds, "cpu_throttled": min(1.0, throttled / seconds)}
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    """By how much a counter has grown; None: it is not known, or the group was made anew meanwhile."""
+    return None if before is None or after is None or after < before else after - before

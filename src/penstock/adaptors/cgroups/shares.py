@@ -116,7 +116,7 @@ class CpuShares:
             assert self._lease is not None
             self._lease.set_quota(quota_cores(allocation, self.uncapped, self.cores_per_executor))
 
-    def widen(self) -> None:
+    def widen(self, allocation: Allocation) -> None:  # noqa: ARG002 - the cap is of all executors together
         """Raise the cap to the largest allocation of the limits."""
         self.apply(self.uncapped)
 
@@ -132,6 +132,10 @@ class CpuShares:
             if self._group is None or self._is_released:
                 raise MetricSourceError(f"CPU shares of {self.operator} were not started", target=self.operator)
             return self._group.read()
+
+    def share_refusal(self) -> str | None:
+        """Return None: the kernel takes a cap at once, or fails at once."""
+        return None
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from penstock.adaptors.allocation_check import check_allocation
-from penstock.errors import ActuationError, ActuationTimeoutError, PenstockError
-from penstock.records import Action, Allocation
+from penstock.errors import ActuationError, ActuationRejectedError, ActuationTimeoutError, PenstockError
+from penstock.records import Action, Allocation, Refused
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class CpuShareControl(Protocol):
         """Cap the executors at the allocation's share."""
         ...
 
-    def widen(self) -> None:
-        """Raise the cap to the largest allocation of the limits."""
+    def widen(self, allocation: Allocation) -> None:
+        """Have room for executors of this allocation that start, until it is applied: a JVM compiles at first."""
         ...
 
     def open(self) -> None:
@@ -41,6 +41,10 @@ class CpuShareControl(Protocol):
 
     def release(self) -> None:
         """Lift the cap and leave nothing behind."""
+        ...
+
+    def share_refusal(self) -> str | None:
+        """Return why the share that was last applied will not come about. None: it has, or still may."""
         ...
 
 
@@ -154,6 +158,17 @@ class SparkActuator:
         notes = self._scaler.take_notes()
         return notes if error is None else (f"scaling failed: {error}", *notes)
 
+    def refused(self) -> Refused | None:
+        """Return the last request with the reason, where it will not come about; None: it has, or still may."""
+        with self._wake:
+            action, error, is_waiting = self._action, self._last_error, self._is_new
+        if action is None or is_waiting:
+            return None
+        if isinstance(error, ActuationRejectedError) and not error.retryable and error.request_id == action.request_id:
+            return Refused(action.request_id, str(error))
+        reason = None if self._shares is None or self._is_share_due else self._shares.share_refusal()
+        return None if reason is None else Refused(action.request_id, reason)
+
     def open_shares(self) -> None:
         """Lift the CPU cap and leave the executors as they are. The next request sets it again."""
         with self._wake:
@@ -259,7 +274,7 @@ class SparkActuator:
         with self._shares_lock:
             if self._is_share_due and not self._are_shares_open and not self._is_stopping:
                 if is_starting:
-                    self._shares.widen()
+                    self._shares.widen(action.target)
                 else:
                     self._shares.apply(action.target)
                     self._is_share_due = False

@@ -11,6 +11,7 @@ from typing import Self
 from penstock.errors import ConfigurationError
 
 FIELD = "cluster.master"
+KUBERNETES_PREFIX = "k8s://"
 KNOWN_FORMS = (
     '"embedded" (started and ended by Penstock), "spark://host:port" (several: "spark://h1:p1,h2:p2"), "yarn", '
     '"k8s://https://host:port", "local[n]"'
@@ -62,7 +63,7 @@ class MasterAddress:
             for place in address.removeprefix("spark://").split(","):
                 _check_port(_HOST_PORT.match(place), text)
             return cls(MasterKind.STANDALONE, address)
-        if address.startswith("k8s://"):
+        if address.startswith(KUBERNETES_PREFIX):
             _check_port(_KUBERNETES.match(address), text)
             return cls(MasterKind.KUBERNETES, address)
         raise ConfigurationError(f"{FIELD}: unknown master {text!r}; known forms: {KNOWN_FORMS}", field=FIELD)

@@ -15,7 +15,7 @@ from penstock.adaptors.spark.listener import ProgressListener
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError, MetricSourceError
-from penstock.records import BatchProgress, CpuReading, ExecutorState, Telemetry
+from penstock.records import BatchProgress, CpuReading, ExecutorState, Refused, Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,6 +44,8 @@ class QueryProbe:
         Returns the ids of executors that are on their way out.
     other_faults
         Returns what else the controller should know, such as failed actuations. Called at each `collect`.
+    refused
+        Returns the last request, where the cluster has refused it since.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class QueryProbe:
         read_executors: Callable[[], tuple[ExecutorState, ...]] | None = None,
         draining: Callable[[], frozenset[str]] = frozenset,
         other_faults: Callable[[], Sequence[str]] = tuple,
+        refused: Callable[[], Refused | None] = lambda: None,
         clock: Clock | None = None,
         listener: ProgressListener | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class QueryProbe:
         self._read_executors = read_executors or executors_of_this_driver()
         self._draining = draining
         self._other_faults = other_faults
+        self._refused = refused
         self._clock = clock or SystemClock()
         self._last_batch: tuple[str, int] | None = None
         self._listener = listener or ProgressListener.attached_to(query)
@@ -100,6 +104,7 @@ class QueryProbe:
             is_running=is_running,
             faults=tuple(faults),
             batch_is_running=self._batch_is_running() if is_running else None,
+            refused=self._attempt("refused requests", self._refused, faults),
         )
 
     @property

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,15 @@ def test_a_group_that_was_made_anew_gives_no_negative_cpu() -> None:
     watched.collect()
     watched.collect()
     assert watched.read()["cpu_used"] is None
+
+
+def test_cpu_that_cannot_be_seen_stays_unknown() -> None:
+    """A reading with a cap and without counters gives no figures."""
+    looks = [replace(a_look(at, 1, 0.0), cpu=CpuReading(at, None, None, 0.5, 1)) for at in (10.0, 11.0)]
+    watched = TelemetryMeters(FakeMetricSource(looks))
+    watched.collect()
+    watched.collect()
+    assert (watched.read()["cpu_used"], watched.read()["cpu_throttled"]) == (None, None)
 
 
 def test_what_nobody_reads_is_not_kept() -> None:

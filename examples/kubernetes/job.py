@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A streaming job whose executors are pods of the Kubernetes on this machine, with Penstock attached.
+
+    penstock kubernetes start
+    penstock kubernetes run -- python examples/kubernetes/job.py --seconds 120
+    penstock kubernetes stop
+
+On a cluster of your own, leave `spark_settings` out: give the master, an image and the rest to `spark-submit`.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, count
+
+import penstock as ps
+from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
+
+SETTINGS = {
+    "spark.executor.instances": "1",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.kubernetes.executor.request.cores": "300m",
+    "spark.kubernetes.executor.limit.cores": "800m",  # without a limit there are no CPU shares
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.rddBlocks.enabled": "true",
+    "spark.storage.decommission.replicationReattemptInterval": "2s",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def main() -> None:
+    """Count events per key for a while, scaled by Penstock."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seconds", type=float, default=120.0)
+    arguments.add_argument("--rate", type=int, default=2000)
+    chosen = arguments.parse_args()
+
+    folder = Path(tempfile.mkdtemp(prefix="penstock-job-"))
+    checkpoints = folder / "checkpoints"
+    checkpoints.mkdir()
+    builder = SparkSession.builder.appName("my-job")
+    for key, value in {**spark_settings(folder, writable=[checkpoints]), **SETTINGS}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    events = spark.readStream.format("rate").option("rowsPerSecond", chosen.rate).load()
+    counts = events.groupBy((col("value") % 100).alias("key")).agg(count("*").alias("events"))
+    writer = counts.writeStream.outputMode("update").format("noop").queryName("my-job")
+    query = writer.option("checkpointLocation", str(checkpoints)).trigger(processingTime="1 second").start()
+
+    with ps.attach(
+        query, objective=ps.latency(p95="5s"), executors=(1, 2), cpu_shares=(0.5, 0.75, 1.0), mode="act"
+    ) as scaler:
+        query.awaitTermination(int(chosen.seconds))
+
+    for note in scaler.notes:
+        print(f"note: {note}")
+    for decision in scaler.decisions[-3:]:
+        print(decision.explain())
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the API of a Kubernetes cluster, and says in a sentence what went wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from penstock.adaptors.kubernetes.executor_pods import (
+    DEFAULT_CONTAINER,
+    ExecutorPod,
+    PodCpu,
+    executor_pod,
+    executor_selector,
+)
+from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms
+from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
+
+GUIDE = "docs/how-to/run-on-kubernetes.md"
+_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _TOO_MANY, _SERVER_FAULT = 401, 403, 404, 409, 422, 429, 500
+T = TypeVar("T")
+
+
+class PodGoneError(ActuationError):
+    """The pod was deleted meanwhile."""
+
+
+class ExecutorPods(Protocol):
+    """The executors' pods of one application. Failures are ActuationErrors with a sentence for the user."""
+
+    def all(self) -> tuple[ExecutorPod, ...]:
+        """Return all that the API knows, also those that do not run yet."""
+        ...
+
+    def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
+        """Ask for another CPU of a pod, in place. A trial is checked and not carried out.
+
+        Raises PodGoneError where the pod is not there any more.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Where the API is, and as whom it is asked.
+
+    Attributes
+    ----------
+    server
+        Its address, such as ``https://10.0.0.1:6443``; None: the one of the login that is found.
+    context
+        Of the kubeconfig; None: its current one.
+    """
+
+    server: str | None = None
+    context: str | None = None
+
+    @classmethod
+    def of_spark(cls, master: str, conf: Mapping[str, str]) -> ClusterAccess:
+        """Return the access that an application on this master (``k8s://...``) uses itself.
+
+        Examples
+        --------
+        >>> ClusterAccess.of_spark("k8s://10.0.0.1:6443", {}).server
+        'https://10.0.0.1:6443'
+        """
+        address = master.removeprefix("k8s://")
+        server = address if "://" in address else f"https://{address}"
+        return cls(server.rstrip("/"), conf.get("spark.kubernetes.context"))
+
+    def connect(self) -> Any:
+        """Return a client of the package `kubernetes` for the core API.
+
+        It logs in by the pod's own service account where this process runs in a pod, else by the kubeconfig.
+
+        Raises
+        ------
+        ConfigurationError
+            The package is missing, or no login was found; the message says which.
+        """
+        try:
+            from kubernetes import client, config
+        except ModuleNotFoundError as fault:
+            raise ConfigurationError(
+                f"the package {fault.name} is missing; install it: pip install 'penstock[kubernetes]'",
+                field="kubernetes",
+            ) from fault
+        settings = client.Configuration()
+        try:
+            if "KUBERNETES_SERVICE_HOST" in os.environ and _ACCOUNT_TOKEN.exists():
+                config.load_incluster_config(client_configuration=settings)
+            else:
+                # Read now: the package itself reads the variable once, when it is imported.
+                file = os.environ.get("KUBECONFIG") or None
+                config.load_kube_config(file, context=self.context, client_configuration=settings)
+        except (config.ConfigException, OSError) as fault:
+            raise ConfigurationError(
+                f"no login for the Kubernetes API was found: {_one_line(fault)}; set KUBECONFIG, or give the pod a "
+                "service account",
+                field="kubernetes",
+            ) from fault
+        if self.server is not None:
+            settings.host = self.server
+        settings.retries = False  # what fails is tried again by who asks, and meanwhile the user is told
+        return client.CoreV1Api(client.ApiClient(settings))
+
+
+class ApiExecutorPods:
+    """Implements `ExecutorPods` by the Kubernetes API.
+
+    Parameters
+    ----------
+    core
+        `ClusterAccess.connect`.
+    namespace, application_id
+        Where the application's pods are (``spark.kubernetes.namespace``), and which.
+    container
+        The executors' container.
+    """
+
+    def __init__(self, core: Any, namespace: str, application_id: str, *, container: str = DEFAULT_CONTAINER) -> None:
+        self._core = core
+        self._namespace = namespace
+        self._selector = executor_selector(application_id)
+        self._container = container
+
+    def all(self) -> tuple[ExecutorPod, ...]:
+        """Return all executors' pods."""
+        answer = self._ask(
+            "list the executors' pods",
+            "list pods",
+            lambda: self._core.list_namespaced_pod(
+                self._namespace, label_selector=self._selector, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
+            ),
+        )
+        return tuple(executor_pod(pod, self._container) for pod in answer["items"])
+
+    def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
+        """Ask for another CPU of a pod."""
+        body = {"spec": {"containers": [{"name": pod.container, "resources": cpu.as_resources()}]}}
+        trial = {"dry_run": "All"} if is_trial else {}
+        self._ask(
+            f"resize executor {pod.executor_id} ({pod.name}) to {cpu}",
+            "patch pods/resize",
+            lambda: self._core.patch_namespaced_pod_resize(
+                pod.name,
+                self._namespace,
+                body,
+                _content_type="application/strategic-merge-patch+json",
+                _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS),
+                **trial,
+            ),
+        )
+
+    def rooms(self) -> tuple[NodeRoom, ...]:
+        """Return what each node can still take. All pods' requests are read: it needs rights for the whole cluster."""
+        limit = (_CONNECT_SECONDS, _READ_SECONDS)
+        nodes = self._ask("list the nodes", "list nodes", lambda: self._core.list_node(_request_timeout=limit))
+        pods = self._ask(
+            "list all pods", "list pods", lambda: self._core.list_pod_for_all_namespaces(_request_timeout=limit)
+        )
+        return node_rooms(nodes["items"], pods["items"])
+
+    def _ask(self, what: str, right: str, call: Callable[[], T]) -> Any:
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError, SSLError
+
+        try:
+            return self._core.api_client.sanitize_for_serialization(call())
+        except ApiException as fault:
+            raise _refused(what, right, self._namespace, fault.status or 0, fault.body) from fault
+        except SSLError as fault:
+            raise ActuationRejectedError(
+                f"could not {what}: the certificate of the Kubernetes API is not trusted: {_one_line(fault)}; check "
+                "certificate-authority in the kubeconfig",
+                target="kubernetes",
+            ) from fault
+        except (HTTPError, OSError) as fault:
+            raise ActuationError(
+                f"could not {what}: the Kubernetes API does not answer: {_one_line(fault)}",
+                target="kubernetes",
+                retryable=True,
+            ) from fault
+
+
+def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> ActuationError:
+    """Return the error for an answer that is no success."""
+    said, details = _answer(body)
+    begin = f"could not {what}"
+    if status == _UNAUTHORIZED:
+        text = f"{begin}: the Kubernetes API does not accept the login (401): token or certificate is wrong or too old"
+        return ActuationRejectedError(text, target="kubernetes")
+    if status == _FORBIDDEN:
+        text = (
+            f"{begin}: not allowed (403): {said}; grant the right to {right} in namespace {namespace}, or ask who "
+            f"limits it (quota, admission) ({GUIDE})"
+        )
+        return ActuationRejectedError(text, target="kubernetes")
+    if status == _NOT_FOUND and details.get("kind") == "pods" and details.get("name"):
+        return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
+    if status == _NOT_FOUND:
+        text = f"{begin}: the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
+        return ActuationRejectedError(text, target="kubernetes")
+    is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT or status == 0
+    kind = ActuationError if is_passing else ActuationRejectedError
+    return kind(f"{begin}: the Kubernetes API says ({status}): {said}", target="kubernetes", retryable=is_passing)
+
+
+def _answer(body: Any) -> tuple[str, Mapping[str, Any]]:
+    """What the API says, in one line, and about what."""
+    try:
+        answer = json.loads(body)
+        return _one_line(answer.get("message") or answer), answer.get("details") or {}
+    except (TypeError, ValueError, AttributeError):
+        return _one_line(body or "nothing"), {}
+
+
+def _one_line(words: object) -> str:
+    return " ".join(str(words).split())[:500]
+
+
+def names_of(pods: Sequence[ExecutorPod]) -> str:
+    """Return executors as a user knows them."""
+    ids = ", ".join(pod.executor_id for pod in pods)
+    return f"executor {ids}" if len(pods) == 1 else f"executors {ids}"

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An executor's pod as the API describes it: its CPU, and how a resize goes.
+
+What the API promises (https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/; seen on
+1.34): the spec of a pod says what is wanted, its status what its container has. In between, the condition
+``PodResizePending`` says that the node has not taken it up: ``Infeasible``, it never will; ``Deferred``, it will when
+there is room. ``PodResizeInProgress`` says that it is under way, or with the reason ``Error`` why it does not go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
+
+APPLICATION_LABEL, EXECUTOR_LABEL, ROLE_LABEL = "spark-app-selector", "spark-exec-id", "spark-role"
+DEFAULT_CONTAINER = "spark-kubernetes-executor"
+"""Spark's own name for it; with a pod template it may have another."""
+_SAME_CORES = 0.0005
+"""Half of what Kubernetes tells apart."""
+
+
+class ResizeState(StrEnum):
+    """How the last resize of a pod goes."""
+
+    SETTLED = "settled"
+    """Nothing is wanted that it does not have."""
+    IN_PROGRESS = "in progress"
+    DEFERRED = "deferred"
+    """Its node has no room now."""
+    INFEASIBLE = "infeasible"
+    """Its node will never have it."""
+    FAILED = "failed"
+    """Its node has tried and could not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCpu:
+    """The CPU of a container, in cores; None: there is no request, or no limit."""
+
+    request: float | None = None
+    limit: float | None = None
+
+    @classmethod
+    def of(cls, resources: Mapping[str, Any] | None) -> PodCpu:
+        """Read the API's `resources`."""
+
+        def cpu(kind: str) -> float | None:
+            text = ((resources or {}).get(kind) or {}).get("cpu")
+            return None if text is None else cores_of(str(text))
+
+        return cls(cpu("requests"), cpu("limits"))
+
+    def scaled(self, share: float) -> PodCpu:
+        """Return a share of it."""
+        return PodCpu(
+            None if self.request is None else self.request * share, None if self.limit is None else self.limit * share
+        )
+
+    def is_same(self, other: PodCpu) -> bool:
+        """Whether Kubernetes would tell them apart."""
+        return _is_close(self.request, other.request) and _is_close(self.limit, other.limit)
+
+    def as_resources(self) -> dict[str, dict[str, str]]:
+        """Return it as the API takes it; what is not there is left as it is."""
+        found = {"requests": self.request, "limits": self.limit}
+        return {kind: {"cpu": as_quantity(cores)} for kind, cores in found.items() if cores is not None}
+
+    def __str__(self) -> str:
+        parts = {"request": self.request, "limit": self.limit}
+        return ", ".join(f"{name} {as_quantity(cores)}" for name, cores in parts.items() if cores is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorPod:
+    """One executor's pod.
+
+    Attributes
+    ----------
+    wanted, actual
+        The CPU of its spec, and what its container has by now; None: the node has not said.
+    resize, message
+        How the last resize goes, and what the node says about it.
+    is_running
+        Whether its container runs and it is not on its way out.
+    node
+        Where it is; None: nowhere yet.
+    uid
+        Tells it from another pod of the same name.
+    """
+
+    name: str
+    executor_id: str
+    wanted: PodCpu
+    actual: PodCpu | None = None
+    resize: ResizeState = ResizeState.SETTLED
+    message: str = ""
+    is_running: bool = True
+    node: str | None = None
+    container: str = DEFAULT_CONTAINER
+    uid: str = ""
+
+    @property
+    def has(self) -> PodCpu:
+        """What it has, as far as is known."""
+        return self.wanted if self.actual is None else self.actual
+
+
+def executor_selector(application_id: str) -> str:
+    """Return the label selector of an application's executors."""
+    return f"{APPLICATION_LABEL}={application_id},{ROLE_LABEL}=executor"
+
+
+def executor_pod(pod: Mapping[str, Any], container: str = DEFAULT_CONTAINER) -> ExecutorPod:
+    """Read a pod as the API describes it; `container` is the executor's, or else its first one is taken."""
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    own = _named(spec["containers"], container) or spec["containers"][0]
+    state = _named(status.get("containerStatuses") or (), own["name"]) or {}
+    actual = PodCpu.of(state["resources"]) if state.get("resources") else None
+    resize, message = _resize_of(status.get("conditions") or (), meta.get("generation"))
+    is_going = meta.get("deletionTimestamp") is not None
+    return ExecutorPod(
+        name=meta["name"],
+        executor_id=str((meta.get("labels") or {}).get(EXECUTOR_LABEL, "")),
+        wanted=PodCpu.of(own.get("resources")),
+        actual=actual,
+        resize=resize,
+        message=message,
+        is_running=status.get("phase") == "Running" and not is_going,
+        node=spec.get("nodeName"),
+        container=own["name"],
+        uid=meta.get("uid", ""),
+    )
+
+
+def _resize_of(conditions: Sequence[Mapping[str, Any]], generation: int | None) -> tuple[ResizeState, str]:
+    found = {condition["type"]: condition for condition in conditions if condition.get("status") == "True"}
+    pending, under_way = found.get("PodResizePending"), found.get("PodResizeInProgress")
+    if any(_is_of_before(condition, generation) for condition in (pending, under_way) if condition is not None):
+        return ResizeState.IN_PROGRESS, ""
+    if pending is not None:
+        is_never = pending.get("reason") == "Infeasible"
+        return ResizeState.INFEASIBLE if is_never else ResizeState.DEFERRED, str(pending.get("message") or "")
+    if under_way is None:
+        return ResizeState.SETTLED, ""
+    message = str(under_way.get("message") or "")
+    return ResizeState.FAILED if under_way.get("reason") == "Error" else ResizeState.IN_PROGRESS, message
+
+
+def _is_of_before(condition: Mapping[str, Any], generation: int | None) -> bool:
+    """Whether the node speaks of an earlier resize: it has not seen the newest one."""
+    seen = condition.get("observedGeneration")
+    return seen is not None and generation is not None and seen < generation
+
+
+def _named(containers: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    return next((container for container in containers if container.get("name") == name), None)
+
+
+def _is_close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) < _SAME_CORES

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests ask of a cluster as its administrator, and the pods that they put there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
+from penstock.adaptors.kubernetes_server.images import SPARK_IMAGE
+from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
+from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, PORT
+
+
+class Api:
+    """Asks the API as the administrator, or as a service account."""
+
+    def __init__(self, cluster: LocalCluster, namespace: str) -> None:
+        from kubernetes import client, config
+
+        self.cluster, self.namespace = cluster, namespace
+        settings = client.Configuration()
+        config.load_kube_config(str(cluster.kubeconfig), client_configuration=settings)
+        self.client = client.ApiClient(settings)
+        self.core = client.CoreV1Api(self.client)
+        self.rights = client.RbacAuthorizationV1Api(self.client)
+
+    def create_namespace(self) -> None:
+        """Make the namespace, and wait for its service account."""
+        self.core.create_namespace({"metadata": {"name": self.namespace}})
+        self.until(lambda: self.core.list_namespaced_service_account(self.namespace).items)
+
+    def apply(self, document: Mapping[str, Any]) -> None:
+        """Create one document of a manifest."""
+        create = {
+            "ServiceAccount": self.core.create_namespaced_service_account,
+            "Role": self.rights.create_namespaced_role,
+            "RoleBinding": self.rights.create_namespaced_role_binding,
+        }[document["kind"]]
+        create(self.namespace, dict(document))
+
+    def set_rules(self, role: str, rules: list[dict[str, Any]]) -> None:
+        """Give a role these rules in place of those that it has."""
+        self.rights.patch_namespaced_role(role, self.namespace, [{"op": "replace", "path": "/rules", "value": rules}])
+
+    def token(self, account: str) -> str:
+        """A token of a service account, as a pod gets it."""
+        answer = self.core.create_namespaced_service_account_token(account, self.namespace, {"spec": {}})
+        return str(answer.status.token)
+
+    def kubeconfig_of(self, account: str, folder: Path) -> Path:
+        """A kubeconfig by which a service account logs in."""
+        found = json.loads(self.cluster.kubeconfig.read_text())
+        found["users"][0]["user"] = {"token": self.token(account)}
+        path = folder / f"{account}.kubeconfig"
+        path.write_text(json.dumps(found))
+        return path
+
+    def executor_pods(self, application_id: str) -> ApiExecutorPods:
+        """An application's pods, seen with the login of KUBECONFIG."""
+        core = ClusterAccess(f"https://{ADDRESS}:{PORT}").connect()
+        return ApiExecutorPods(core, self.namespace, application_id)
+
+    def start_executor(self, application_id: str, executor_id: str, cpu: str = "200m", limit: str | None = None) -> str:
+        """A pod with the labels of an executor that does nothing; waits until it runs, and returns its name."""
+        name = f"{application_id}-exec-{executor_id}"
+        labels = {"spark-app-selector": application_id, "spark-exec-id": executor_id, "spark-role": "executor"}
+        amounts = {"cpu": cpu, "memory": "32Mi"}
+        container = {
+            "name": "spark-kubernetes-executor",
+            "image": SPARK_IMAGE,
+            "imagePullPolicy": "Never",
+            "args": ["/usr/bin/sleep", "3600"],
+            "resources": {"requests": amounts, "limits": {**amounts, "cpu": limit or cpu}},
+            "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],
+        }
+        spec = {
+            "containers": [container],
+            "volumes": [{"name": "usr", "hostPath": {"path": "/usr"}}],
+            "terminationGracePeriodSeconds": 0,
+        }
+        self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        self.until(lambda: self.pod(name)["status"].get("phase") == "Running")
+        return name
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A pod as the API describes it."""
+        found: dict[str, Any] = self.client.sanitize_for_serialization(
+            self.core.read_namespaced_pod(name, self.namespace)
+        )
+        return found
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod at once."""
+        self.core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
+
+    def quota_cores(self, name: str) -> float:
+        """The CPU quota of a pod's container, in cores, as the kernel has it.
+
+        The container's process is in the group of its container: its own path says where that is on this host.
+        """
+        pod = self.pod(name)
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        folders = [
+            path for path in Path("/sys/fs/cgroup").rglob(f"*{container}*") if (path / "cpu.cfs_quota_us").exists()
+        ]
+        folders += [path for path in Path("/sys/fs/cgroup").rglob(f"*{container}*") if (path / "cpu.max").exists()]
+        assert folders, f"no control group of container {container} was found"
+        if (folders[0] / "cpu.max").exists():
+            quota, period = (folders[0] / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folders[0] / f"cpu.cfs_{word}_us").read_text() for word in ("quota", "period"))
+        return int(quota) / int(period)
+
+    def until(self, is_so: Callable[[], Any], seconds: float = 120.0) -> None:
+        """Wait for the cluster; the bound only ends a failing test."""
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < deadline, "the cluster did not get there"
+            time.sleep(0.1)

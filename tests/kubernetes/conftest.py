@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One real Kubernetes for all tests of this folder. The tests' own thread is inside its network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.api_of_tests import Api
+
+from penstock.adaptors.kubernetes_server.distribution import why_not_here
+from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
+
+MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes" / "rbac.yaml"
+NAMESPACE = "streams"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test of this folder its marker."""
+    for item in items:
+        if item.nodeid.startswith("tests/kubernetes/"):
+            item.add_marker(pytest.mark.kubernetes)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A ready cluster; it is built where it was never built before."""
+    reason = why_not_here()
+    if reason is not None:
+        pytest.skip(f"no Kubernetes can be started here: {reason}")
+    pytest.importorskip("kubernetes", reason="needs the extra [kubernetes]")
+    folder = tmp_path_factory.mktemp("kubernetes")
+    folder.rmdir()
+    with LocalCluster(folder) as made, made.entered():
+        yield made
+
+
+@pytest.fixture(scope="session")
+def api(cluster: LocalCluster) -> Api:
+    """The administrator, in a namespace with the rights of the manifest."""
+    made = Api(cluster, NAMESPACE)
+    made.create_namespace()
+    for document in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")):
+        made.apply(document)
+    return made
+
+
+@pytest.fixture
+def manifest() -> list[dict[str, Any]]:
+    """The documents of the manifest."""
+    return list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))

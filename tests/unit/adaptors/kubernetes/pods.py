@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executors' pods without a cluster, and what its API says about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.adaptors.kubernetes.api import PodGoneError
+from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu, ResizeState
+from penstock.errors import ActuationError
+
+
+def described(
+    executor_id: str = "1",
+    *,
+    wanted: dict[str, Any] | None = None,
+    actual: dict[str, Any] | None = None,
+    conditions: tuple[dict[str, Any], ...] = (),
+    generation: int = 1,
+    deleted: str | None = None,
+    phase: str = "Running",
+) -> dict[str, Any]:
+    """A pod as the API describes it."""
+    wanted = wanted or {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    state = {"name": "spark-kubernetes-executor", **({} if actual is None else {"resources": actual})}
+    return {
+        "metadata": {
+            "name": f"app-exec-{executor_id}",
+            "uid": f"uid-{executor_id}",
+            "generation": generation,
+            "labels": {"spark-exec-id": executor_id, "spark-role": "executor", "spark-app-selector": "app"},
+            **({} if deleted is None else {"deletionTimestamp": deleted}),
+        },
+        "spec": {
+            "nodeName": "node1",
+            "containers": [{"name": "sidecar"}, {"name": "spark-kubernetes-executor", "resources": wanted}],
+        },
+        "status": {"phase": phase, "containerStatuses": [state], "conditions": list(conditions)},
+    }
+
+
+class FakePods:
+    """A cluster whose nodes carry a resize out at once, unless they are told to answer otherwise."""
+
+    def __init__(self, *ids: str, cpu: PodCpu | None = None) -> None:
+        self.cpu = cpu or PodCpu(1.0, 1.0)
+        self.pods: dict[str, ExecutorPod] = {}
+        self.answer = ResizeState.SETTLED
+        self.message = ""
+        self.fail_list: ActuationError | None = None
+        self.fail_resize: ActuationError | None = None
+        self.gone: set[str] = set()
+        self.trials = 0
+        self.resizes: list[tuple[str, PodCpu]] = []
+        for executor_id in ids:
+            self.add(executor_id)
+
+    def add(self, executor_id: str, *, is_running: bool = True) -> None:
+        """A pod comes."""
+        self.pods[executor_id] = ExecutorPod(
+            f"exec-{executor_id}",
+            executor_id,
+            self.cpu,
+            self.cpu,
+            is_running=is_running,
+            node="node1",
+            uid=f"uid-{executor_id}",
+        )
+
+    def limits(self) -> dict[str, float | None]:
+        """The limits that containers have."""
+        return {executor_id: pod.has.limit for executor_id, pod in self.pods.items()}
+
+    def all(self) -> tuple[ExecutorPod, ...]:
+        """All pods."""
+        if self.fail_list is not None:
+            raise self.fail_list
+        return tuple(self.pods.values())
+
+    def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
+        """Carry it out, or answer as told."""
+        if self.fail_resize is not None:
+            raise self.fail_resize
+        if pod.executor_id in self.gone:
+            raise PodGoneError("the pod is gone", target="kubernetes")
+        if is_trial:
+            self.trials += 1
+            return
+        self.resizes.append((pod.executor_id, cpu))
+        actual = cpu if self.answer is ResizeState.SETTLED else pod.actual
+        self.pods[pod.executor_id] = replace(pod, wanted=cpu, actual=actual, resize=self.answer, message=self.message)

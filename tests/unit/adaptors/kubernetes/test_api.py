@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of the Kubernetes API, and what its failures become."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.unit.adaptors.kubernetes.pods import described
+
+from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess, PodGoneError
+from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu
+from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
+
+pytest.importorskip("kubernetes", reason="the package kubernetes is not installed: pip install -e .[kubernetes]")
+
+POD = ExecutorPod("app-exec-1", "1", PodCpu(1.0, 1.0))
+
+
+class FakeCore:
+    """Answers with what it is given, or fails with it."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = answer
+        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.api_client = SimpleNamespace(sanitize_for_serialization=lambda value: value)
+
+    def _reply(self, *arguments: Any, **options: Any) -> Any:
+        self.asked.append((arguments, options))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    list_namespaced_pod = patch_namespaced_pod_resize = list_node = list_pod_for_all_namespaces = _reply
+
+
+def failure(status: int, message: str = "", **details: str) -> Exception:
+    """An answer of the API that is no success."""
+    from kubernetes.client.exceptions import ApiException
+
+    fault = ApiException(status=status, reason="")
+    fault.body = json.dumps({"message": message, "details": details})
+    return fault
+
+
+def test_executors_are_found_by_sparks_labels() -> None:
+    """The selector names the application and the role; nothing else is listed."""
+    core = FakeCore({"items": [described("3")]})
+    assert [pod.executor_id for pod in ApiExecutorPods(core, "jobs", "spark-1").all()] == ["3"]
+    (namespace,), options = core.asked[0]
+    assert namespace == "jobs"
+    assert options["label_selector"] == "spark-app-selector=spark-1,spark-role=executor"
+
+
+def test_a_resize_names_the_container_and_both_amounts() -> None:
+    """The body is a merge of the executor's container; a trial is a dry run."""
+    core = FakeCore({})
+    pods = ApiExecutorPods(core, "jobs", "spark-1")
+    pods.resize(POD, PodCpu(0.4, 0.5))
+    pods.resize(POD, PodCpu(0.4, 0.5), is_trial=True)
+    (name, namespace, body), options = core.asked[0]
+    assert (name, namespace) == ("app-exec-1", "jobs")
+    resources = {"requests": {"cpu": "400m"}, "limits": {"cpu": "500m"}}
+    assert body == {"spec": {"containers": [{"name": "spark-kubernetes-executor", "resources": resources}]}}
+    assert "dry_run" not in options
+    assert core.asked[1][1]["dry_run"] == "All"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        (failure(401, "Unauthorized"), ActuationRejectedError, "does not accept the login"),
+        (
+            failure(403, "pods is forbidden"),
+            ActuationRejectedError,
+            "pods is forbidden; grant the right to patch pods/",
+        ),
+        (failure(404, "not found", kind="pods", name="app-exec-1"), PodGoneError, "the pod is gone"),
+        (failure(404, "the server could not find the requested resource"), ActuationRejectedError, "1.33 or newer"),
+        (failure(422, "Pod QOS Class may not change"), ActuationRejectedError, "QOS Class may not change"),
+        (failure(409, "the object has been modified"), ActuationError, "has been modified"),
+        (failure(503, "etcd is away"), ActuationError, "etcd is away"),
+        (ConnectionRefusedError("refused"), ActuationError, "does not answer"),
+    ],
+)
+def test_each_failure_is_a_sentence(fault: Exception, kind: type[ActuationError], words: str) -> None:
+    """The message says what was wanted and why it failed; what passes by itself is marked so."""
+    with pytest.raises(ActuationError) as caught:
+        ApiExecutorPods(FakeCore(fault), "jobs", "spark-1").resize(POD, PodCpu(0.5, 0.5))
+    assert type(caught.value) is kind
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("could not resize executor 1 (app-exec-1) to request 500m, limit 500m")
+    assert caught.value.retryable is (kind is not ActuationRejectedError)
+
+
+def test_a_certificate_that_is_not_trusted_is_named() -> None:
+    """A wrong certificate does not pass by itself."""
+    from urllib3.exceptions import SSLError
+
+    with pytest.raises(ActuationRejectedError, match="certificate of the Kubernetes API is not trusted"):
+        ApiExecutorPods(FakeCore(SSLError("self-signed")), "jobs", "spark-1").all()
+
+
+def test_without_a_login_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """No kubeconfig and no service account: the message says what to set."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="set KUBECONFIG"):
+        ClusterAccess("https://127.0.0.1:1").connect()
+
+
+def test_the_server_is_that_of_sparks_master() -> None:
+    """A master without a scheme is asked by https, as Spark does."""
+    access = ClusterAccess.of_spark("k8s://https://h:6443/", {"spark.kubernetes.context": "east"})
+    assert access == ClusterAccess("https://h:6443", "east")
