@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 NAME = "measured"
 """Of the application."""
 LOOK_SECONDS = 0.5
+_STEP_SECONDS = 0.08
+"""Round trips grow by at most this at once: TCP takes an answer that is 0.2 s late for lost, and sends less then."""
+_STEP_PAUSE_SECONDS = 0.4
+"""Until connections have learnt of it."""
 
 
 def one_on_each(operator: OperatorSettings, nodes: Sequence[str]) -> Limits:
@@ -65,6 +69,7 @@ class PlacedApplication:
 
         self.cluster, self.clock = cluster, clock
         self._nodes, self._stop = tuple(nodes), threading.Event()
+        self._round_trip_seconds = 0.0
         self._operator = RunningOperator(
             operator,
             {None: job},
@@ -102,11 +107,16 @@ class PlacedApplication:
         self._operator.remote.request(Action(NAME, self.clock.now(), target, None))
 
     def set_round_trips(self, seconds: float) -> None:
-        """Between all nodes, home included."""
+        """Between all nodes, home included; longer ones step by step."""
         from penstock.adaptors.geo.delays import OneWayDelays
 
-        trips = dict.fromkeys(combinations((HOME, *self._nodes), 2), seconds)
-        self.cluster.network.set_delays(OneWayDelays.of_round_trips(trips))
+        steps = gradually(self._round_trip_seconds, seconds)
+        for step in steps:
+            trips = dict.fromkeys(combinations((HOME, *self._nodes), 2), step)
+            self.cluster.network.set_delays(OneWayDelays.of_round_trips(trips))
+            if step != steps[-1]:
+                self.wait(_STEP_PAUSE_SECONDS)
+        self._round_trip_seconds = seconds
 
     def look(self) -> Telemetry | None:
         """What there is to see; None: it does not answer now.
@@ -134,6 +144,23 @@ class PlacedApplication:
     def wait(self, seconds: float = LOOK_SECONDS) -> None:
         """Between two looks."""
         self.clock.wait(seconds, self._stop)
+
+
+def gradually(now: float, wanted: float) -> list[float]:
+    """The round trips, in seconds, by which one comes from one to another; shorter ones come at once.
+
+    Examples
+    --------
+    >>> gradually(0.0, 0.2)
+    [0.08, 0.16, 0.2]
+    >>> gradually(0.2, 0.05)
+    [0.05]
+    """
+    found = []
+    while wanted - now > _STEP_SECONDS + 1e-9:
+        now = round(now + _STEP_SECONDS, 6)
+        found.append(now)
+    return [*found, wanted]
 
 
 def executors_there(look: Telemetry) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from penstock.settings import ClusterSettings, OperatorSettings
 if TYPE_CHECKING:
     from penstock.adaptors.geo.cluster import GeoCluster
     from penstock.adaptors.kafka.broker import KafkaBroker
+    from penstock.adaptors.kafka.offsets import Partition
     from penstock.adaptors.process.children import Warden
 
 _INPUT = "waiting"
@@ -177,7 +178,7 @@ class _Query(PlacedApplication):
                 records = mark.records
                 warm_up.see(mark.at, records, self.cpu_seconds())
             look = self.look()
-            self._check_left(() if look is None else look.batches)
+            check_left(() if look is None else look.batches, self._held)
             self.wait()
         self.cluster.quotas.cap()
 
@@ -188,7 +189,7 @@ class _Query(PlacedApplication):
         while True:
             look, mark = self.look(), self._mark()
             if look is not None and mark is not None:
-                self._check_left(look.batches)
+                check_left(look.batches, self._held)
                 if (found := taking.see(mark, look.batches, executors_there(look))) is not None:
                     return found
             self.cluster.check()
@@ -202,18 +203,19 @@ class _Query(PlacedApplication):
             return None
         return Mark(self.clock.now(), sum(ends.values()))
 
-    def _check_left(self, batches: Sequence[BatchProgress]) -> None:
-        """Raise ClusterError when a partition has run out: its task would be idle, and be counted as if it worked."""
-        from penstock.adaptors.kafka.offsets import parse_offsets
 
-        for batch in batches:
-            for source in batch.sources:
-                ends = parse_offsets(source.end_offset) or {}
-                if any(end >= self._held.get(partition, end + 1) for partition, end in ends.items()):
-                    raise ClusterError(
-                        f"the records of the topic have run out; give more than {self._job.records:,} (`records`)",
-                        target=NAME,
-                    )
+def check_left(batches: Sequence[BatchProgress], held: Mapping[Partition, int]) -> None:
+    """Raise ClusterError when a partition has run out: its task would be idle, and be counted as if it worked."""
+    from penstock.adaptors.kafka.offsets import parse_offsets
+
+    for batch in batches:
+        for source in batch.sources:
+            ends = parse_offsets(source.end_offset) or {}
+            if any(end >= held.get(partition, end + 1) for partition, end in ends.items()):
+                raise ClusterError(
+                    f"the records of the topic have run out; give more than {sum(held.values()):,} (`records`)",
+                    target=NAME,
+                )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
