@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import product
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -13,11 +13,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from penstock.errors import ConfigurationError
 from penstock.evaluation.experiment_file import Experiment
 from penstock.measuring.placed_turns import CountRules, PlacedJob, PlacedTurn, as_ordered
+from penstock.measuring.real_time_turns import RealTimeJob
+from penstock.performance.throughput import BatchTimeModel, PowerLawModel
+from penstock.performance.throughput.curve_model import CurveModel
 from penstock.records import Allocation
 from penstock.settings import Part, Seconds
 
 Key: TypeAlias = tuple[str, int, float, int]
 """Of a measurement: its variant, executors, round trip in seconds and number."""
+DelayOf: TypeAlias = Callable[[Allocation], float]
+"""Gives ND_max of an allocation, in seconds."""
 _PLENTY = "constant:rate=1000000,duration=60s"
 """More records than any measurement takes: all are due from the start, so every batch is full."""
 
@@ -45,23 +50,15 @@ class Configuration(Part):
 Pair = Annotated[Configuration, BeforeValidator(_pair)]
 
 
-class Variant(Part):
-    """A query under one way of taking its batches."""
+class NamedVariant(Part):
+    """A query that is measured at all configurations."""
 
     name: str
     app: str = "penstock.apps.taxi_attractions:taxi_attractions"
     options: dict[str, str] = Field(default_factory=dict, description="of the application")
     payload: str = "taxi-ride"
-    rows_per_batch: int | None = Field(default=None, ge=1, description="the cap: every batch has so many records")
-    batch: Seconds | None = Field(default=None, gt=0, description="without a cap: every batch takes so long")
     predicted: tuple[Pair, ...] | None = Field(default=None, description="in place of the experiment's")
     repeats: int | None = Field(default=None, ge=1, description="at most so many measurements of each configuration")
-
-    @model_validator(mode="after")
-    def _one_bound(self) -> Variant:
-        if (self.rows_per_batch is None) == (self.batch is None):
-            raise ValueError(f"{self.name}: give either `rows_per_batch` or `batch`")
-        return self
 
     @property
     def application(self) -> str:
@@ -69,39 +66,46 @@ class Variant(Part):
         return json.dumps([self.app, self.options, self.payload], sort_keys=True)
 
 
-class DelayLawExperiment(Experiment):
+class Variant(NamedVariant):
+    """A query under one way of taking its batches."""
+
+    rows_per_batch: int | None = Field(default=None, ge=1, description="the cap: every batch has so many records")
+    batch: Seconds | None = Field(default=None, gt=0, description="without a cap: every batch takes so long")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Variant:
+        if (self.rows_per_batch is None) == (self.batch is None):
+            raise ValueError(f"{self.name}: give either `rows_per_batch` or `batch`")
+        return self
+
+
+class PlacedExperiment(Experiment):
     """Throughput at several sizes and delays: some calibrate the laws, the others are predicted."""
 
-    kind: Literal["delay-law"]
     machine: str = Field(description="where samples were measured")
     samples: str = Field(default="samples.csv", description="the file of the samples, beside the config")
     cores_per_node: float = Field(gt=0, description="CPU of each node")
-    variants: tuple[Variant, ...] = Field(min_length=1)
+    variants: tuple[NamedVariant, ...] = Field(min_length=1)
     calibration: tuple[Pair, ...] = Field(min_length=1, description="configurations that the laws are fitted to")
     predicted: tuple[Pair, ...] = Field(min_length=1, description="configurations that they predict")
     tasks: int = Field(default=4, ge=1, description="of a batch, as a topic has partitions")
     repeats: int = Field(default=3, ge=1, description="measurements of each configuration")
-    repeats_each: int = Field(default=1, ge=1, description="of these, how many are taken of one application")
-    uncounted_batches: int = Field(default=3, ge=1, description="first batches at a configuration")
-    least_batches: int = Field(default=10, ge=2, description="that are counted at least")
-    least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
     warm_up: Seconds = Field(default=40.0, gt=0, description="at least, of a new application, on nodes without a cap")
     warm_up_most: Seconds = Field(default=75.0, gt=0, description="at most")
-    warm_up_rows: int = Field(default=40_000, ge=1, description="records of a batch meanwhile")
     executor_memory: str = "512m"
     driver_memory: str = "700m"
     bar_percent: float = Field(default=5.0, gt=0, description="the error that is allowed beyond the spread")
     published_error_percent: float = Field(default=2.0, description="of the paper's fully calibrated model, at most")
 
     @model_validator(mode="after")
-    def _each_once(self) -> DelayLawExperiment:
+    def _each_once(self) -> Self:
         for variant in self.variants:
             all_of_them = [str(one) for one in self.configurations(variant)]
             if len(set(all_of_them)) < len(all_of_them):
                 raise ValueError("calibration and predicted: each configuration stands once")
         return self
 
-    def configurations(self, variant: Variant) -> tuple[Configuration, ...]:
+    def configurations(self, variant: NamedVariant) -> tuple[Configuration, ...]:
         """All at which a variant is measured."""
         return (*self.calibration, *(self.predicted if variant.predicted is None else variant.predicted))
 
@@ -115,6 +119,36 @@ class DelayLawExperiment(Experiment):
             )
         kept = tuple(variant for variant in self.variants if not traces or variant.name in traces)
         return self.model_copy(update={"variants": kept, "repeats": self.repeats if seeds is None else seeds})
+
+    def laws(self, variant: NamedVariant, delay_of: DelayOf) -> tuple[CurveModel, ...]:
+        """The laws that are judged by a variant, the published one first, not fitted."""
+        raise NotImplementedError
+
+    def jobs(self, known: Collection[Key]) -> Iterator[tuple[list[Key], PlacedJob | RealTimeJob]]:
+        """What has to be measured besides what is known: each a job for one cluster, and what its turns are of."""
+        raise NotImplementedError
+
+
+class DelayLawExperiment(PlacedExperiment):
+    """The law of delay for queries in micro-batches."""
+
+    kind: Literal["delay-law"]
+    variants: tuple[Variant, ...] = Field(min_length=1)
+    repeats_each: int = Field(default=1, ge=1, description="of these, how many are taken of one application")
+    uncounted_batches: int = Field(default=3, ge=1, description="first batches at a configuration")
+    least_batches: int = Field(default=10, ge=2, description="that are counted at least")
+    least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
+    warm_up_rows: int = Field(default=40_000, ge=1, description="records of a batch meanwhile")
+
+    def laws(self, variant: NamedVariant, delay_of: DelayOf) -> tuple[CurveModel, ...]:
+        """The published law, and that of micro-batches."""
+        assert isinstance(variant, Variant)
+        return PowerLawModel(delay_of), self._batch_law(variant, delay_of)
+
+    def _batch_law(self, variant: Variant, delay_of: DelayOf) -> BatchTimeModel:
+        if variant.batch is not None:
+            return BatchTimeModel(delay_of, batch_seconds=variant.batch, tasks=self.tasks)
+        return BatchTimeModel(delay_of, cap=variant.rows_per_batch, tasks=self.tasks)
 
     def jobs(self, known: Collection[Key]) -> Iterator[tuple[list[Key], PlacedJob]]:
         """What has to be measured besides what is known: each a job for one application, and what its turns are of.

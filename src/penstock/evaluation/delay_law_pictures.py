@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput over delay as a picture: what was measured with each number of executors, and both laws through it."""
+"""Throughput over delay as a picture: what was measured with each number of executors, and the laws through it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.evaluation.pictures import BLUE, GREEN, MUTED, ORANGE, PURPLE, RED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from penstock.evaluation.delay_law_experiment import DelayLawExperiment
+    from penstock.evaluation.delay_law_experiment import PlacedExperiment
     from penstock.evaluation.reproduce_delay_law import JudgedConfiguration
     from penstock.performance.throughput.curve_model import CurveModel
 
 _COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE)
-_DASHES = {"power-law": ":", "batch-time": "-"}
+_DASHES = {"power-law": ":", "batch-time": "-", "fetch-time": "--"}
 
 
 def delay_law_picture(
-    experiment: DelayLawExperiment,
+    experiment: PlacedExperiment,
     judged: Sequence[JudgedConfiguration],
     fitted: Mapping[str, Mapping[str, CurveModel]],
 ) -> bytes:
@@ -63,8 +63,8 @@ def _panel(axes: Axes, judged: Sequence[JudgedConfiguration], laws: Mapping[str,
                 1000.0 * delays, law.curve(values, size, speed, delays), _DASHES[name], color=colour, linewidth=1.2
             )
         axes.plot([], [], "o", color=colour, label=f"{executors} executor{'s' if executors > 1 else ''}")
-    for name, dashes in _DASHES.items():
-        axes.plot([], [], dashes, color=MUTED, label=name)
+    for name in laws:
+        axes.plot([], [], _DASHES[name], color=MUTED, label=name)
     axes.plot([], [], "o", color=MUTED, markerfacecolor="white", label="predicted")
     axes.set_xlabel("round trip, ms")
     axes.set_ylabel("records per second")

@@ -15,12 +15,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.delay_law_experiment import DelayLawExperiment
+from penstock.evaluation.delay_law_experiment import DelayLawExperiment, PlacedExperiment
 from penstock.evaluation.experiment_file import CONFIG, CurveExperiment, Experiment, TableExperiment
 from penstock.evaluation.frontier_experiment import FrontierExperiment
 from penstock.evaluation.live_experiment import DynamicExperiment, StaticExperiment
 from penstock.evaluation.live_scalers_experiment import LiveScalersExperiment
 from penstock.evaluation.measured_experiment import MeasuredExperiment
+from penstock.evaluation.real_time_law_experiment import RealTimeLawExperiment
 from penstock.evaluation.reconfiguration_experiment import ReconfigurationExperiment
 from penstock.evaluation.reproduction import Call, Reproduction
 from penstock.evaluation.rules_experiment import RulesExperiment
@@ -117,7 +118,7 @@ def _measured(experiment: MeasuredExperiment, call: Call) -> Reproduction:
     return reproduce_measured(experiment, call)
 
 
-def _delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduction:
+def _delay_law(experiment: PlacedExperiment, call: Call) -> Reproduction:
     from penstock.evaluation.reproduce_delay_law import reproduce_delay_law
 
     return reproduce_delay_law(experiment, call)
@@ -143,6 +144,7 @@ KINDS = {
     "auto-scalers-live": Kind(LiveScalersExperiment, _live_scalers),
     "measured-throughput": Kind(MeasuredExperiment, _measured),
     "delay-law": Kind(DelayLawExperiment, _delay_law),
+    "delay-law-real-time": Kind(RealTimeLawExperiment, _delay_law),
     "reconfiguration": Kind(ReconfigurationExperiment, _reconfiguration),
 }
 

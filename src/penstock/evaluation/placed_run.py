@@ -12,9 +12,13 @@ from pathlib import Path
 
 from penstock.errors import ClusterError
 from penstock.measuring.placed_turns import PlacedJob
+from penstock.measuring.real_time_turns import RealTimeJob
 from penstock.records import encode
 
-_PROGRAM = "penstock.running.placed_measurement"
+_PROGRAMS = {
+    PlacedJob: "penstock.running.placed_measurement",
+    RealTimeJob: "penstock.running.real_time_measurement",
+}
 _LAST_LINES = 15
 
 
@@ -29,7 +33,7 @@ class TakenTurn:
     """Of the machine over the last minute: what else ran on it."""
 
 
-def measure_live(job: PlacedJob, folder: Path) -> Iterator[TakenTurn]:
+def measure_live(job: PlacedJob | RealTimeJob, folder: Path) -> Iterator[TakenTurn]:
     """Start the measurement of a job, and give each turn as soon as it is taken.
 
     Raises
@@ -41,7 +45,7 @@ def measure_live(job: PlacedJob, folder: Path) -> Iterator[TakenTurn]:
     file = folder / "job.json"
     file.write_text(encode(job), encoding="utf-8")
     with (folder / "output.txt").open("w+", encoding="utf-8") as output:
-        command = [sys.executable, "-m", _PROGRAM, str(file)]
+        command = [sys.executable, "-m", _PROGRAMS[type(job)], str(file)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True) as child:
             assert child.stdout is not None
             try:

@@ -8,7 +8,7 @@ change while it runs. It may be interrupted: the next call goes on where it ende
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,17 +17,13 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import NotReadyError
-from penstock.evaluation.delay_law_experiment import Configuration, DelayLawExperiment, Variant
+from penstock.evaluation.delay_law_experiment import Configuration, NamedVariant, PlacedExperiment
 from penstock.evaluation.delay_samples import DelaySample, add_sample, rates_of, read_samples
 from penstock.evaluation.live_run import working_folder
 from penstock.evaluation.placed_run import measure_live
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
-from penstock.performance.throughput import BatchTimeModel, PowerLawModel
 from penstock.performance.throughput.curve_model import CurveModel
-from penstock.records import Allocation, ThroughputSample
-
-LAWS = ("power-law", "batch-time")
-"""The published law, and that of micro-batches."""
+from penstock.records import ThroughputSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +62,13 @@ class JudgedConfiguration:
             "round_trip_seconds": self.configuration.round_trip, "is_calibration": self.is_calibration,
             "measured": list(self.rates), "mean": self.mean, "spread_percent": self.spread_percent,
             "predicted": self.predicted,
-            "error_percent": {law: self.error_percent(law) for law in LAWS},
-            "error_beyond_spread_percent": {law: self.beyond_percent(law) for law in LAWS},
+            "error_percent": {law: self.error_percent(law) for law in self.predicted},
+            "error_beyond_spread_percent": {law: self.beyond_percent(law) for law in self.predicted},
         }  # fmt: skip
 
 
-def reproduce_delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduction:
-    """Measure what is missing, then judge both laws."""
+def reproduce_delay_law(experiment: PlacedExperiment, call: Call) -> Reproduction:
+    """Measure what is missing, then judge the laws."""
     from penstock.evaluation.delay_law_pictures import delay_law_picture
 
     path = call.folder / experiment.samples
@@ -83,13 +79,14 @@ def reproduce_delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduct
         one for variant in experiment.variants for one in judge(experiment, variant, samples, fitted[variant.name])
     ]
     unseen = [one for one in judged if not one.is_calibration]
-    worst = {law: max(one.beyond_percent(law) for one in unseen) for law in LAWS}
+    laws = list(judged[0].predicted)
+    worst = {law: max(one.beyond_percent(law) for one in unseen) for law in laws}
     document = {
         "experiment": call.name, "paper": experiment.paper, "machine": experiment.machine,
         "published": {"error_percent_at_most": experiment.published_error_percent},
         "bar_percent": experiment.bar_percent, "repeats": experiment.repeats,
         "worst_error_beyond_spread_percent": worst,
-        "holds": {law: worst[law] <= experiment.bar_percent for law in LAWS},
+        "holds": {law: worst[law] <= experiment.bar_percent for law in laws},
         "parameters": {
             name: {law: {k: float(v) for k, v in model.parameters.items()} for law, model in models.items()}
             for name, models in fitted.items()
@@ -103,7 +100,7 @@ def reproduce_delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduct
             f"{law}: at configurations that were not used for calibration, off by up to {worst[law]:.1f} % beyond the "
             f"spread ({'within' if worst[law] <= experiment.bar_percent else 'above'} the bar of "
             f"{experiment.bar_percent:g} %)"
-            for law in LAWS
+            for law in laws
         ),
     ]
     words = (
@@ -116,7 +113,7 @@ def reproduce_delay_law(experiment: DelayLawExperiment, call: Call) -> Reproduct
     )
 
 
-def measure_missing(experiment: DelayLawExperiment, call: Call, path: Path) -> None:
+def measure_missing(experiment: PlacedExperiment, call: Call, path: Path) -> None:
     """Measure what the file lacks, one application after the other, and keep each measurement at once."""
     jobs = list(experiment.jobs({sample.key for sample in read_samples(path)}))
     total, done = sum(len(keys) for keys, _ in jobs), 0
@@ -144,26 +141,16 @@ def measure_missing(experiment: DelayLawExperiment, call: Call, path: Path) -> N
 
 
 def fitted_laws(
-    experiment: DelayLawExperiment, variant: Variant, samples: Sequence[DelaySample]
+    experiment: PlacedExperiment, variant: NamedVariant, samples: Sequence[DelaySample]
 ) -> dict[str, CurveModel]:
-    """Both laws, fitted to the samples at the configurations for calibration."""
+    """The laws, fitted to the samples at the configurations for calibration."""
     delays = {one.allocation: one.round_trip for one in experiment.configurations(variant)}
     training = _training(experiment.calibration, variant, samples)
-    laws = (PowerLawModel(delays.__getitem__), batch_law(experiment, variant, delays.__getitem__))
-    return {law.name: law.fit(training) for law in laws}
-
-
-def batch_law(
-    experiment: DelayLawExperiment, variant: Variant, delay_of: Callable[[Allocation], float]
-) -> BatchTimeModel:
-    """The law of micro-batches for a variant, not fitted."""
-    if variant.batch is not None:
-        return BatchTimeModel(delay_of, batch_seconds=variant.batch, tasks=experiment.tasks)
-    return BatchTimeModel(delay_of, cap=variant.rows_per_batch, tasks=experiment.tasks)
+    return {law.name: law.fit(training) for law in experiment.laws(variant, delays.__getitem__)}
 
 
 def _training(
-    configurations: Sequence[Configuration], variant: Variant, samples: Sequence[DelaySample]
+    configurations: Sequence[Configuration], variant: NamedVariant, samples: Sequence[DelaySample]
 ) -> list[ThroughputSample]:
     found = [
         ThroughputSample(one.allocation, rate)
@@ -176,9 +163,9 @@ def _training(
 
 
 def judge(
-    experiment: DelayLawExperiment, variant: Variant, samples: Sequence[DelaySample], laws: dict[str, CurveModel]
+    experiment: PlacedExperiment, variant: NamedVariant, samples: Sequence[DelaySample], laws: dict[str, CurveModel]
 ) -> list[JudgedConfiguration]:
-    """Every configuration that was measured, with what both laws say of it."""
+    """Every configuration that was measured, with what the laws say of it."""
     found = []
     for one in experiment.configurations(variant):
         rates = rates_of(samples, variant.name, one.executors, one.round_trip)
@@ -189,21 +176,21 @@ def judge(
 
 
 def _grid(judged: Sequence[JudgedConfiguration]) -> Grid:
+    laws = list(judged[0].predicted)
     columns = (
         Column("variant", is_number=False), Column("", is_number=False), Column("executors"), Column("ND ms"),
-        Column("records/s"), Column("spread"), Column("power-law"), Column("error"), Column("batch-time"),
-        Column("error"),
+        Column("records/s"), Column("spread"), *(Column(text) for law in laws for text in (law, "error")),
     )  # fmt: skip
     rows: list[tuple[str, ...] | None] = []
     for one in judged:
         if rows and rows[-1] is not None and rows[-1][0] != one.variant:
             rows.append(None)
-        laws = [text for law in LAWS for text in (f"{one.predicted[law]:,.0f}", f"{one.error_percent(law):.1f} %")]
+        said = [text for law in laws for text in (f"{one.predicted[law]:,.0f}", f"{one.error_percent(law):.1f} %")]
         spread = "-" if one.spread_percent is None else f"{one.spread_percent:.1f} %"
         rows.append(
             (
                 one.variant, "c" if one.is_calibration else "", str(one.configuration.executors),
-                f"{1000.0 * one.configuration.round_trip:g}", f"{one.mean:,.0f}", spread, *laws,
+                f"{1000.0 * one.configuration.round_trip:g}", f"{one.mean:,.0f}", spread, *said,
             )
         )  # fmt: skip
     return Grid(columns, tuple(rows))

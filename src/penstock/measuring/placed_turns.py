@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from penstock.errors import ClusterError
 from penstock.measuring.throughput import BatchEnd, throughput_of
@@ -51,6 +51,11 @@ class PlacedTurn:
     round_trip_seconds: float
     cap: int
     batch_seconds: float | None = None
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """By batches, then by delay."""
+        return self.batch_seconds or 0.0, self.cap, self.round_trip_seconds
 
     def __str__(self) -> str:
         size = f"{self.cap:,}" if self.batch_seconds is None else f"{self.batch_seconds:g} s"
@@ -209,21 +214,34 @@ class TurnTaking:
         return PlacedThroughput(found.mean, found.batches)
 
 
-def as_ordered(turns: Sequence[PlacedTurn]) -> list[PlacedTurn]:
+class SizedTurn(Protocol):
+    """A turn, as far as its place among others goes."""
+
+    @property
+    def executors(self) -> int:
+        """How many it has."""
+        ...
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Among turns with as many executors."""
+        ...
+
+
+Turn = TypeVar("Turn", bound=SizedTurn)
+
+
+def as_ordered(turns: Sequence[Turn]) -> list[Turn]:
     """The turns so that executors only ever go, never come: a new one would have to warm up.
 
     With each number of executors there are rounds, each with every turn once: delays rise in one and fall in the next,
     so that a drift of the machine falls on all of them.
     """
-    found: list[PlacedTurn] = []
+    found: list[Turn] = []
     left = Counter(turns)
     for size in sorted({turn.executors for turn in turns}, reverse=True):
-        kinds = sorted((t for t in left if t.executors == size), key=_batches_then_delay)
+        kinds = sorted((t for t in left if t.executors == size), key=lambda turn: turn.order)
         for number in range(max(left[turn] for turn in kinds)):
             this_round = [turn for turn in kinds if left[turn] > number]
             found += this_round if number % 2 == 0 else this_round[::-1]
     return found
-
-
-def _batches_then_delay(turn: PlacedTurn) -> tuple[float, int, float]:
-    return turn.batch_seconds or 0.0, turn.cap, turn.round_trip_seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Kafka broker on the loopback. It starts and stops like the embedded cluster and ends with Penstock."""
+"""A real Kafka broker on the loopback, or on a node of a geo network. It starts and stops like the embedded cluster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from penstock.adaptors.kafka.broker_home import BrokerHome
+from penstock.adaptors.kafka.broker_place import BrokerPlace
 from penstock.adaptors.kafka.connection import ClientFaults, KafkaConnection
 from penstock.adaptors.kafka.distribution import fetch_kafka
 from penstock.adaptors.loopback import reserve_port
@@ -40,8 +41,8 @@ class KafkaBroker:
         Gets the settings, the data and kafka.log.
     port
         A fixed port; None: a free one.
-    heap, host, users, settings
-        See `BrokerHome`.
+    heap, host, users, settings, place
+        See `BrokerHome`. Who is elsewhere than `place` makes clients of the broker inside `entered`.
     tell
         Receives messages about what is fetched at the first start on a machine.
     stop
@@ -66,20 +67,24 @@ class KafkaBroker:
         host: str = "127.0.0.1",
         users: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
+        place: BrokerPlace | None = None,
         timeout_seconds: float = 90.0,
         tell: Callable[[str], None] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         java = find_java()
         self._warden = warden
-        self._home = BrokerHome(folder, fetch_kafka(tell), java, host=host, heap=heap, users=users, settings=settings)
+        self._home = BrokerHome(
+            folder, fetch_kafka(tell), java, host=host, heap=heap, users=users, settings=settings, place=place
+        )
         self._fixed_port = port
         self._ports: tuple[int, int] | None = None
         self._timeout_seconds = timeout_seconds
         self._stop_asked = stop
         self._process: Child | None = None
         if port is not None:
-            reserve_port(host, port, "kafka.port").close()
+            with self.entered():
+                reserve_port(self._home.host, port, "kafka.port").close()
 
     # --- what it is --------------------------------------------------------------------------------------------
 
@@ -99,6 +104,10 @@ class KafkaBroker:
     def connection(self) -> KafkaConnection:
         """How to reach the broker, with a login if it requires one."""
         return KafkaConnection(self.bootstrap_servers, self._home.client_options())
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Have this thread where the broker is: clients that are made meanwhile reach it, also later."""
+        return self._home.place.entered()
 
     @property
     def pid(self) -> int:
@@ -121,7 +130,8 @@ class KafkaBroker:
         for attempt in range(1, _ATTEMPTS + 1):
             ports_before = self._ports
             try:
-                self._bring_up()
+                with self.entered():
+                    self._bring_up()
                 break
             except ClusterError:
                 taken = self._process is not None and any(sign in self._process.tail(80) for sign in _PORT_IS_TAKEN)
@@ -153,8 +163,9 @@ class KafkaBroker:
             raise ClusterError("the Kafka broker was never started; call start() first", target="Kafka")
         self.stop()
         with ExitStack() as held:
-            for number in self._ports:
-                held.enter_context(reserve_again(self._home.host, number, "kafka.port"))
+            with self.entered():
+                for number in self._ports:
+                    held.enter_context(reserve_again(self._home.host, number, "kafka.port"))
             try:
                 yield
             finally:

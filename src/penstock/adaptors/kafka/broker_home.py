@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A broker's folder: its settings, its data, and the commands that format and run it.
 
-One node in KRaft mode is broker and controller at once. It listens on the loopback only, on two ports of its own.
+One node in KRaft mode is broker and controller at once. It listens on the loopback only, or inside a network that only
+its nodes see, on two ports of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.adaptors.loopback import check_loopback
+from penstock.adaptors.kafka.broker_place import BrokerPlace, LoopbackPlace
 from penstock.adaptors.private_file import make_private_folder, write_private
 from penstock.adaptors.spark.java import Java
 from penstock.errors import ClusterError, ConfigurationError
@@ -45,6 +46,8 @@ class BrokerHome:
         Passwords by user name: clients must log in (SASL, PLAIN). None: no login.
     settings
         Further lines of server.properties. They override Penstock's own.
+    place
+        Where it runs; None: here, at `host`.
     """
 
     def __init__(
@@ -57,8 +60,9 @@ class BrokerHome:
         heap: str = "320m",
         users: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
+        place: BrokerPlace | None = None,
     ) -> None:
-        check_loopback(host)
+        self.place = LoopbackPlace(host) if place is None else place
         heap_bytes = parse_bytes(heap, "kafka.heap")
         if heap_bytes < _SMALLEST_HEAP_BYTES:
             raise ConfigurationError(f"kafka.heap: {heap!r} is too small; give at least 256m", field="kafka.heap")
@@ -66,7 +70,7 @@ class BrokerHome:
             raise ConfigurationError("kafka.users: is empty; name a user, or leave it out", field="kafka.users")
         self.folder = folder.absolute()
         self.log = self.folder / "kafka.log"
-        self.host = host
+        self.host = self.place.address
         self.users = None if users is None else dict(users)
         self._jars = jars
         self._java = java
@@ -113,7 +117,7 @@ class BrokerHome:
 
     def command(self) -> list[str]:
         """Return the command that runs the broker in the foreground."""
-        return [*self._java_command("kafka.Kafka", self._heap_mib), str(self._properties)]
+        return self.place.command([*self._java_command("kafka.Kafka", self._heap_mib), str(self._properties)])
 
     def client_options(self) -> dict[str, str]:
         """Return the login of the first user as client options. Empty if no login is needed."""
@@ -127,6 +131,7 @@ class BrokerHome:
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
         ]  # fmt: skip
         options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _QUIET_LOGGING.items()]
+        options += [f"-D{name}={value}" for name, value in self.place.java_properties.items()]
         return [str(self._java.program), *options, "-cp", f"{self._jars}/*", main_class]
 
     def _render(self, port: int, controller_port: int) -> str:

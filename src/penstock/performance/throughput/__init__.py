@@ -6,6 +6,7 @@
 
 from penstock.performance.throughput.batch_time import BatchTimeModel
 from penstock.performance.throughput.ensemble import EnsembleModel
+from penstock.performance.throughput.fetch_time import FetchTimeModel
 from penstock.performance.throughput.inverse_time import InverseTimeModel
 from penstock.performance.throughput.learnt_model import LearntModel, ProgressiveError
 from penstock.performance.throughput.leave_out import held_out_predictions
@@ -21,6 +22,7 @@ __all__ = [
     "MODELS",
     "BatchTimeModel",
     "EnsembleModel",
+    "FetchTimeModel",
     "InverseTimeModel",
     "LearntModel",
     "ModelScore",

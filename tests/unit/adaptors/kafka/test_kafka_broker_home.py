@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -113,3 +117,32 @@ def test_without_a_broker_status_and_stop_say_so(tmp_path: Path) -> None:
 def test_the_state_folder_is_the_users(tmp_path: Path) -> None:
     """The default folder follows the user's settings of the desktop."""
     assert state_folder({"XDG_STATE_HOME": "/home/ada/state"}) == Path("/home/ada/state/penstock/kafka")
+
+
+class FakePlace:
+    """A network of its own."""
+
+    address = "10.83.0.1"
+    java_properties: ClassVar[Mapping[str, str]] = {"jdk.net.hosts.file": "/nodes"}
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """By a program that enters it."""
+        return ["enter", *argv]
+
+    def entered(self) -> AbstractContextManager[None]:
+        """Stay."""
+        return contextlib.nullcontext()
+
+
+def test_it_may_run_in_a_network_that_only_its_nodes_see(tmp_path: Path) -> None:
+    """It listens at its place, and its command enters it; an address here that is not the loopback stays refused."""
+    java = played_java(tmp_path / "java", "exit 0")
+    home = BrokerHome(tmp_path / "broker", tmp_path / "jars", java, place=FakePlace())
+    home.prepare(9111, 9222)
+    found = properties(tmp_path / "broker")
+    assert found["listeners"] == "CLIENT://10.83.0.1:9111,CONTROLLER://10.83.0.1:9222"
+    assert found["advertised.listeners"] == "CLIENT://10.83.0.1:9111"
+    assert home.command()[0] == "enter"
+    assert "-Djdk.net.hosts.file=/nodes" in home.command()
+    with pytest.raises(ConfigurationError, match="not a loopback address"):
+        BrokerHome(tmp_path / "other", tmp_path / "jars", java, host="10.83.0.1")
