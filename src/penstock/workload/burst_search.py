@@ -20,7 +20,7 @@ from penstock.workload.burst_chain import Bursts
 from penstock.workload.candidates import Found, Recipe, valid
 from penstock.workload.least_squares import DAMPING, DAMPINGS, IsLate, difference_least_squares
 from penstock.workload.load_curve import load_curves
-from penstock.workload.replay_queue import BARRED, ReplayedQueue
+from penstock.workload.replay_queue import BARRED, ReplayedQueue, finite_lift
 from penstock.workload.window_features import WindowFeatures
 
 FloatArray = npt.NDArray[np.float64]
@@ -75,7 +75,8 @@ class Aim:
         With a `power` above 1, the sum of their squares is closer to the largest of them, which the bars look at.
         """
         loads = self.queue.utilisations[self.chosen]
-        mean, percentile = self.queue.responses[self.chosen], self.queue.percentiles[self.chosen]
+        lift = np.exp(finite_lift(self.queue)[self.chosen])
+        mean, percentile = self.queue.responses[self.chosen] * lift, self.queue.percentiles[self.chosen] * lift
         weight = np.where(loads > BARRED, _WEIGHT_BEYOND, 1.0)
 
         def residuals(theta: FloatArray) -> FloatArray:
