@@ -44,6 +44,18 @@ SHARES = (0.05, 0.2, 0.5, 0.85)
 """Shares of the arrivals in bursts to start from. The means alone do not tell many short bursts from few long ones."""
 
 
+def spread_loads(queue: ReplayedQueue, count: int) -> list[int]:
+    """Return places of loads up to `BARRED`, evenly along both curves: more where they rise steeply."""
+    within = np.flatnonzero(queue.utilisations <= BARRED)
+    u = queue.utilisations[within]
+    way = np.diff(u) / np.ptp(u)
+    for curve in (queue.responses, queue.percentiles):
+        level = np.log(curve[within] / u)
+        way = way + 0.7 * np.abs(np.diff(level)) / max(float(np.ptp(level)), 0.5)
+    along = np.concatenate([[0.0], np.cumsum(way)])
+    return [int(within[np.argmin(np.abs(along - at))]) for at in np.linspace(0.0, along[-1], count)]
+
+
 @dataclass(frozen=True, eq=False)
 class Aim:
     """What the search follows: the replayed curves at chosen loads, and the features of the window."""
@@ -54,16 +66,8 @@ class Aim:
 
     @classmethod
     def of(cls, queue: ReplayedQueue, features: WindowFeatures, loads: int = _LOADS) -> Aim:
-        """Choose the loads up to `BARRED` evenly along both curves, more where they rise steeply, and the highest."""
-        within = np.flatnonzero(queue.utilisations <= BARRED)
-        u = queue.utilisations[within]
-        way = np.diff(u) / np.ptp(u)
-        for curve in (queue.responses, queue.percentiles):
-            level = np.log(curve[within] / u)
-            way = way + 0.7 * np.abs(np.diff(level)) / max(float(np.ptp(level)), 0.5)
-        along = np.concatenate([[0.0], np.cumsum(way)])
-        places = [int(within[np.argmin(np.abs(along - at))]) for at in np.linspace(0.0, along[-1], loads - 1)]
-        return cls(queue, features, np.unique([*places, queue.utilisations.size - 1]))
+        """Choose loads spread along both curves, and the highest."""
+        return cls(queue, features, np.unique([*spread_loads(queue, loads - 1), queue.utilisations.size - 1]))
 
     def with_fewer_loads(self) -> Aim:
         """Return the same aim at fewer loads."""

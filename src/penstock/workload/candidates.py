@@ -17,7 +17,7 @@ from penstock.errors import InvalidProcessError
 from penstock.markov import MAP
 from penstock.workload.burst_chain import Bursts
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import cycle_curves
+from penstock.workload.cycle_curve import Missing, cycle_curves
 from penstock.workload.load_curve import predicted_curve
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import BARRED, ReplayedQueue
@@ -33,6 +33,9 @@ GOOD_ENOUGH = 0.35
 
 PRICE_OF_A_STATE, PRICE_OF_A_STAGE, SMALL = 0.02, 0.001, 16
 """How much an additional state must reduce the loss to be worth it: up to `SMALL` of them, and beyond."""
+
+LARGE = 40
+"""Queues of cycles with more states than this are told by their fluid, as they take too long to solve at every load."""
 
 SAFE, PRICE_OF_A_MISSED_BAR = 0.95, 1.0
 """A worst error above `SAFE` of its bar costs this much more: what is good enough comes first, however large."""
@@ -58,7 +61,7 @@ class Recipe:
     bursts: Bursts | None = None
     cycle: Cycle | None = None
     theta: FloatArray | None = None
-    missing: FloatArray | None = None
+    missing: Missing | None = None
 
 
 Found = tuple[MAP, Recipe]
@@ -158,7 +161,7 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     if seen.any():
         ratio = unit.idc(trace.idc_widths[seen] / trace.mean) / trace.idc[seen]
         errors["idc"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
-    if recipe.cycle is not None and recipe.theta is not None and recipe.missing is not None and unit.order > SMALL:
+    if recipe.cycle is not None and recipe.theta is not None and recipe.missing is not None and unit.order > LARGE:
         mean, percentile = cycle_curves(recipe.theta, recipe.cycle, queue.utilisations, recipe.missing)
     else:
         mean, percentile = predicted_curve(unit, queue.utilisations)

@@ -7,6 +7,8 @@ what it lacks changes slowly along the load.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,8 +18,32 @@ from penstock.workload.load_curve import load_curves
 
 FloatArray = npt.NDArray[np.float64]
 
-CHECKED = np.array([0.05, 0.065, 0.08, 0.14, 0.26, 0.44, 0.65, 0.8, 0.9])
-"""Utilisations at which the fluid is held against the queue."""
+
+@dataclass(frozen=True, eq=False)
+class Missing:
+    """What a fluid lacks of its queue at some loads: logarithms of the queue's means and percentiles over its own."""
+
+    loads: FloatArray
+    means: FloatArray
+    percentiles: FloatArray
+
+    @classmethod
+    def of(cls, theta: FloatArray, shape: Cycle, loads: FloatArray) -> Missing:
+        """Solve the queue of a cycle at these loads."""
+        d0, d1 = shape.matrices(theta[None])
+        fluid = fluid_of(theta[None], shape, loads)[0].reshape(2, -1)
+        mean, percentile = load_curves(d0, d1, loads)
+        with np.errstate(invalid="ignore"):
+            return cls(loads, np.log(mean[0] / fluid[0]), np.log(percentile[0] / fluid[1]))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether fluid and queue could be solved at every load."""
+        return bool(np.all(np.isfinite(self.means)) and np.all(np.isfinite(self.percentiles)))
+
+    def at(self, loads: FloatArray) -> FloatArray:
+        """Return what is missing of the means, then of the percentiles, at other loads."""
+        return np.concatenate([np.interp(loads, self.loads, part) for part in (self.means, self.percentiles)])
 
 
 def fluid_of(theta: FloatArray, shape: Cycle, loads: FloatArray) -> FloatArray:
@@ -32,21 +58,8 @@ def fluid_of(theta: FloatArray, shape: Cycle, loads: FloatArray) -> FloatArray:
     return np.concatenate(fluid_curves(rates, moves, loads), axis=1)
 
 
-def missing_of(theta: FloatArray, shape: Cycle) -> FloatArray:
-    """Return the logarithms of the queue's means, and of its percentiles, over the fluid's at the loads `CHECKED`."""
-    d0, d1 = shape.matrices(theta[None])
-    mean, percentile = load_curves(d0, d1, CHECKED)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.log(np.concatenate([mean[0], percentile[0]]) / fluid_of(theta[None], shape, CHECKED)[0]))
-
-
-def cycle_curves(
-    theta: FloatArray, shape: Cycle, loads: FloatArray, missing: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and percentiles of a cycle's queue: the fluid, and what was found `missing` at a cycle close by."""
-    fluid = fluid_of(theta[None], shape, loads)[0].reshape(2, -1)
-    mean, percentile = (
-        curve * np.exp(np.interp(loads, CHECKED, rest))
-        for curve, rest in zip(fluid, missing.reshape(2, -1), strict=True)
-    )
+def cycle_curves(theta: FloatArray, shape: Cycle, loads: FloatArray, missing: Missing) -> tuple[FloatArray, FloatArray]:
+    """Return means and percentiles of a cycle's queue: the fluid, and what was found missing at a cycle close by."""
+    curves = fluid_of(theta[None], shape, loads)[0] * np.exp(missing.at(loads))
+    mean, percentile = curves.reshape(2, -1)
     return mean, percentile

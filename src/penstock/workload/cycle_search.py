@@ -14,19 +14,28 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.workload.burst_search import spread_loads
 from penstock.workload.candidates import MEAN_BAR, PERCENTILE_BAR, Found, Recipe, valid
 from penstock.workload.course import Course
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import CHECKED, fluid_of, missing_of
+from penstock.workload.cycle_curve import Missing, fluid_of
 from penstock.workload.least_squares import IsLate
 from penstock.workload.replay_queue import MOST_LIFT, ReplayedQueue
 
 FloatArray = npt.NDArray[np.float64]
 
+_DEEP_LOADS = (0.05, 0.065, 0.08, 0.14, 0.26, 0.44, 0.65, 0.8, 0.9)
+_DEEP = 5.0
+"""Loads that the search follows if even at the lowest a response takes this many services: all is fluid there."""
+
+_SHALLOW_LOADS, _SHALLOW_STATES, _SHALLOW_ROUNDS = 13, 32, 2
+"""Else so many, spread along the curves, and at most so many states: near the load from which on a part queues the
+fluid is too low, so that the queue itself has to be solved more often, and again after the search went on."""
+
 _SLOPE_STATES = (20, 32)
 """States of the chain that slopes are taken from: at first, and after a step that was refused."""
 
-_FIRST_STEPS, _MORE_STEPS, _LAST_STEPS = (4, 7), 1, 2
+_FIRST_STEPS, _MORE_STEPS, _LAST_STEPS = (5, 9), 1, 3
 """Steps from each start with half the stages, where they are cheap; then with all; then towards the queue itself."""
 
 _SLOW = 0.98
@@ -45,6 +54,11 @@ _ROOM = 0.6
 """Up to this part of the bars a cycle may be lifted above the replayed curves, see `replay_queue`."""
 
 
+def is_deep(queue: ReplayedQueue) -> bool:
+    """Whether bursts queue at every load."""
+    return bool(queue.responses[0] > _DEEP * queue.utilisations[0])
+
+
 @dataclass(frozen=True, eq=False)
 class CycleAim:
     """What the search follows: logarithms of the means and of the percentiles at `loads`, and their bars."""
@@ -56,7 +70,9 @@ class CycleAim:
     @classmethod
     def of(cls, queue: ReplayedQueue) -> CycleAim:
         """Return the aim of a replayed window."""
-        at = [int(np.argmin(np.abs(queue.utilisations - load))) for load in CHECKED]
+        at = np.unique(spread_loads(queue, _SHALLOW_LOADS)).tolist()
+        if is_deep(queue):
+            at = [int(np.argmin(np.abs(queue.utilisations - load))) for load in _DEEP_LOADS]
         curves = (queue.responses[at], queue.percentiles[at])
         bars = np.repeat([MEAN_BAR, PERCENTILE_BAR], len(at))
         return cls(queue.utilisations[at], np.log(np.concatenate(curves)), bars)
@@ -66,9 +82,9 @@ class CycleAim:
         with np.errstate(invalid="ignore"):
             return np.asarray((np.log(fluid_of(theta, shape, self.loads)) - self.target) / self.bars)
 
-    def corrected(self, missing: FloatArray) -> CycleAim:
-        """Return the aim for a fluid that lacks `missing`, in logarithms."""
-        return CycleAim(self.loads, self.target - missing, self.bars)
+    def corrected(self, missing: Missing) -> CycleAim:
+        """Return the aim for a fluid that lacks this."""
+        return CycleAim(self.loads, self.target - missing.at(self.loads), self.bars)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +151,7 @@ def _folded(course: Course, classes: int) -> tuple[FloatArray, FloatArray, int]:
 def search(course: Course, queue: ReplayedQueue, states: int, is_late: IsLate) -> Iterator[Found]:
     """Search cycles of so many states from each start, until one is good."""
     aim = CycleAim.of(queue)
+    states = states if is_deep(queue) else min(states, _SHALLOW_STATES)
     best: _State | None = None
     for start, steps in zip(starts(course, states), _FIRST_STEPS, strict=False):
         if best is not None and (best.worst <= _FAIR or is_late()):
@@ -145,13 +162,18 @@ def search(course: Course, queue: ReplayedQueue, states: int, is_late: IsLate) -
         found = _descend(_levelled(found, states, aim), states, aim, _MORE_STEPS, is_late)
         if best is None or found.loss < best.loss:
             best = found
-    if best is None or not np.isfinite(best.loss):
-        return
-    missing = missing_of(best.theta, best.shape)
-    if np.all(np.isfinite(missing)):
-        aim = aim.corrected(missing)
-        best = _descend(_state(best.theta, states, aim), states, aim, _LAST_STEPS, is_late)
+    for _ in range(1 if is_deep(queue) else _SHALLOW_ROUNDS):
+        if best is None or not np.isfinite(best.loss):
+            return
+        missing = Missing.of(best.theta, best.shape, aim.loads)
+        if not missing.is_known:
+            return
+        nearer = aim.corrected(missing)
+        solved = _state(best.theta, states, nearer)
+        best = _descend(solved, states, nearer, _LAST_STEPS, is_late)
         yield from _found(_lifted(best), missing)
+        if solved.worst <= _GOOD or is_late():
+            return
 
 
 def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator[Found]:
@@ -173,7 +195,7 @@ def _lifted(state: _State) -> _State:
     return _State(state.theta + np.repeat([0.0, room], parts), state.shape, state.errors)
 
 
-def _found(state: _State, missing: FloatArray) -> Iterator[Found]:
+def _found(state: _State, missing: Missing) -> Iterator[Found]:
     d0, d1 = state.shape.matrices(state.theta[None])
     name = f"cycle of {state.shape.parts} parts"
     yield from valid(d0[0], d1[0], Recipe(name, cycle=state.shape, theta=state.theta, missing=missing))

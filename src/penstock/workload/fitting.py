@@ -34,9 +34,6 @@ _GOOD = 0.4
 _MOST_KINDS = 3
 _FEWER_SHARES = (0.05, 0.5)
 
-_HOPELESS = 1.6
-"""If two kinds of bursts leave an error above this, in units of its bar, more kinds do not help; regular ones may."""
-
 _FEW_CYCLES = 3.0
 """If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles are tried at
 once."""
@@ -76,7 +73,7 @@ class Fitting:
         self.best, self.max_states, self.is_late = best, max_states, is_late
         self.candidates: list[FittedMap] = []
         self.notes: list[str] = []
-        self.is_warm = False
+        self.is_warm = self._has_cycles = False
 
     @cached_property
     def aim(self) -> Aim:
@@ -146,11 +143,9 @@ class Fitting:
         return min((candidate.worst_error for candidate in self.candidates), default=np.inf)
 
     def search(self, rng: np.random.Generator) -> None:
-        """Search chains of bursts, smallest first, until one is good, then cycles; or cycles first, if they tell all."""
+        """Search chains of bursts, smallest first, until one is good, then cycles; these first if they tell all."""
         gap = self._gap()
-        has_cycles = False
         if gap == 1 and self.max_states > SMALL and self.course.cost <= _TOLD:
-            has_cycles = True
             self._search_cycles()
             if self.worst <= _FEW_CYCLES:
                 return
@@ -167,9 +162,11 @@ class Fitting:
             self._burst(shape, starts)
             if self._has_good():
                 return
-            if self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES):
-                break
-        if self.worst > 1.0 and not has_cycles:
+            if kinds == 1 and self.worst > _FEW_CYCLES:
+                self._search_cycles()
+                if self.worst <= 1.0:
+                    return
+        if self.worst > 1.0:
             self._search_cycles()
         if not self.candidates or (gap > 1 and self.worst > 1.0):
             self.compose(rng)
@@ -180,10 +177,12 @@ class Fitting:
         return min(of_shape, key=lambda candidate: candidate.worst_error).recipe.theta if of_shape else None
 
     def _search_cycles(self) -> None:
-        """Search cycles of as many states as may be."""
-        if self.max_states > 1 and not (self.candidates and self.is_late()):
-            most = min(self.max_states, _MOST_STAGES)
-            self._add(cycle_search.search(self.course, self.queue, most, self.is_late))
+        """Search cycles of as many states as may be, once."""
+        if self._has_cycles or self.max_states == 1 or (self.candidates and self.is_late()):
+            return
+        self._has_cycles = True
+        most = min(self.max_states, _MOST_STAGES)
+        self._add(cycle_search.search(self.course, self.queue, most, self.is_late))
 
     def compose(self, rng: np.random.Generator) -> None:
         """Search compositions, smallest first, by their descriptors alone."""

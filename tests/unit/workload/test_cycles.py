@@ -10,7 +10,7 @@ from penstock.markov import MAP
 from penstock.workload import fit_maps, predicted_curve, replay
 from penstock.workload.course import course_of
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import CHECKED, cycle_curves, fluid_of, missing_of
+from penstock.workload.cycle_curve import Missing, cycle_curves, fluid_of
 from penstock.workload.cycle_search import starts
 from penstock.workload.fluid_curve import fluid_curves
 from penstock.workload.load_curve import load_curves
@@ -53,8 +53,9 @@ def test_the_fluid_of_long_bursts_is_their_queue() -> None:
 def test_what_the_fluid_lacks_is_added() -> None:
     """The corrected curves are those of the queue where it was solved, below the load at which bursts queue too."""
     theta, shape = np.log([6.0, 0.4, 40.0, 400.0]), Cycle((3, 5))
-    mean, percentile = load_curves(*shape.matrices(theta[None]), CHECKED)
-    curves = cycle_curves(theta, shape, CHECKED, missing_of(theta, shape))
+    loads = np.array([0.05, 0.2, 0.5, 0.9])
+    mean, percentile = load_curves(*shape.matrices(theta[None]), loads)
+    curves = cycle_curves(theta, shape, loads, Missing.of(theta, shape, loads))
     assert curves[0] == pytest.approx(mean[0])
     assert curves[1] == pytest.approx(percentile[0])
 
