@@ -73,7 +73,7 @@ def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--folder", type=Path, default=Path("build/elastic-spark"), help="gets everything")
     arguments.add_argument("--minutes", type=float, default=10.0, help="how long the day is")
-    arguments.add_argument("--lead-in", type=float, default=75.0, help="seconds at the lowest rate before it")
+    arguments.add_argument("--lead-in", type=float, default=120.0, help="seconds at the lowest rate before it")
     arguments.add_argument("--sizes", type=int, default=5, help="most executors")
     arguments.add_argument("--share", type=float, default=0.2, help="CPU share of each executor")
     arguments.add_argument("--each", type=float, default=45.0, help="seconds for which each size is measured at least")

@@ -2,8 +2,8 @@
 """What a change of the allocation costs, learnt from the changes of the run.
 
 Three things cost: executors that go are paid for until they are gone, and do not work; batches that run across a
-change take longer than they would have; and so does the first one on new executors, which load and compile their code.
-Those that come are not there yet: that costs time, which plans look ahead.
+change take longer than they would have, had new executors worked at once; and so does the first one that begins on
+these, which load and compile their code. Those that come are not there yet: that costs time, which plans look ahead.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ChangeCost:
             return
         is_across = batch.started_at <= across.ended
         if is_across or across.is_out:
-            seconds = expected(batch.rows, across.smaller if is_across else across.after)
+            seconds = across.expected_seconds(batch, expected)
             if seconds is None:
                 across.is_known = False
             else:
@@ -115,6 +115,17 @@ class _Across:
         self.smaller = min(before, after, key=lambda allocation: allocation.capacity)
         self.is_out = after.executors > before.executors
         self.extra_seconds, self.is_known = 0.0, True
+
+    def expected_seconds(self, batch: BatchProgress, expected: ExpectedSeconds) -> float | None:
+        """How long a batch would have taken if new executors worked as the others do from when they came."""
+        together = expected(batch.rows, self.after)
+        if batch.started_at > self.ended:
+            return together
+        alone = expected(batch.rows, self.smaller)
+        if not self.is_out or alone is None or together is None:
+            return alone
+        before = self.ended - batch.started_at
+        return alone if before >= alone else before + (1.0 - before / alone) * together
 
 
 def usual_dwell_seconds(recent: Sequence[Decision], now: float, rung: Allocation) -> float | None:

@@ -8,14 +8,16 @@ What is not enough is left, in one step, for the cheapest that catches up, or th
 for as long as the catch-up time once it is there. The latter lets records wait on, each no longer than it may: to work
 off at once what may wait takes executors that are idle afterwards.
 
-Less is taken where that saves more than it costs: what waits at its end has to be worked off later, and the changes
-there and back are paid for.
+Less is taken where it saves more than it costs: what waits at its end has to be worked off later, the changes there and
+back are paid for, and the change itself keeps records waiting. It has to cover the arrivals, as far as is expected.
+Less than they are would do while records may wait; but then more is needed again for certain, and executors that come
+back begin anew. So that is done only where they hardly change, and it will be long until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.plan.ladder import direction, ladder, nearest
 from penstock.policies.elastic.capacity import Sustained
@@ -27,6 +29,8 @@ _LEAST_ALLOWED_SECONDS = 2.0
 """Records that waited no longer than this waited for their batch."""
 _LEAST_GAIN = 0.3
 """Part of what a smaller allocation saves that has to be left when its price is paid."""
+_LONG = 5.0
+"""For so many catch-up times less than what arrives has to be enough, to be taken."""
 _MORE_STILL = 1.3
 """By how much more must be needed than when more was asked for, to ask again before that can have helped."""
 _UNPROVEN = 0.5
@@ -49,12 +53,15 @@ class Aim:
         How long until a change that the next plan makes is in force: for so long an allocation has to be enough.
     coming_for
         What was needed when more was asked for that cannot have helped yet; None: nothing is on its way.
+    pause_seconds
+        For how long a change to less does nothing for the records that wait.
     """
 
     catch_up_seconds: float
     patience: float
     ahead_seconds: float
     coming_for: float | None = None
+    pause_seconds: float = 0.0
 
     @property
     def allowed_seconds(self) -> float:
@@ -187,9 +194,13 @@ class Chooser:
     def _saving(self, rung: Allocation, *, is_next: bool) -> tuple[float | None, str]:
         """Executors saved on average while a smaller allocation is enough, less what it costs; None: it is not."""
         sustained, aim = self._sustained[rung], self._aim
-        lasts, waiting = self._load.lasts(sustained.low, aim.allowed_seconds)
+        paused = replace(self._load, waiting=self._load.waiting + self._load.rate * aim.pause_seconds)
+        lasts, waiting = paused.lasts(sustained.low, aim.allowed_seconds)
         if aim.patience == 0.0:
             lasts, waiting = (LONGEST_SECONDS, 0.0) if sustained.low >= self.needed else (0.0, 0.0)
+        is_long = self._load.slope == 0.0 and lasts >= _LONG * aim.catch_up_seconds
+        if sustained.prediction.records_per_second < self._rate and not is_long:
+            return None, f"its {sustained} do not cover arrivals of {self._rate:,.0f}/s"
         late = self._load.would_have_waited(sustained.low)
         if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
             lately = f"records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"

@@ -134,7 +134,7 @@ class _Known:
     def watch(self, look: Look) -> None:
         self.capacity.watch(look)
         batches = look.telemetry.batches
-        self.changes.watch(look.observation.at, look.observation.cluster, batches, self.capacity.free.expected_seconds)
+        self.changes.watch(look.observation.at, look.observation.cluster, batches, self._expected_seconds)
         self._running.watch(look)
         if batches:
             self._rows_of_last_batch = batches[-1].rows
@@ -156,6 +156,17 @@ class _Known:
             return self._rows_of_last_batch + (rate or 0.0) * seen.batch_seconds
         return None
 
+    def _expected_seconds(self, rows: int, allocation: Allocation) -> float | None:
+        """How long a batch should take: by what was learnt of batches, or by what the allocation sustains."""
+        seconds = self.capacity.free.expected_seconds(rows, allocation)
+        if seconds is not None:
+            return seconds
+        try:
+            rate = self._expected_rate(allocation)
+        except NotReadyError:
+            return None
+        return rows / rate if rate > 0.0 else None
+
     def _expected_rate(self, allocation: Allocation) -> float:
         return self.capacity.sustained(allocation).prediction.records_per_second
 
@@ -171,6 +182,7 @@ class _Known:
             options.patience,
             options.every_seconds + self.changes.settle_out_seconds,
             self._coming_for(request),
+            self.changes.pause_in_seconds,
         )
 
     def _coming_for(self, request: PlanRequest) -> float | None:

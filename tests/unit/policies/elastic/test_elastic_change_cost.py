@@ -44,6 +44,19 @@ def test_batches_across_a_change_and_the_first_on_new_executors_show_its_pause()
     assert cost.pause_in_seconds == 2.0
 
 
+def test_new_executors_that_do_nothing_until_the_next_batch_cost() -> None:
+    """Two do a batch in 8 s, four in 4 s. Those that came after 4 s would have ended it after 6 s; it took 8."""
+    cost = ChangeCost()
+    watch(cost, 0.0, TWO, TWO)
+    watch(cost, 10.0, FOUR, TWO)
+    watch(cost, 14.0, FOUR, FOUR)
+    for at, seconds in ((18.0, 8.0), (22.0, 4.0)):
+        look = a_look(at, FOUR, (1000, seconds), requested=FOUR)
+        cost.watch(at, look.observation.cluster, look.telemetry.batches, lambda _, size: 16.0 / size.executors)
+    assert cost.pause_out_seconds == pytest.approx((2.0 + 2.0) / 2.0)
+    assert cost.of(TWO, FOUR) == pytest.approx(8.0)
+
+
 def test_those_that_stay_compile_nothing() -> None:
     """After a change to fewer executors only batches across it count."""
     cost = ChangeCost()

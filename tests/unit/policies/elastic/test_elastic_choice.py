@@ -63,6 +63,24 @@ def test_what_may_wait_is_not_worked_off_at_once() -> None:
     assert choose(1, replace(CALM, waiting=6000.0, slope=2.0)).target.executors > 5
 
 
+def test_less_than_the_arrivals_is_not_taken_though_records_might_wait() -> None:
+    """Four do 400 of 450 a second, which records would bear for four minutes; where it is five or more, they do."""
+    exact = hundred_each(0.0)
+    choice = choose(5, replace(CALM, rate=450.0), sustained=exact)
+    assert choice.target == Allocation(5)
+    assert "do not cover arrivals of 450/s" in choice.rejected[-1].reason
+    assert choose(5, replace(CALM, rate=430.0), sustained=exact).target == Allocation(4)
+    assert choose(5, replace(CALM, rate=415.0, slope=-0.2), sustained=exact).target == Allocation(5)
+    assert choose(5, replace(CALM, rate=402.0, slope=-0.2), sustained=exact).target == Allocation(4)
+
+
+def test_a_change_that_keeps_records_waiting_is_counted() -> None:
+    """11,000 that wait are 28 s of work for four; if the change takes 5 s, it is more than the 30 that are allowed."""
+    load = replace(CALM, rate=390.0, waiting=11_000.0)
+    assert choose(5, load, sustained=hundred_each(0.0)).target == Allocation(4)
+    assert choose(5, load, replace(AIM, pause_seconds=5.0), sustained=hundred_each(0.0)).target == Allocation(5)
+
+
 def test_a_shorter_catch_up_time_takes_more() -> None:
     """The same backlog within half a minute needs a hundred a second more."""
     assert choose(1, replace(CALM, waiting=6000.0), replace(AIM, catch_up_seconds=30.0)).target == Allocation(8)
