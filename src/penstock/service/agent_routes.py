@@ -34,9 +34,9 @@ def agents(request: Request) -> dict[str, Any]:
 @router.put("/agents/watch", dependencies=[Depends(may_operate)])
 def watch(request: Request, body: WatchBody) -> dict[str, Any]:
     """Subscribe to other metrics for those who look; what policies subscribe to stays."""
-    master = _master(request)
-    master.watch([metric_named(name).name for name in body.metrics], body.every_seconds)
-    return {"watched": sorted(body.metrics), "every_seconds": body.every_seconds}
+    master, names = _master(request), sorted({metric_named(name).name for name in body.metrics})
+    master.watch(names, body.every_seconds)
+    return {"watched": names, "every_seconds": body.every_seconds}
 
 
 def _master(request: Request) -> Master:

@@ -72,7 +72,7 @@ def test_panels_do_not_overlap() -> None:
 
 def test_alerts_name_only_what_is_given() -> None:
     """A metric that was renamed would leave an alert that never fires."""
-    known = {*(one.sample_name for one in (*EXPOSED, *OF_MASTER)), BUILD_INFO, RUN_INFO}
+    known = {*(one.sample_name for one in EXPOSED), *(one.sample_name for one in OF_MASTER), BUILD_INFO, RUN_INFO}
     for alert in ALERTS:
         assert set(NAME.findall(alert.expression)) <= known, alert.name
     assert len(alert_rules()["groups"][0]["rules"]) == len({alert.name for alert in ALERTS})
@@ -87,7 +87,8 @@ def test_commands_print_what_can_be_read(command: str, read: object) -> None:
     assert read(answer.output) == expected  # type: ignore[operator]
     listed = CliRunner().invoke(main, ["prometheus", "metrics", "--json"])
     assert [one["name"] for one in json.loads(listed.stdout)["metrics"]] == [
-        one.sample_name for one in (*EXPOSED, *OF_MASTER)
+        *(one.sample_name for one in EXPOSED),
+        *(one.sample_name for one in OF_MASTER),
     ]
 
 

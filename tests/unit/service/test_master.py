@@ -149,6 +149,9 @@ def test_an_attached_query_is_scaled_and_shown(stage: Stage) -> None:
     assert "penstock_master_agents 1.0" in samples
     assert "penstock_master_refused_connections_total 0.0" in samples
     assert reported()["age_seconds"] < 30
+    watched = client.put("/api/v1/agents/watch", json={"metrics": ["utilisation", "cpu_utilisation", OWN]})
+    assert watched.json()["watched"] == ["cpu_utilisation", OWN]  # by the names of today, each once
+    assert client.get("/api/v1/agents").json()["watched"] == ["cpu_utilisation", OWN]
     assert client.post("/api/v1/pipelines/toy/pause", json={"reason": "a test"}).status_code == 200
     link.close("detached")
     until(lambda: "toy" not in stage.service.desks, "the end of its loop")
