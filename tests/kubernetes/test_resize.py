@@ -19,6 +19,8 @@ from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
 
+pytestmark = pytest.mark.kubernetes
+
 ACCOUNT = "streaming-driver"
 ASKED = PodCpu(0.2, 0.2)
 
