@@ -209,7 +209,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     if wants_shares and cores is None:
         notes.append(_without_cpu_shares("how many cores an executor has is not known; set spark.executor.cores"))
     elif wants_shares and cores is not None:
-        held = SharedApplication(context.applicationId, context.master, dict(context.getConf().getAll()), cores)
+        held = SharedApplication(context.applicationId, context.master or "", dict(context.getConf().getAll()), cores)
         try:
             shares, found = open_cpu_shares(held, operator, limits.top)
             notes += found

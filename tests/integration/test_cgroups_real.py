@@ -129,8 +129,12 @@ def test_capped_process_is_throttled_and_released_to_where_it_was(
         assert cgroups_of(spinner.pid) != before
         first = group.read()
         assert first.quota_cores == 0.05
-        wait_until(lambda: group.read().throttled_seconds > first.throttled_seconds + 0.5, "throttling")
+        assert first.used_seconds is not None
+        wait_until(
+            lambda: (group.read().throttled_seconds or 0.0) > (first.throttled_seconds or 0.0) + 0.5, "throttling"
+        )
         last = group.read()
+        assert last.used_seconds is not None
         # 0.05 cores, with room for one period's burst at each end; what is missing was withheld, not unused.
         assert last.used_seconds - first.used_seconds < 0.05 * (last.at - first.at) + 0.1
         assert last.used_seconds > first.used_seconds

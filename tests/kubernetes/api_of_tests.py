@@ -64,7 +64,9 @@ class Api:
         core = ClusterAccess(f"https://{ADDRESS}:{PORT}").connect()
         return ApiExecutorPods(core, self.namespace, application_id)
 
-    def start_executor(self, application_id: str, executor_id: str, cpu: str = "200m", limit: str | None = None) -> str:
+    def start_executor(
+        self, application_id: str, executor_id: str, cpu: str = "200m", *, is_limited: bool = True
+    ) -> str:
         """A pod with the labels of an executor that does nothing; waits until it runs, and returns its name."""
         name = f"{application_id}-exec-{executor_id}"
         labels = {"spark-app-selector": application_id, "spark-exec-id": executor_id, "spark-role": "executor"}
@@ -74,7 +76,7 @@ class Api:
             "image": SPARK_IMAGE,
             "imagePullPolicy": "Never",
             "args": ["/usr/bin/sleep", "3600"],
-            "resources": {"requests": amounts, "limits": {**amounts, "cpu": limit or cpu}},
+            "resources": {"requests": amounts, "limits": amounts if is_limited else {"memory": "32Mi"}},
             "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],
         }
         spec = {

@@ -18,13 +18,6 @@ MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes" / "rbac.yaml"
 NAMESPACE = "streams"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test of this folder its marker."""
-    for item in items:
-        if item.nodeid.startswith("tests/kubernetes/"):
-            item.add_marker(pytest.mark.kubernetes)
-
-
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A ready cluster; it is built where it was never built before."""

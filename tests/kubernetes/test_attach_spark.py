@@ -18,6 +18,8 @@ from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
 from penstock.records import Allocation, Decision, Outcome, OutcomeStatus, PlanRequest
 
+pytestmark = pytest.mark.kubernetes
+
 PATIENCE_SECONDS = 300.0
 LIMIT = 0.8
 ENDED = (OutcomeStatus.DONE, OutcomeStatus.DRAINING, OutcomeStatus.FAILED)

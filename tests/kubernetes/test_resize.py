@@ -19,6 +19,8 @@ from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
 
+pytestmark = pytest.mark.kubernetes
+
 ACCOUNT = "streaming-driver"
 ASKED = PodCpu(0.2, 0.2)
 
@@ -105,7 +107,9 @@ def test_a_node_without_room_now_defers(api: Api, application: str, hold: Callab
     shares.apply(Allocation(1, 0.5))
     api.until(lambda: api.quota_cores(name) == pytest.approx(0.1))
     (room,) = [room for room in rooms_of(api) if room.name == "node1"]
-    other = api.start_executor(f"{application}-other", "9", cpu=f"{int(room.free_cores * 1000) - 20}m")
+    other = api.start_executor(
+        f"{application}-other", "9", cpu=f"{int(room.free_cores * 1000) - 20}m", is_limited=False
+    )
     shares.open()
     api.until(lambda: any("(deferred)" in fault for fault in shares.faults))
     assert shares.share_refusal() is None

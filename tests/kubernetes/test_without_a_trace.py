@@ -16,6 +16,8 @@ import pytest
 from penstock.adaptors.kubernetes_server.keeper import GROUP_PREFIX, READY_FILE
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster, sweep_groups
 
+pytestmark = pytest.mark.kubernetes
+
 OWNER = Path(__file__).with_name("cluster_owner.py")
 
 

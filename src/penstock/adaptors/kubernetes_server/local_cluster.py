@@ -35,7 +35,7 @@ from penstock.errors import ClusterError, ConfigurationError
 _NAME = "Kubernetes"
 _MARK_FILE = "penstock-kubernetes"
 """In a folder of a cluster: it may be removed."""
-_START_SECONDS = 180.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 60.0
 _ASK_SECONDS = 5.0
 

@@ -40,8 +40,9 @@ def failure(status: int, message: str = "", **details: str) -> Exception:
     """An answer of the API that is no success."""
     from kubernetes.client.exceptions import ApiException
 
-    fault = ApiException(status=status, reason="")
-    fault.body = json.dumps({"message": message, "details": details})
+    answer = ApiException(status=status, reason="")
+    answer.body = json.dumps({"message": message, "details": details})
+    fault: Exception = answer
     return fault
 
 
