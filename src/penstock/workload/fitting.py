@@ -39,8 +39,8 @@ _FEW_CYCLES = 3.0
 once."""
 
 _TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
-"""If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses more
-than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar."""
+"""If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses
+more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar."""
 
 _AGAIN_STEPS = 3
 
