@@ -176,13 +176,11 @@ def main() -> int:
     if folder is None:
         print("no real traces: set PENSTOCK_DATA to their folder", file=sys.stderr)
     else:
-        for window in real_windows(folder, WINDOW):
+        for window in real_windows(folder, WINDOW, arguments.only):
             moved = window.iats.size // 10
             next_part = window.following[:moved] if window.following is not None else window.iats[:0]
             later = np.concatenate([window.iats[moved:], next_part])
             name = f"{window.trace}, {window.place}"
-            if arguments.only not in name:
-                continue
             row, fit = measure(name, window.iats, later, arguments.repeats)
             rows.append(row)
             if window.following is not None:

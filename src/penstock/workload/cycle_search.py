@@ -35,7 +35,7 @@ fluid is too low, so that the queue itself has to be solved more often, and agai
 _SLOPE_STATES = (20, 32)
 """States of the chain that slopes are taken from: at first, and after a step that was refused."""
 
-_FIRST_STEPS, _MORE_STEPS, _LAST_STEPS = (5, 9), 1, 3
+_FIRST_STEPS, _MORE_STEPS, _LAST_STEPS = (4, 7), 1, 2
 """Steps from each start with half the stages, where they are cheap; then with all; then towards the queue itself."""
 
 _SLOW = 0.98

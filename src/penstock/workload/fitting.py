@@ -38,8 +38,9 @@ _FEW_CYCLES = 3.0
 """If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles are tried at
 once."""
 
-_TOLD = 0.6
-"""If its course in pieces loses no more than this part of a window's queue, cycles are tried first."""
+_TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
+"""If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses
+more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar."""
 
 _AGAIN_STEPS = 3
 
@@ -162,11 +163,11 @@ class Fitting:
             self._burst(shape, starts)
             if self._has_good():
                 return
-            if kinds == 1 and self.worst > _FEW_CYCLES:
+            if kinds == 1 and self.worst > _FEW_CYCLES and self.course.cost <= _HARDLY_TOLD:
                 self._search_cycles()
                 if self.worst <= 1.0:
                     return
-        if self.worst > 1.0:
+        if self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
             self._search_cycles()
         if not self.candidates or (gap > 1 and self.worst > 1.0):
             self.compose(rng)
