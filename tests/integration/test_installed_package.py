@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.install
+# Pip unpacks hundreds of megabytes, on a busy machine for many minutes.
+pytestmark = [pytest.mark.install, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 PACKED = (
