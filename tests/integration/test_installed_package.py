@@ -61,8 +61,10 @@ class Environment:
         self.right("pip", "install", "--quiet", "--no-compile", "-c", constraints, *options, what)
 
     def packages(self) -> set[str]:
-        """What is installed."""
-        return {entry["name"].lower() for entry in json.loads(self.right("pip", "list", "--format=json"))}
+        """What is installed, by the names that requirements use."""
+        return {
+            entry["name"].lower().replace("_", "-") for entry in json.loads(self.right("pip", "list", "--format=json"))
+        }
 
 
 @pytest.fixture(scope="module")
