@@ -10,9 +10,10 @@ DEV := .venv/.penstock-dev
 BROKERS := .venv/.penstock-brokers
 
 .PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long test-kubernetes check bench soak docs clean
+.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long test-versions check bench soak docs site dist clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(RUN) ## virtual environment with Spark, Java 17 or newer: what the demo needs
 setup-dev: $(DEV) ## besides: the tools of `make check`, clients of Kafka and RabbitMQ
@@ -51,6 +52,11 @@ test-kubernetes: setup-dev ## on a real Kubernetes of one node; its first start 
 
 check: setup-dev ## formatting, lint, types, import contracts, generated docs
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check
+test-versions: setup-test ## what every supported Spark has to pass, on each (ARGS="3.5 4.0" for some); 400 MB each, once
+	@source scripts/java.sh && $(PY) scripts/test_versions.py $(ARGS)
+
+check: setup-dev ## formatting, lint, types, import contracts, generated docs, the site and its links
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports && $(PY) scripts/docs.py --check && $(PY) scripts/site.py --check
 
 bench: setup-test ## all benchmarks, as ratios measured side by side (minutes)
 	@source scripts/java.sh && for b in $(filter-out benchmarks/soak/run.py,$(wildcard benchmarks/*/run.py)); do echo "== $$b"; $(PY) $$b || exit 1; done
@@ -60,6 +66,12 @@ soak: setup-test ## a pipeline that is scaled every minute for hours: is it flat
 
 docs: setup-dev ## write docs/reference from the code
 	@$(PY) scripts/docs.py
+
+site: setup-dev ## the documentation as a site, in build/site
+	@$(PY) scripts/site.py
+
+dist: setup-dev ## source distribution and wheel, in dist
+	@$(PY) -m build --outdir dist .
 
 clean: ## remove the environment, caches and runs
 	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-REAL = "spark or cgroups or namespaces or e2e or kafka or rabbitmq or postgresql or prometheus or browser"
+REAL = "spark or cgroups or namespaces or e2e or kafka or rabbitmq or postgresql or prometheus or browser or install"
 # Looking for tests in all files takes ten seconds; tests/conftest.py refuses one of these elsewhere.
 REAL_FOLDERS = ("tests/integration", "tests/e2e")
 KUBERNETES_FOLDERS = ("tests/kubernetes",)

@@ -20,7 +20,7 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 # Where scripts/run_tests.py looks for tests with these markers.
-REAL = {"spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser"}
+REAL = {"spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser", "install"}
 REAL_FOLDERS = ("tests/integration/", "tests/e2e/")
 KUBERNETES_FOLDER = "tests/kubernetes/"
 
@@ -48,7 +48,11 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emb
     with (
         Warden() as warden,
         EmbeddedCluster(
-            warden, tmp_path_factory.mktemp("cluster"), cores_per_worker=4, memory_per_worker="3g"
+            warden,
+            tmp_path_factory.mktemp("cluster"),
+            cores_per_worker=4,
+            memory_per_worker="3g",
+            timeout_seconds=400.0,  # a busy machine is no fault of the code
         ) as cluster,
     ):
         yield cluster

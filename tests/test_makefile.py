@@ -31,6 +31,8 @@ def said_by_make(*arguments: str) -> str:
         ("test-unit", ["run", "dev"]),
         ("test", ["run", "dev", "brokers"]),
         ("test-real", ["run", "dev", "brokers"]),
+        ("test-versions", ["run", "dev", "brokers"]),
+        ("site", ["run", "dev"]),
     ],
 )
 def test_a_command_sets_up_what_it_needs_and_no_more(target: str, steps: list[str]) -> None:

@@ -36,6 +36,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  postgresql\n  prometheus\n"
         "  browser\n  core\n  long\n  kubernetes\n"
+        "  browser\n  install\n  core\n  long\n"
     )
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\ndef test_fine(): pass\n\n"
@@ -58,7 +59,9 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
     parts = ("core", "long")
-    real = ("spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser")
+    real = (
+        "spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser", "install",
+    )  # fmt: skip
     for values in itertools.product([False, True], repeat=len(real) + len(parts)):
         marks = dict(zip((*real, *parts), values, strict=True))
         is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +31,16 @@ NEEDED_DISK_BYTES = 1 * _GIB
 WANTED_CORES = 2
 _WATCHED_SECONDS = 0.2
 OLDEST_PYTHON = (3, 11)
+
+
+EXTRAS = {
+    "report": (("matplotlib", "jinja2"), "no pictures and reports"),
+    "service": (("fastapi", "uvicorn", "prometheus-client"), "no `penstock serve`, no page of a run"),
+    "kafka": (("confluent-kafka",), "no topics between operators, no arrival times from Kafka"),
+    "rabbitmq": (("pika", "pyarrow"), "no queues as sources"),
+    "postgresql": (("psycopg",), "no stores in PostgreSQL"),
+}
+"""By extra of the package: what it brings, and what cannot be done without it."""
 
 
 class Severity(StrEnum):
@@ -66,7 +76,7 @@ def check_machine(temporary: Path | None = None) -> list[Check]:
     return [
         check_python(),
         check_java(),
-        check_package("pyspark", oldest="4.2", below="4.4"),
+        check_package("pyspark", oldest="3.5", below="4.4"),
         check_package("pandas", oldest="2.2", below="3"),
         check_package("pyarrow", oldest="18"),
         check_memory(),
@@ -76,6 +86,7 @@ def check_machine(temporary: Path | None = None) -> list[Check]:
         check_loopback_ports(),
         check_disk(folder),
         check_leftovers(folder),
+        *(check_extra(extra, packages, lost) for extra, (packages, lost) in EXTRAS.items()),
     ]
 
 
@@ -133,6 +144,32 @@ def check_package(
     if _numbers(version) < _numbers(oldest) or (below is not None and _numbers(version) >= _numbers(below)):
         return Check(name, False, f"{name} {version} is installed, {wanted} is needed", f"pip install '{wanted}'")
     return Check(name, True, f"{name} {version}")
+
+
+def check_extra(
+    extra: str,
+    packages: Sequence[str],
+    lost: str,
+    *,
+    version_of: Callable[[str], str] = importlib.metadata.version,
+) -> Check:
+    """Check for the packages of an extra, which only some features need."""
+    missing, found = [], []
+    for name in packages:
+        try:
+            found.append(f"{name} {version_of(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    if not missing:
+        return Check(extra, True, ", ".join(found), severity=Severity.OPTIONAL)
+    are = "is" if len(missing) == 1 else "are"
+    return Check(
+        extra,
+        False,
+        f"{', '.join(missing)} {are} not installed: {lost}",
+        f"pip install 'penstock[{extra}]'",
+        Severity.OPTIONAL,
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ def test_every_check_is_made_once_and_a_lack_has_a_command(tmp_path: Path) -> No
     checks = machine.check_machine(tmp_path)
     assert [check.name for check in checks] == [
         "python", "java", "pyspark", "pandas", "pyarrow", "memory", "cores", "load", "cpu shares", "loopback", "disk",
-        "leftovers",
+        "leftovers", "report", "service", "kafka", "rabbitmq", "postgresql",
     ]  # fmt: skip
     assert all(check.detail for check in checks)
     assert all(check.mend for check in checks if not check.ok)
@@ -39,6 +41,31 @@ def test_an_old_python_is_named() -> None:
         "sudo apt-get install python3.11-venv",
     )
     assert machine.check_python((3, 12, 0)).ok
+
+
+def test_a_missing_extra_limits_and_names_what_it_brings() -> None:
+    """Of an extra's packages the missing ones are named, with what is lost and the command; nothing is needed."""
+
+    def version_of(name: str) -> str:
+        if name == "uvicorn":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    check = machine.check_extra("service", ("fastapi", "uvicorn"), "no page", version_of=version_of)
+    assert (check.ok, check.detail) == (False, "uvicorn is not installed: no page")
+    assert (check.mend, check.severity) == ("pip install 'penstock[service]'", Severity.OPTIONAL)
+    whole = machine.check_extra("service", ("fastapi",), "no page", version_of=version_of)
+    assert (whole.ok, whole.detail) == (True, "fastapi 1.0")
+
+
+def test_doctor_asks_for_what_the_extras_bring() -> None:
+    """The packages that are checked are those that pyproject.toml gives each extra."""
+    settings = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = settings["project"]["optional-dependencies"]
+    named = {e: {re.split(r"[\[<>=~ ]", r)[0] for r in requirements} for e, requirements in extras.items()}
+    assert {e: set(packages) for e, (packages, _) in machine.EXTRAS.items()} == {
+        e: packages for e, packages in named.items() if e not in {"spark", "dev"}
+    }
 
 
 def test_missing_java_gives_the_install_command(tmp_path: Path) -> None:
@@ -74,7 +101,7 @@ def test_a_package_that_is_not_there_is_named() -> None:
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    check = machine.check_package("pyspark", oldest="4.2", below="4.4", version_of=missing)
+    check = machine.check_package("pyspark", oldest="3.5", below="4.4", version_of=missing)
     assert (check.ok, check.detail) == (False, "pyspark is not installed")
     assert "penstock[spark]" in check.mend
 

@@ -43,6 +43,20 @@ def test_reports_are_given_once_and_in_order() -> None:
     assert listener.drain().reports == ()
 
 
+class FakeProgressOf35:
+    """A report as PySpark 3.5 gives it: attributes and JSON, and no fields by name."""
+
+    id = UUID(QUERY)
+    json = json.dumps(REPORT)
+
+
+def test_a_report_of_spark_3_5_is_kept_by_its_field_names() -> None:
+    """What is no mapping is read from its JSON, so that all that reads reports sees one form."""
+    listener = ProgressListener(QUERY)
+    listener.onQueryProgress(cast("Any", QueryProgressEvent)(FakeProgressOf35()))
+    assert listener.drain().reports == (REPORT,)
+
+
 def test_other_queries_are_not_heard() -> None:
     """Reports, ends and idling of other queries leave no trace."""
     listener = ProgressListener(QUERY)

@@ -17,14 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from penstock.adaptors.rabbitmq.consumer import SpoolingConsumer
@@ -32,6 +24,16 @@ from penstock.adaptors.rabbitmq.message import ARROW_SCHEMA, SCHEMA
 from penstock.adaptors.rabbitmq.source_options import RabbitMQOptions
 from penstock.adaptors.rabbitmq.spool import Spool
 from penstock.adaptors.rabbitmq.spool_files import Slice, read, segments_in, slices, split
+from penstock.adaptors.spark.python_sources import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from penstock.errors import ConfigurationError
 
 NAME = "penstock_rabbitmq"

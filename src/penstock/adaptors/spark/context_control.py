@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls on a running SparkContext that add, drain and kill executors, through Py4J (Spark 4.2 and 4.3)."""
+"""The calls on a running SparkContext that add, drain and kill executors, through Py4J (Spark 3.5 to 4.3)."""
 
 from __future__ import annotations
 
@@ -74,10 +74,28 @@ class ContextControl:
         """Return the total requested so far, or else the one the application started with. None: neither is known."""
 
         def read() -> int | None:
-            joined = str(self._backend.getRequestedTotalExecutors().values().mkString(","))
+            joined = str(self._requested_totals().values().mkString(","))
             return sum(map(int, joined.split(","))) if joined else self._configured_total
 
         return self._call("read the wanted number of executors", read)
+
+    def _requested_totals(self) -> Any:
+        """Return the scheduler's table of wanted totals. Spark 3.5 has no call for it, so the field is read there."""
+        if self._totals_field is None:
+            return self._backend.getRequestedTotalExecutors()
+        return self._totals_field.get(self._backend)
+
+    @cached_property
+    def _totals_field(self) -> Any:
+        """The field of the table, where the scheduler has no call that returns it. None: it has one."""
+        kind = self._backend.getClass()
+        if any(method.getName() == "getRequestedTotalExecutors" for method in kind.getMethods()):
+            return None
+        while kind.getSimpleName() != "CoarseGrainedSchedulerBackend":
+            kind = kind.getSuperclass()
+        field = kind.getDeclaredField("requestedTotalExecutorsPerResourceProfile")
+        field.setAccessible(True)
+        return field
 
     @cached_property
     def _configured_total(self) -> int | None:
@@ -118,7 +136,8 @@ class ContextControl:
             ids = jvm.java.util.ArrayList()
             for executor_id in executor_ids:
                 ids.add(executor_id)
-            chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(ids).toSeq()
+            # PySpark's own conversion: Scala 2.12, which Spark 3.5 is built with, lacks the one of Scala's library.
+            chosen = jvm.org.apache.spark.api.python.PythonUtils.toSeq(ids)
             # adjustTargetNumExecutors, countFailures, force: also where tasks run
             return not self._backend.killExecutors(chosen, False, False, True).isEmpty()
 

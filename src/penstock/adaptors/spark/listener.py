@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -102,13 +103,14 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Keep a report."""
-        if str(event.progress["id"]) != self._query_id:
+        if str(event.progress.id) != self._query_id:
             return
+        report = _as_mapping(event.progress)
         with self._lock:
             if len(self._queue) >= self._capacity:
                 self._queue.popleft()
                 self._lost += 1
-            self._queue.append(event.progress)
+            self._queue.append(report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Do nothing: a trigger without data is not a batch."""
@@ -117,3 +119,11 @@ class ProgressListener(StreamingQueryListener):
         """Record that the query ended."""
         if str(event.id) == self._query_id:
             self._exception, self._is_terminated = event.exception, True
+
+
+def _as_mapping(progress: Any) -> Mapping[str, Any]:
+    """Return a report by field names. PySpark's own object is a mapping since 4.0; that of 3.5 has only its JSON."""
+    if isinstance(progress, Mapping):
+        return progress
+    read: Mapping[str, Any] = json.loads(progress.json)
+    return read

@@ -19,19 +19,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from penstock.adaptors.replay.max_rows_file import read_max_rows
+from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
+from penstock.adaptors.replay.payloads import open_payload
+from penstock.adaptors.spark.python_sources import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from penstock.adaptors.replay.max_rows_file import read_max_rows
-from penstock.adaptors.replay.options import ReplayOptions, open_arrivals, replay_arrivals
-from penstock.adaptors.replay.payloads import open_payload
 from penstock.arrivals.due import ReplayOffset, due_index
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests that every supported Spark has to pass (marker `versions`) on each of them, and sums them up.
+
+Each Spark is installed once, into a folder of its own in Penstock's cache, and stands before the environment's own
+Spark in the search path. So everything but Spark and Py4J is the same for all. Versions to try, such as `3.5 4.0`, may
+be named; other arguments are pytest's. What is printed last is the table for docs/reference/versions.md.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from penstock.adaptors.kafka.cache import cache_folder
+
+SPARKS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
+"""By line: the release that is tried."""
+FILES = ("tests/integration/test_spark_versions.py", "tests/integration/kafka/test_spark_versions_kafka.py")
+COLUMNS = {
+    "sensing": ("test_what_the_query_reads", "test_every_batch", "test_rates_and_latency"),
+    "executors": ("test_executors_go", "test_an_executor_that_is_killed"),
+    "CPU share": ("test_a_share_of_the_cpu",),
+    "stop between batches": ("test_the_query_is_stopped",),
+    "Kafka": ("test_a_topic_is_read",),
+}
+"""By column of the table: how the names of its tests begin."""
+
+
+def install(version: str) -> Path:
+    """Return the folder with that Spark and its Py4J. It appears whole or not at all."""
+    folder = cache_folder() / f"spark-{version}"
+    if not folder.is_dir():
+        print(f"penstock: installing PySpark {version} into {folder} (about 400 MB)", flush=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+            made = Path(temporary) / "made"
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+            subprocess.run([*pip, "--target", str(made), f"pyspark=={version}"], check=True)
+            made.rename(folder)
+    return folder
+
+
+def environment_with(spark: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables with which Python finds that Spark before any other, in this process and in those it starts."""
+    path = [str(spark), *filter(None, [environment.get("PYTHONPATH")])]
+    kept = {name: value for name, value in environment.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return {**kept, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run(version: str, arguments: Sequence[str]) -> ElementTree.Element | None:
+    """Run the tests on one Spark. Return pytest's report; None: there is none."""
+    environment = environment_with(install(version))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        # Warnings of an older Spark about newer libraries are no faults of ours.
+        pytest = [sys.executable, "-m", "pytest", "-m", "versions", "-W", "default", f"--junitxml={report}"]
+        subprocess.run([*pytest, *FILES, *arguments], env=environment, check=False)
+        return ElementTree.parse(report).getroot() if report.exists() else None
+
+
+def cell(report: ElementTree.Element | None, beginnings: Sequence[str]) -> str:
+    """Sum up the tests of a column in a word."""
+    cases = [] if report is None else list(report.iter("testcase"))
+    found = [case for case in cases if str(case.get("name")).startswith(tuple(beginnings))]
+    if not found:
+        return "not run"
+    if any(case.find("failure") is not None or case.find("error") is not None for case in found):
+        return "FAILED"
+    return "skipped" if any(case.find("skipped") is not None for case in found) else "yes"
+
+
+def java_version() -> str:
+    """The version of the Java that the tests use."""
+    from penstock.adaptors.spark.java import find_java
+
+    return find_java().version
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run on every version, or on the named ones; 0: all passed."""
+    chosen = [line for line in SPARKS if line in arguments] or list(SPARKS)
+    others = [argument for argument in arguments if argument not in SPARKS]
+    rows = {}
+    for line in chosen:
+        print(f"\npenstock: tests on Spark {SPARKS[line]}", flush=True)
+        report = run(SPARKS[line], others)
+        rows[line] = [cell(report, beginnings) for beginnings in COLUMNS.values()]
+    print(f"\n{datetime.now(UTC):%d %B %Y}, Python {platform.python_version()}, Java {java_version()}:\n")
+    print("| Spark | " + " | ".join(COLUMNS) + " |\n|---|" + "---|" * len(COLUMNS))
+    for line, cells in rows.items():
+        print(f"| {SPARKS[line]} | " + " | ".join(cells) + " |")
+    return 0 if all(word == "yes" for cells in rows.values() for word in cells) else 1
+
+
+if __name__ == "__main__":
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        print("penstock: Java 17 or newer is needed; run this by `make test-versions`", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(main(sys.argv[1:]))
