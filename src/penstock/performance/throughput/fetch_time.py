@@ -16,16 +16,20 @@ for j = 1 ... p
 
     R = D (1 + q)       X = j / (Z + R)       q = X R.
 
-With D = c and Z counted for each record, X is in records a second, and N drops out: k N^-1 is one parameter. m tasks
-over n executors are ceil(m / n) on some and floor(m / n) on the others, and
+With D = c and Z counted for each record, X is in records a second, and N drops out: k / N is one parameter.
 
-    MST = sum of X over the executors.
+What the tasks of an executor write goes over one connection, beside their work. It has at most W bytes under way, so
+with b bytes of a result no more than W / (b ND_max) records a second leave an executor, whatever its tasks do; b / W is
+the third parameter. m tasks over n executors are ceil(m / n) on some and floor(m / n) on the others, and
 
-With one task each, MST = n / (c + Z): the whole wait shows. With many tasks each, MST = n / c: it is hidden. With the
-CPU share s a record takes c / s. docs/background/delay-and-batches.md derives it.
+    MST = sum over the executors of min(X, W / (b ND_max)).
 
-Calibration is progressive, as of the other laws with a delay: c from one configuration, k from two that differ in
-their delay.
+With one task each, MST = n / (c + Z): the whole wait shows. With many tasks each, MST = n / c: it is hidden, until the
+sink is the narrowest. With the CPU share s a record takes c / s. docs/background/delay-and-batches.md derives it.
+
+Calibration is progressive, as of the other laws with a delay: c from one configuration, k / N from two that differ in
+their delay, b / W from three or more with delays at several sizes. Where samples leave both open, waiting for fetches
+explains as much as it can, and the sink the rest.
 """
 
 from __future__ import annotations
@@ -44,8 +48,10 @@ from penstock.performance.throughput.sample_table import SampleTable
 from penstock.ports import FloatArray
 from penstock.records import Allocation
 
-_STARTS = (0.05, 0.5, 3.0)
+_STARTS = (0.05, 0.5, 3.0, 12.0)
 """Waits over the longest delay that fits begin with, in records of one executor: where all is hidden, nothing moves."""
+_AS_GOOD = 1.02
+"""A fit whose cost is at most so many times the least is as good."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +69,11 @@ class FetchTimeModel(CurveModel):
     """
 
     name: ClassVar[str] = "fetch-time"
-    parameter_names: ClassVar[tuple[str, ...]] = ("per_record_seconds", "round_trips_per_record")
+    parameter_names: ClassVar[tuple[str, ...]] = (
+        "per_record_seconds",
+        "round_trips_per_record",
+        "sink_round_trips_per_record",
+    )
     ends_at_one_size: ClassVar[bool] = False
 
     delay_of: Callable[[Allocation], float] | None = None
@@ -98,44 +108,47 @@ class FetchTimeModel(CurveModel):
     def log_gradient(
         self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray
     ) -> FloatArray:
-        """By the time of a record and the round trips of one."""
-        rates, by_work, by_wait = self._rates(values, executors, speed, delay)
+        """By the time of a record, and the round trips of one at the source and at the sink."""
+        rates, by_work, by_wait, by_sink = self._rates(values, executors, speed, delay)
         waits = values[1] * delay > self.overlap * values[0] / speed
         by_record = by_work / speed - np.where(waits, self.overlap / speed, 0.0) * by_wait
         by_trips = np.where(waits, delay, 0.0) * by_wait
-        return np.column_stack((by_record, by_trips)) / rates[:, None]
+        return np.column_stack((by_record, by_trips, by_sink * delay)) / rates[:, None]
 
     def _rates(
         self, values: FloatArray, executors: FloatArray, speed: FloatArray, delay: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The throughput, and its slopes by the work and by the wait of a record."""
-        work = values[0] / speed
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The throughput, and its slopes by the work, the wait at the source and the wait at the sink of a record."""
+        work, sink = values[0] / speed, values[2] * delay
         wait = np.maximum(values[1] * delay - self.overlap * work, 0.0)
         tasks = executors if self.tasks is None else np.full_like(executors, self.tasks)
         fewer = np.floor(tasks / executors + 1e-9)
         with_more = tasks - fewer * executors
         # At most two numbers of tasks: some executors have one more than the others.
-        some, others = _shared(fewer + 1.0, work, wait), _shared(fewer, work, wait)
-        rates, by_work, by_wait = (
+        some, others = (_within(_shared(each, work, wait), sink) for each in (fewer + 1.0, fewer))
+        rates, by_work, by_wait, by_sink = (
             np.asarray(with_more * more + (executors - with_more) * less, dtype=np.float64)
             for more, less in zip(some, others, strict=True)
         )
-        return rates, by_work, by_wait
+        return rates, by_work, by_wait, by_sink
 
     def proportional(self, rate_per_executor: float) -> FloatArray:
         """All time is that of records."""
-        return np.array([1.0 / rate_per_executor, 0.0])
+        return np.array([1.0 / rate_per_executor, 0.0, 0.0])
 
     def calibrated(self, table: SampleTable) -> tuple[FloatArray, Flags]:
         """What the number of configurations allows."""
-        free = free_parameters(table, 2, [(1, bool(np.ptp(table.delay) > 1e-9))])
+        far = table.delay > 1e-9
+        several = bool(np.ptp(table.executors[far]) > 1e-9) if far.any() else False
+        free = free_parameters(table, 3, [(1, bool(np.ptp(table.delay) > 1e-9)), (2, several)])
         root = np.sqrt(table.weight)
         record = self.proportional(float(np.median(table.rate / table.capacity)))[0]
         # In units of one executor's record, and of that over the longest delay, so that steps compare.
-        units = np.array([record, record / (float(np.max(table.delay)) or 1.0)])
+        trip = record / (float(np.max(table.delay)) or 1.0)
+        units = np.array([record, trip, trip])
 
         def with_free(chosen: FloatArray) -> FloatArray:
-            merged = np.array([1.0, 0.0])
+            merged = np.array([1.0, 0.0, 0.0])
             merged[free] = chosen
             found: FloatArray = merged * units
             return found
@@ -150,26 +163,42 @@ class FetchTimeModel(CurveModel):
             found: FloatArray = (gradient * units * root[:, None])[:, free]
             return found
 
-        solved = min(
-            (
-                least_squares(
-                    misses,
-                    np.array([0.9, wait + self.overlap])[free],
-                    jac=slopes,
-                    bounds=(np.array([1e-6, 0.0])[free], np.inf),
-                    loss="soft_l1",
-                    f_scale=OUTLIER,
-                    x_scale="jac",
-                    xtol=1e-12,
-                    ftol=1e-12,
-                )
-                for wait in _STARTS
-            ),
-            key=lambda found: float(found.cost),
-        )
-        values = with_free(solved.x)
-        values[1] = values[1] if values[1] > 1e-9 * units[1] else 0.0
+        solved = [
+            least_squares(
+                misses,
+                np.array([0.9, wait + self.overlap, sink])[free],
+                jac=slopes,
+                bounds=(np.array([1e-6, 0.0, 0.0])[free], np.inf),
+                loss="soft_l1",
+                f_scale=OUTLIER,
+                x_scale="jac",
+                xtol=1e-12,
+                ftol=1e-12,
+            )
+            for wait in (_STARTS if free[1] else (0.0,))
+            for sink in (_STARTS if free[2] else (0.0,))
+        ]
+        least = min(float(one.cost) for one in solved)
+        as_good = [one.x for one in solved if one.cost <= _AS_GOOD * least + 1e-12]
+        values = max((with_free(chosen) for chosen in as_good), key=lambda found: float(found[1]))
+        values[1:] = np.where(values[1:] > 1e-9 * units[1:], values[1:], 0.0)
         return values, free & (values > 0.0)
+
+
+def _within(
+    rate_and_slopes: tuple[FloatArray, FloatArray, FloatArray], sink: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """What an executor's tasks do, or what its sink lets out where that is less, with the slopes."""
+    rate, by_work, by_wait = rate_and_slopes
+    most = 1.0 / np.where(sink > 0.0, sink, np.inf)
+    is_held = (sink > 0.0) & (most < rate)
+    none = np.zeros_like(rate)
+    return (
+        np.where(is_held, most, rate),
+        np.where(is_held, none, by_work),
+        np.where(is_held, none, by_wait),
+        np.where(is_held, -most * most, none),
+    )
 
 
 def _shared(tasks: FloatArray, work: FloatArray, wait: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

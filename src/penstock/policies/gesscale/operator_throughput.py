@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.errors import NotReadyError
 from penstock.performance.throughput import (
     BatchTimeModel,
+    FetchTimeModel,
     LearntModel,
     NodeDelay,
     PowerLawModel,
@@ -19,7 +20,7 @@ from penstock.policies.gesscale.saturated import SaturatedSamples
 from penstock.ports import Look, OperatorSite, PolicyContext
 from penstock.records import Allocation, Observation, PlanRequest, ThroughputPrediction
 
-MODELS = ("power-law", "batch-time", "proportional")
+MODELS = ("power-law", "batch-time", "fetch-time", "proportional")
 """The laws that can be calibrated, by the name of the option."""
 
 Evidence = dict[str, float | int | str | None]
@@ -30,10 +31,12 @@ def model_for(name: str, context: PolicyContext, site: OperatorSite) -> LearntMo
     delay_of = None if context.round_trips is None else NodeDelay(context.round_trips)
     if name == "proportional":
         return ProportionalModel()
+    # An executor of another size has other slots, and its share of the tasks cannot be counted in those of one.
+    tasks = None if site.limits.sizes else site.tasks
+    if name == "fetch-time":
+        return FetchTimeModel(delay_of, tasks=tasks)
     if name == "batch-time":
         longest = max(10.0, site.trigger_seconds or 0.0)
-        # An executor of another size has other slots, and its share of the tasks cannot be counted in those of one.
-        tasks = None if site.limits.sizes else site.tasks
         return BatchTimeModel(delay_of, cap=site.cap, batch_seconds=longest, tasks=tasks, slots=site.slots)
     return PowerLawModel(delay_of)
 

@@ -17,7 +17,7 @@ MEANINGS = {
     "slack": "percent by which throughput must be below what the executors sustain before some are given up "
     "(Trshld_DT)",
     "model": "law of throughput that samples calibrate: `power-law` (the paper's), `batch-time` (of micro-batches), "
-    "`proportional` (knows no delays, Eq. 2)",
+    "`fetch-time` (of real-time mode), `proportional` (knows no delays, Eq. 2)",
     "nodes": "how nodes are chosen: `nearest` to those in use, `best` of all sets, `random`; only where there are "
     "nodes to choose from",
     "seed": "of `nodes: random`",

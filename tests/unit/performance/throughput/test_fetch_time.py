@@ -36,11 +36,14 @@ def repairman(tasks: int, work: float, wait: float) -> float:
     return (1.0 - 1.0 / sum(ways)) / work
 
 
-def truth(executors: int, milliseconds: float, tasks: int = 4, overlap: float = 0.0) -> float:
-    """By the closed form, with tasks dealt out evenly."""
+def truth(
+    executors: int, milliseconds: float, tasks: int = 4, overlap: float = 0.0, most_per_trip: float = math.inf
+) -> float:
+    """By the closed form, with tasks dealt out evenly, and so many records in a round trip of the sink at most."""
+    sink = most_per_trip / (milliseconds / 1000.0) if milliseconds else math.inf
     wait = max(0.0, TRIPS * milliseconds / 1000.0 - overlap * C)
     shares = [tasks // executors + (i < tasks % executors) for i in range(executors)]
-    return sum(repairman(share, C, wait) for share in shares)
+    return sum(min(repairman(share, C, wait), sink) for share in shares)
 
 
 CONFIGURATIONS = [(1, 0), (2, 0), (4, 0), (1, 200), (4, 200)]
@@ -52,10 +55,24 @@ def test_it_is_the_machine_repairman_model(overlap: float) -> None:
     """From five configurations the work and the round trips of a record come back, and all others are met."""
     samples = [ThroughputSample(far(*one), truth(*one, overlap=overlap)) for one in CONFIGURATIONS]
     model = FetchTimeModel(delay_of, tasks=4, overlap=overlap).fit(samples)
+    assert model.parameters["sink_round_trips_per_record"] < 1.0 / (0.2 * truth(1, 200, overlap=overlap)) * 1.001
     assert model.parameters["per_record_seconds"] == pytest.approx(C, rel=1e-4)
     assert model.parameters["round_trips_per_record"] == pytest.approx(TRIPS, rel=1e-3)
     for one in OTHERS:
         assert model.predict(far(*one)).records_per_second == pytest.approx(truth(*one, overlap=overlap), rel=1e-3)
+
+
+def test_a_sink_that_lets_out_less_bounds_every_executor() -> None:
+    """100 records in a round trip: 500 a second from each at 200 ms, which hold one executor but not each of four."""
+    samples = [ThroughputSample(far(*one), truth(*one, most_per_trip=100.0)) for one in CONFIGURATIONS]
+    model = FetchTimeModel(delay_of, tasks=4).fit(samples)
+    assert truth(1, 200, most_per_trip=100.0) == 500.0
+    assert truth(4, 200, most_per_trip=100.0) == truth(4, 200)
+    assert model.parameters["sink_round_trips_per_record"] == pytest.approx(0.01, rel=1e-2)
+    assert model.parameters["round_trips_per_record"] == pytest.approx(TRIPS, rel=1e-2)
+    for one in OTHERS:
+        expected = truth(*one, most_per_trip=100.0)
+        assert model.predict(far(*one)).records_per_second == pytest.approx(expected, rel=1e-2)
 
 
 def test_the_published_law_cannot_follow() -> None:
@@ -93,10 +110,10 @@ def test_the_gradient_is_that_of_the_curve(overlap: float) -> None:
     """Against differences, at several sizes, speeds and delays."""
     model = FetchTimeModel(tasks=5, overlap=overlap)
     columns = (np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.0, 0.5, 1.0, 0.8]), np.array([0.2, 0.1, 0.3, 0.0]))
-    values = np.array([C, TRIPS])
+    values = np.array([C, TRIPS, 0.006])
     found = model.log_gradient(values, *columns)
-    for place in range(2):
-        step = np.zeros(2)
+    for place in range(3):
+        step = np.zeros(3)
         step[place] = 1e-6 * values[place]
         low, high = (np.log(model.curve(values + sign * step, *columns)) for sign in (-1.0, 1.0))
         assert found[:, place] == pytest.approx((high - low) / (2.0 * step[place]), rel=1e-4, abs=1e-6)
@@ -107,9 +124,11 @@ def test_calibration_says_how_far_it_has_come() -> None:
     model = FetchTimeModel(delay_of, tasks=4)
     assert model.calibration_state == "not calibrated"
     one = model.fit([ThroughputSample(far(2, 0), 2000.0)])
-    assert one.calibration_state == "per_record_seconds calibrated, round_trips_per_record left at its default"
+    assert one.calibration_state.startswith("per_record_seconds calibrated, round_trips_per_record and ")
     both = one.fit([ThroughputSample(far(4, 0), 4000.0), ThroughputSample(far(4, 200), 2000.0)])
-    assert both.calibration_state == "per_record_seconds and round_trips_per_record calibrated"
+    assert both.calibration_state.startswith("per_record_seconds and round_trips_per_record calibrated, sink")
+    held = [ThroughputSample(far(*one), truth(*one, most_per_trip=100.0)) for one in CONFIGURATIONS]
+    assert model.fit(held).calibration_state.endswith("sink_round_trips_per_record calibrated")
 
 
 def test_it_is_a_model_like_all_others() -> None:

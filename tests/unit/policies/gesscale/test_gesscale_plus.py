@@ -48,6 +48,18 @@ def test_no_executor_comes_for_which_there_is_no_task() -> None:
     assert policy.plan(asked).target == Allocation(2)
 
 
+def test_a_real_time_query_may_be_planned_by_its_fetches() -> None:
+    """Its two tasks keep two executors busy; what a third would do is known without trying."""
+    limits = Limits(1, 8)
+    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None, tasks=2), plus_options(model="fetch-time"))
+    for number, rate in enumerate((20.0, 39.0)):
+        show_maximum(policy, Allocation(number + 1), rate, at=200.0 * number)
+    asked = a_request(Allocation(1), limits, arrival_rate_rows_per_second=500.0, back_pressure=0.9)
+    decision = policy.plan(asked)
+    assert decision.target == Allocation(2)
+    assert decision.evidence["per_record_seconds"] == pytest.approx(0.05, rel=0.05)
+
+
 def test_a_step_goes_no_further_than_twice_what_was_seen() -> None:
     """A model that has seen one executor says little about three, one that has seen two does."""
     policy = GesscalePlusPolicy(a_context())
@@ -281,7 +293,7 @@ def test_with_one_node_only_there_is_no_room() -> None:
     assert "no room for more" in decision.reason
 
 
-@pytest.mark.parametrize("model", ["power-law", "batch-time"])
+@pytest.mark.parametrize("model", ["power-law", "batch-time", "fetch-time"])
 def test_samples_that_fall_with_executors_buy_none_in_vain(model: str) -> None:
     """Where three were seen to do less than one, more than one is not expected to help, and nothing breaks."""
     policy = GesscalePlusPolicy(a_context(), plus_options(model=model))
