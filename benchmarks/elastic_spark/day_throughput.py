@@ -35,10 +35,11 @@ class DayBatch:
 
 def day_batches(looks: Sequence[Observation]) -> list[DayBatch]:
     """The batches that followed on another, and during which nothing changed; exact to the time between two looks."""
-    ends: list[int] = []
-    for place, look in enumerate(looks):
-        if look.last_batch_id is not None and (not ends or look.last_batch_id != looks[ends[-1]].last_batch_id):
-            ends.append(place)
+    ends = [
+        place
+        for place, (before, after) in enumerate(pairwise(looks), start=1)
+        if after.last_batch_id is not None and after.last_batch_id != before.last_batch_id
+    ]
     found = []
     for first, last in pairwise(ends):
         had = {look.cluster.observed for look in looks[first : last + 1]}

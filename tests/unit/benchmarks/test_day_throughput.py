@@ -18,9 +18,9 @@ def look(at: float, executors: int, batch: int, done: int) -> Observation:
 
 
 def test_batches_under_one_size_are_taken_from_end_to_end() -> None:
-    """The first one has no known start, and during the third the size changed."""
+    """The looks begin in the midst of the first one, and during the fourth the size changed."""
     looks = [
-        look(0.0, 1, 7, 100), look(5.0, 1, 7, 100), look(10.0, 1, 8, 300), look(12.0, 2, 8, 300),
+        look(-3.0, 1, 6, 50), look(0.0, 1, 7, 100), look(5.0, 1, 7, 100), look(10.0, 1, 8, 300), look(12.0, 2, 8, 300),
         look(15.0, 2, 9, 500), look(20.0, 2, 9, 500), look(21.0, 2, 10, 800),
     ]  # fmt: skip
     assert day_batches(looks) == [DayBatch(Allocation(1), 200, 10.0), DayBatch(Allocation(2), 300, 6.0)]
@@ -28,7 +28,7 @@ def test_batches_under_one_size_are_taken_from_end_to_end() -> None:
 
 def test_a_batch_without_records_says_nothing() -> None:
     """It ended, and nothing was done."""
-    assert day_batches([look(0.0, 1, 7, 100), look(5.0, 1, 8, 100)]) == []
+    assert day_batches([look(-1.0, 1, 6, 100), look(0.0, 1, 7, 100), look(5.0, 1, 8, 100)]) == []
 
 
 def test_sizes_without_a_batch_follow_from_the_others() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -109,11 +109,24 @@ class Capacity:
 
     @property
     def samples(self) -> tuple[ThroughputSample, ...]:
-        """All that predictions rest on: those of this run, and given ones where it has none or only rough ones."""
-        sure = self.free.sure
-        given = [sample for sample in self._given if sample.allocation not in sure]
+        """All that predictions rest on: those of this run, and given ones where it has none or only rough ones.
+
+        Those that were given say how sizes compare; how fast the machine is now, the run says.
+        """
+        sure, speed = self.free.sure, self._speed()
+        given = [
+            replace(sample, records_per_second=speed * sample.records_per_second)
+            for sample in self._given
+            if sample.allocation not in sure
+        ]
         better = {sample.allocation for sample in given}
         return (*given, *(sample for sample in self.free.samples if sample.allocation not in better))
+
+    def _speed(self) -> float:
+        """How many times as much sizes do in this run as was given for them: the mean of those known both ways."""
+        given, found = _means(self._given), _means(self.free.samples)
+        ratios = [math.log(found[size] / given[size]) for size in given.keys() & self.free.sure]
+        return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
 
     def sustained(self, allocation: Allocation) -> Sustained:
         """What an allocation sustains.
@@ -253,6 +266,14 @@ class Capacity:
         """A rate with its interval; downwards it is divided, so that it never becomes negative."""
         away = (self._normal if quantile is None else quantile) * spread
         return ThroughputPrediction(rate, rate / (1.0 + away), rate * (1.0 + away), self._confidence)
+
+
+def _means(samples: Sequence[ThroughputSample]) -> dict[Allocation, float]:
+    """The mean rate of each allocation."""
+    rates: dict[Allocation, list[float]] = {}
+    for sample in samples:
+        rates.setdefault(sample.allocation, []).append(sample.records_per_second)
+    return {allocation: float(np.mean(each)) for allocation, each in rates.items()}
 
 
 def _is_within(small: Allocation, large: Allocation) -> bool:

@@ -9,6 +9,7 @@ these, which load and compile their code. Those that come are not there yet: tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import median
 
 from penstock.records import Allocation, BatchProgress, ClusterState, Decision
@@ -126,6 +127,24 @@ class _Across:
             return alone
         before = self.ended - batch.started_at
         return alone if before >= alone else before + (1.0 - before / alone) * together
+
+
+def failed_rate(recent: Sequence[Decision], now: float, rung: Allocation, soon_seconds: float) -> float | None:
+    """The least arrival rate for which an allocation, or a larger one, was not enough; None: none is known.
+
+    It was not if more was needed again within `soon_seconds` of its being taken: whatever is known of its throughput,
+    the arrivals of then were too much for it.
+    """
+    changes = [d for d in recent if d.is_change and not d.is_restart and 0.0 <= now - d.at <= _REMEMBERED_SECONDS]
+    rates = [
+        later.evidence.get("arrival_rate_rows_per_second")
+        for change, later in pairwise(changes)
+        if not change.is_growth
+        and later.is_growth
+        and later.at - change.at <= soon_seconds
+        and change.target.capacity >= rung.capacity
+    ]
+    return min((rate for rate in rates if isinstance(rate, float)), default=None)
 
 
 def usual_dwell_seconds(recent: Sequence[Decision], now: float, rung: Allocation) -> float | None:

@@ -31,6 +31,8 @@ _LEAST_GAIN = 0.3
 """Part of what a smaller allocation saves that has to be left when its price is paid."""
 _LONG = 5.0
 """For so many catch-up times less than what arrives has to be enough, to be taken."""
+_LESS_THAN_FAILED = 0.85
+"""What may arrive, as a part of what an allocation was not enough for, before that is taken again."""
 _MORE_STILL = 1.3
 """By how much more must be needed than when more was asked for, to ask again before that can have helped."""
 _UNPROVEN = 0.5
@@ -93,6 +95,8 @@ class Chooser:
         What a change costs, in executor seconds.
     usual_dwell
         For how many seconds, lately, no more than an allocation was enough; None: not known.
+    failed_rate
+        The arrival rate for which an allocation was not enough, lately; None: none is known.
     """
 
     def __init__(
@@ -105,9 +109,10 @@ class Chooser:
         sustained: Callable[[Allocation], Sustained],
         change_cost: Callable[[Allocation, Allocation], float],
         usual_dwell: Callable[[Allocation], float | None],
+        failed_rate: Callable[[Allocation], float | None],
     ) -> None:
         self._limits, self._load, self._aim, self._change_cost = limits, load, aim, change_cost
-        self._usual_dwell = usual_dwell
+        self._usual_dwell, self._failed_rate = usual_dwell, failed_rate
         self._here = nearest(limits, current)
         rungs = ladder(limits, self._here.size)
         self._rungs = rungs if self._here in rungs else tuple(sorted((*rungs, self._here), key=lambda a: a.capacity))
@@ -198,20 +203,9 @@ class Chooser:
         lasts, waiting = paused.lasts(sustained.low, aim.allowed_seconds)
         if aim.patience == 0.0:
             lasts, waiting = (LONGEST_SECONDS, 0.0) if sustained.low >= self.needed else (0.0, 0.0)
-        is_long = self._load.slope == 0.0 and lasts >= _LONG * aim.catch_up_seconds
-        if sustained.prediction.records_per_second < self._rate and not is_long:
-            return None, f"its {sustained} do not cover arrivals of {self._rate:,.0f}/s"
-        late = self._load.would_have_waited(sustained.low)
-        if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
-            lately = f"records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
-            return None, f"with its {sustained} {lately}"
-        if lasts < max(aim.ahead_seconds, aim.catch_up_seconds):
-            return None, f"its {sustained} are too little: {self._needs}"
-        if not sustained.is_proven and not is_next:
-            if sustained.low < self.needed:
-                return None, f"its {sustained} were not measured, and may be too little: {self._needs}"
-            if rung.capacity < _UNPROVEN * self._here.capacity:
-                return None, f"nothing so small was measured: at most {1.0 - _UNPROVEN:.0%} less at a time"
+        why_not = self._why_not_less(rung, lasts) or ("" if is_next else self._why_not_at_once(rung))
+        if why_not:
+            return None, why_not
         usual = self._usual_dwell(rung)
         dwell = lasts if usual is None else min(lasts, max(usual, aim.ahead_seconds))
         # What waits in the end has to be worked off by somebody: at best at the price of this allocation.
@@ -226,6 +220,34 @@ class Chooser:
             saved,
             f"{lasting} {less}, and {debt + changes:.3g} executor seconds go into changes and what is left over",
         )
+
+    def _why_not_less(self, rung: Allocation, lasts: float) -> str:
+        """Why a smaller allocation that is enough for so many seconds is too little; empty: it is not."""
+        sustained, aim = self._sustained[rung], self._aim
+        is_long = self._load.slope == 0.0 and lasts >= _LONG * aim.catch_up_seconds
+        if sustained.prediction.records_per_second < self._rate and not is_long:
+            return f"its {sustained} do not cover arrivals of {self._rate:,.0f}/s"
+        failed = self._failed_rate(rung)
+        if failed is not None and self._rate > _LESS_THAN_FAILED * failed:
+            return f"it was not enough for arrivals of {failed:,.0f}/s"
+        late = self._load.would_have_waited(sustained.low)
+        if late > max(aim.allowed_seconds, _LEAST_ALLOWED_SECONDS):
+            lately = f"records of the last {aim.catch_up_seconds:g} s would have waited {format_seconds(late)}"
+            return f"with its {sustained} {lately}"
+        if lasts < max(aim.ahead_seconds, aim.catch_up_seconds):
+            return f"its {sustained} are too little: {self._needs}"
+        return ""
+
+    def _why_not_at_once(self, rung: Allocation) -> str:
+        """Why a smaller allocation that is not the next one is too far away; empty: it is not."""
+        sustained = self._sustained[rung]
+        if sustained.is_proven:
+            return ""
+        if sustained.low < self.needed:
+            return f"its {sustained} were not measured, and may be too little: {self._needs}"
+        if rung.capacity < _UNPROVEN * self._here.capacity:
+            return f"nothing so small was measured: at most {1.0 - _UNPROVEN:.0%} less at a time"
+        return ""
 
     # --- in words ----------------------------------------------------------------------------------------------
 

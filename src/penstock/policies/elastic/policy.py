@@ -15,7 +15,7 @@ from functools import partial
 from penstock.errors import ConfigurationError, NotReadyError
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.policies.elastic.capacity import Capacity
-from penstock.policies.elastic.change_cost import ChangeCost, usual_dwell_seconds
+from penstock.policies.elastic.change_cost import ChangeCost, failed_rate, usual_dwell_seconds
 from penstock.policies.elastic.choice import Aim, Choice, Chooser
 from penstock.policies.elastic.load import Load, load_of
 from penstock.policies.elastic.options import ElasticOptions
@@ -25,6 +25,9 @@ from penstock.records import Allocation, Decision, PlanRequest, Quality, Workloa
 
 _USED_UP = 0.95
 """Utilisation from which all CPU is taken to be used."""
+
+_SOON = 2.0
+"""Catch-up times within which a size that was taken was not enough after all, if more was needed again."""
 
 _BEYOND_PATIENCE = 0.25
 """Part of the catch-up time by which records are taken to wait too long where all CPU is used."""
@@ -82,6 +85,11 @@ class ElasticPolicy:
                 change_cost=known.changes.of if self.options.weigh_changes else _nothing,
                 usual_dwell=partial(usual_dwell_seconds, request.recent, request.at)
                 if self.options.weigh_changes
+                else _not_known,
+                failed_rate=partial(
+                    failed_rate, request.recent, request.at, soon_seconds=_SOON * self.options.catch_up_seconds
+                )
+                if self.options.patience > 0.0
                 else _not_known,
             )
         except NotReadyError as fault:

@@ -116,6 +116,20 @@ def test_own_measurements_replace_those_given() -> None:
     assert known.sustained(Allocation(2)).prediction.records_per_second == pytest.approx(475.0, rel=0.02)
 
 
+def test_a_slower_machine_makes_all_given_samples_smaller() -> None:
+    """Two executors do 475 in the run, where 600 were given: what was given for four is taken to be as much less."""
+    known = capacity([(2, 590.0), (2, 610.0), (4, 1100.0), (4, 1100.0)])
+    at = 0.0
+    known.watch(a_look(at, Allocation(2)))
+    assert known.sustained(Allocation(4)).prediction.records_per_second == pytest.approx(1100.0)
+    for rows in [2000, 3000, 2500, 3500] * 8:
+        seconds = 0.5 + 0.002 * rows
+        at += seconds
+        known.watch(a_look(at, Allocation(2), (rows, seconds)))
+    four = known.sustained(Allocation(4)).prediction.records_per_second
+    assert four == pytest.approx(1100.0 * 475.0 / 600.0, rel=0.02)
+
+
 def test_cpu_per_record_has_a_wide_interval() -> None:
     """Before any sample, what records cost in CPU is a guess: a quarter less is counted on."""
     known = capacity()

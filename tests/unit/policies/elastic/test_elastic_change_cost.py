@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.policies.elastic.elastic_worlds import a_look
 
-from penstock.policies.elastic.change_cost import ChangeCost, usual_dwell_seconds
+from penstock.policies.elastic.change_cost import ChangeCost, failed_rate, usual_dwell_seconds
 from penstock.records import Allocation
 from penstock.testing import a_decision
 
@@ -110,3 +110,18 @@ def test_changes_among_small_sizes_say_nothing_of_large_ones() -> None:
     changes.append(a_decision(FOUR, Allocation(6), at=350.0))
     assert usual_dwell_seconds(changes, 400.0, Allocation(5)) == 250.0  # of 350, 250 and 150
     assert usual_dwell_seconds(changes, 400.0, TWO) == 30.0
+
+
+def test_a_size_that_was_soon_left_again_was_not_enough_for_what_arrived() -> None:
+    """Two were left after 20 s at 900 a second, later after 500 s at 800: the first counts, and for one as well."""
+    changes = [
+        a_decision(at=at, current=before, target=after, evidence={"arrival_rate_rows_per_second": rate})
+        for at, before, after, rate in (
+            (0.0, FOUR, TWO, 850.0), (20.0, TWO, FOUR, 900.0), (100.0, FOUR, TWO, 700.0), (600.0, TWO, FOUR, 800.0),
+        )
+    ]  # fmt: skip
+    assert failed_rate(changes, 700.0, TWO, 120.0) == 900.0
+    assert failed_rate(changes, 700.0, Allocation(1), 120.0) == 900.0
+    assert failed_rate(changes, 700.0, Allocation(3), 120.0) is None
+    assert failed_rate(changes, 700.0, TWO, 600.0) == 800.0
+    assert failed_rate(changes, 5000.0, TWO, 120.0) is None

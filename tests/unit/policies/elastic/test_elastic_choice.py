@@ -37,12 +37,14 @@ def choose(
     sustained: Callable[[Allocation], Sustained] | None = None,
     cost: float = 0.0,
     dwell: float | None = None,
+    failed: float | None = None,
     limits: Limits = LIMITS,
 ) -> Choice:
     """What is chosen for an operator that has so many executors."""
     return Chooser(
         limits, Allocation(executors), load, aim,
         sustained=sustained or hundred_each(), change_cost=lambda *_: cost, usual_dwell=lambda _: dwell,
+        failed_rate=lambda _: failed,
     ).choose()  # fmt: skip
 
 
@@ -72,6 +74,15 @@ def test_less_than_the_arrivals_is_not_taken_though_records_might_wait() -> None
     assert choose(5, replace(CALM, rate=430.0), sustained=exact).target == Allocation(4)
     assert choose(5, replace(CALM, rate=415.0, slope=-0.2), sustained=exact).target == Allocation(5)
     assert choose(5, replace(CALM, rate=402.0, slope=-0.2), sustained=exact).target == Allocation(4)
+
+
+def test_what_was_not_enough_is_not_taken_again_before_less_arrives() -> None:
+    """Five ought to do 450 a second, and did not lately; they are tried again when 15 % less arrive."""
+    assert choose(7, sustained=hundred_each(0.0)).target == Allocation(5)
+    choice = choose(7, sustained=hundred_each(0.0), failed=460.0)
+    assert choice.target == Allocation(7)
+    assert "it was not enough for arrivals of 460/s" in choice.rejected[-1].reason
+    assert choose(7, sustained=hundred_each(0.0), failed=540.0).target == Allocation(5)
 
 
 def test_a_change_that_keeps_records_waiting_is_counted() -> None:
