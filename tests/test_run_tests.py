@@ -35,8 +35,7 @@ def project(tmp_path: Path) -> Path:
     """A project with a computed test that passes, and two on a real Spark: one of the core fails, another passes."""
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\nmarkers =\n  spark\n  cgroups\n  e2e\n  kafka\n  rabbitmq\n  postgresql\n  prometheus\n"
-        "  browser\n  core\n  long\n  kubernetes\n"
-        "  browser\n  install\n  core\n  long\n"
+        "  browser\n  install\n  core\n  long\n  kubernetes\n"
     )
     (tmp_path / "test_it.py").write_text(
         "import pytest\n\ndef test_fine(): pass\n\n"

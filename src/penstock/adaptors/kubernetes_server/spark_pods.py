@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import penstock
 from penstock.adaptors.kubernetes_server.images import SPARK_IMAGE
 from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, PORT
 from penstock.adaptors.spark.installation import SparkInstallation
@@ -38,7 +37,7 @@ def spark_settings(
         Where executors find the driver.
     """
     spark = SparkInstallation.find()
-    package = Path(penstock.__file__).parent.parent
+    package = Path(__file__).parents[3]
     readable = _outermost([Path("/usr"), Path(sys.prefix), Path(sys.base_prefix), spark.java.home, spark.home, package])
     readable += [*sorted(Path("/etc").glob("java-*")), Path("/etc/ld.so.cache")]
     folder.mkdir(parents=True, exist_ok=True)
