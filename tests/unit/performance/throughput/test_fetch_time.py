@@ -141,4 +141,4 @@ def test_wrong_parameters_are_refused() -> None:
     """By name."""
     for wrong, field in (({"tasks": 0}, "tasks"), ({"overlap": 1.5}, "overlap")):
         with pytest.raises(ConfigurationError, match=field):
-            replace(FetchTimeModel(), **wrong)  # type: ignore[arg-type]
+            replace(FetchTimeModel(), **wrong)
