@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 # Pip unpacks hundreds of megabytes, on a busy machine for many minutes.
-pytestmark = [pytest.mark.install, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.install, pytest.mark.long, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 PACKED = (
