@@ -38,9 +38,9 @@ _FEW_CYCLES = 3.0
 """If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles are tried at
 once."""
 
-_TOLD, _HARDLY_TOLD = 0.6, 4.0
+_TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
 """If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses
-more than the second, they are not tried."""
+more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar."""
 
 _AGAIN_STEPS = 3
 
@@ -167,7 +167,7 @@ class Fitting:
                 self._search_cycles()
                 if self.worst <= 1.0:
                     return
-        if self.worst > 1.0 and self.course.cost <= _HARDLY_TOLD:
+        if self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
             self._search_cycles()
         if not self.candidates or (gap > 1 and self.worst > 1.0):
             self.compose(rng)
