@@ -174,19 +174,25 @@ class ApiExecutorPods:
         try:
             return self._core.api_client.sanitize_for_serialization(call())
         except ApiException as fault:
-            raise _refused(what, right, self._namespace, fault.status or 0, fault.body) from fault
+            if not fault.status:  # nothing was answered: the client says so in this way for a wrong certificate
+                raise _not_trusted(what, fault.reason) from fault
+            raise _refused(what, right, self._namespace, fault.status, fault.body) from fault
         except SSLError as fault:
-            raise ActuationRejectedError(
-                f"could not {what}: the certificate of the Kubernetes API is not trusted: {_one_line(fault)}; check "
-                "certificate-authority in the kubeconfig",
-                target="kubernetes",
-            ) from fault
+            raise _not_trusted(what, fault) from fault
         except (HTTPError, OSError) as fault:
             raise ActuationError(
                 f"could not {what}: the Kubernetes API does not answer: {_one_line(fault)}",
                 target="kubernetes",
                 retryable=True,
             ) from fault
+
+
+def _not_trusted(what: str, fault: object) -> ActuationError:
+    return ActuationRejectedError(
+        f"could not {what}: the certificate of the Kubernetes API is not trusted: {_one_line(fault)}; check "
+        "certificate-authority in the kubeconfig",
+        target="kubernetes",
+    )
 
 
 def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> ActuationError:
@@ -207,7 +213,7 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
     if status == _NOT_FOUND:
         text = f"{begin}: the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
         return ActuationRejectedError(text, target="kubernetes")
-    is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT or status == 0
+    is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT
     kind = ActuationError if is_passing else ActuationRejectedError
     return kind(f"{begin}: the Kubernetes API says ({status}): {said}", target="kubernetes", retryable=is_passing)
 

@@ -77,6 +77,8 @@ class LocalCluster:
         self.folder = folder.absolute()
         self._identity = self.folder / "keeper.json"
         self.log = self.folder / "keeper.log"
+        self._started: DetachedProcess | None = None
+        """The keeper, where this object has started it: who starts a process has to ask how it ended."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -117,6 +119,7 @@ class LocalCluster:
         # A warden's mark would let that warden end it.
         env = {name: value for name, value in os.environ.items() if name != MARK}
         process = DetachedProcess.start(_NAME, argv, log=self.log, env=env, cwd=Path("/"), identity=self._identity)
+        self._started = process
         try:
             self._wait_until_ready(process)
         except BaseException:  # Ctrl-C too: do not leave a cluster behind that did not come up
@@ -126,8 +129,9 @@ class LocalCluster:
 
     def stop(self) -> int | None:
         """End the cluster and remove everything of it. Return its keeper's pid, or None if it was not running."""
-        process = self._process()
-        if process is None:
+        process = self._started or self._process()
+        self._started = None
+        if process is None or process.poll() is not None:
             return None
         os.kill(process.pid, signal.SIGTERM)
         process.wait(_STOP_SECONDS)
