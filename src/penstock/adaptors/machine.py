@@ -39,6 +39,7 @@ EXTRAS = {
     "kafka": (("confluent-kafka",), "no topics between operators, no arrival times from Kafka"),
     "rabbitmq": (("pika", "pyarrow"), "no queues as sources"),
     "postgresql": (("psycopg",), "no stores in PostgreSQL"),
+    "kubernetes": (("kubernetes",), "no CPU shares on Kubernetes"),
 }
 """By extra of the package: what it brings, and what cannot be done without it."""
 

@@ -26,7 +26,7 @@ def test_every_check_is_made_once_and_a_lack_has_a_command(tmp_path: Path) -> No
     checks = machine.check_machine(tmp_path)
     assert [check.name for check in checks] == [
         "python", "java", "pyspark", "pandas", "pyarrow", "memory", "cores", "load", "cpu shares", "loopback", "disk",
-        "leftovers", "report", "service", "kafka", "rabbitmq", "postgresql",
+        "leftovers", "report", "service", "kafka", "rabbitmq", "postgresql", "kubernetes",
     ]  # fmt: skip
     assert all(check.detail for check in checks)
     assert all(check.mend for check in checks if not check.ok)
