@@ -23,13 +23,12 @@ from penstock.adaptors.kafka.cache import cache_folder
 
 SPARKS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
 """By line: the release that is tried."""
-FILES = ("tests/integration/test_spark_versions.py", "tests/integration/kafka/test_spark_versions_kafka.py")
+FILES = ("tests/integration/test_spark_versions.py",)
 COLUMNS = {
     "sensing": ("test_what_the_query_reads", "test_every_batch", "test_rates_and_latency"),
     "executors": ("test_executors_go", "test_an_executor_that_is_killed"),
     "CPU share": ("test_a_share_of_the_cpu",),
     "stop between batches": ("test_the_query_is_stopped",),
-    "Kafka": ("test_a_topic_is_read",),
 }
 """By column of the table: how the names of its tests begin."""
 
