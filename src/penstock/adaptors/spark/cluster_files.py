@@ -71,7 +71,7 @@ def write_cluster_folders(
         "spark.driver.bindAddress": host,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.executor.extraJavaOptions": options,
+        "spark.executor.defaultJavaOptions": options,  # before the application's own extraJavaOptions
         # Over weeks executors write much, and operators are started again and again.
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": str(20 << 20),

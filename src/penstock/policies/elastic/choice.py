@@ -9,7 +9,8 @@ for as long as the catch-up time once it is there. The latter lets records wait 
 off at once what may wait takes executors that are idle afterwards.
 
 Less is taken where it saves more than it costs: what waits at its end has to be worked off later, the changes there and
-back are paid for, and the change itself keeps records waiting. It has to cover the arrivals, as far as is expected.
+back are paid for, and the change itself keeps records waiting. It has to cover the arrivals, as far as is expected, and
+the last change has to have shown what it does: a batch has run under it from its start to its end.
 Less than they are would do while records may wait; but then more is needed again for certain, and executors that come
 back begin anew. So that is done only where they hardly change, and it will be long until then.
 """
@@ -57,6 +58,8 @@ class Aim:
         What was needed when more was asked for that cannot have helped yet; None: nothing is on its way.
     pause_seconds
         For how long a change to less does nothing for the records that wait.
+    is_unseen
+        Whether records are in work, and no batch has run from its start to its end under what there is now.
     """
 
     catch_up_seconds: float
@@ -64,6 +67,7 @@ class Aim:
     ahead_seconds: float
     coming_for: float | None = None
     pause_seconds: float = 0.0
+    is_unseen: bool = False
 
     @property
     def allowed_seconds(self) -> float:
@@ -125,7 +129,7 @@ class Chooser:
         """The allocation, with its reason."""
         here = self._sustained[self._here]
         if self._is_enough(self._here):
-            return self._less(here)
+            return self._less()
         return self._more(here)
 
     def _is_enough(self, rung: Allocation) -> bool:
@@ -174,8 +178,12 @@ class Chooser:
 
     # --- less --------------------------------------------------------------------------------------------------
 
-    def _less(self, here: Sustained) -> Choice:
+    def _less(self) -> Choice:
         below = [rung for rung in self._rungs if direction(self._here, rung) < 0]
+        if below and self._aim.is_unseen:
+            # Two steps within one batch leave it with executors for the work of many.
+            wait = "no batch has run with it from start to end yet, so nothing less is taken"
+            return Choice(self._here, f"{self._says(self._here)}, enough for {self._work}; {wait}")
         best: tuple[float, Allocation, str] | None = None
         rejected: dict[Allocation, str] = {}
         for rung in below:
@@ -190,7 +198,6 @@ class Chooser:
                 rejected[rung] = f"it saves less: {text}"
         if best is None:
             said = tuple(Rejected(rung, rejected[rung]) for rung in below[-2:])
-            del here
             return Choice(self._here, f"{self._says(self._here)}, enough for {self._work}", said)
         target = best[1]
         said = tuple(Rejected(rung, rejected[rung]) for rung in below if rung in rejected)[-2:]

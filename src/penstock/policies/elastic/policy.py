@@ -191,7 +191,14 @@ class _Known:
             options.every_seconds + self.changes.settle_out_seconds,
             self._coming_for(request),
             self.changes.pause_in_seconds,
+            self._is_unseen(request),
         )
+
+    def _is_unseen(self, request: PlanRequest) -> bool:
+        """Whether records are in work that do not show yet what the allocation does; an idle query shows nothing."""
+        seen = request.observation
+        waits = seen.arrival_rate_rows_per_second if seen.backlog_records is None else seen.backlog_records
+        return not self._site.is_real_time and bool(waits) and not self.capacity.free.whole_batches
 
     def _coming_for(self, request: PlanRequest) -> float | None:
         """What was needed at the last change to more, until that is there and a batch has run with it."""

@@ -103,6 +103,11 @@ class FreeSamples:
         return self._why_not
 
     @property
+    def whole_batches(self) -> int:
+        """Batches that ran from start to end under what the operator has now; none are counted in real-time mode."""
+        return self._steady.batches_since
+
+    @property
     def seconds_per_record(self) -> tuple[float, float] | None:
         """A record's time on one executor at full share by the CPU used, and its relative error; None: not known."""
         return self._per_record
