@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from penstock.clock import Clock
 from penstock.errors import ConfigurationError, PenstockError, PolicyError
 from penstock.loop.cycle import Cycle, CycleReport
+from penstock.loop.fault_log import FaultLog
 from penstock.ports import Policy, WatchingPolicy
 
 _LOG = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Runner:
         self._policy_lock = threading.Lock()
         self._has_ended = False
         self._policy_faults: dict[str, str] = {}
+        self._fault_log = FaultLog()
         self._thread: threading.Thread | None = None
         self._releases = True
         self.passes = 0
@@ -151,6 +153,8 @@ class Runner:
                 report = cycle.run_once(now, monotonic)
                 if report.fault is not None:
                     self._note_policy(cycle.operator, report.fault)
+                else:
+                    self._fault_log.passed(cycle.operator)
                 if self._on_report is not None:
                     self._on_report(report)
             except PenstockError as fault:
@@ -168,7 +172,7 @@ class Runner:
 
     def _note(self, operator: str, text: str) -> None:
         self.faults += 1
-        _LOG.warning("%s: a pass failed: %s", operator, text)
+        self._fault_log.failed(operator, text, self._clock.monotonic())
         if self._on_fault is not None:
             try:
                 self._on_fault(operator, text)

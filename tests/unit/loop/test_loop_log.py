@@ -9,13 +9,13 @@ import pytest
 from tests.unit.loop.test_cycle_and_runner import LIMITS, ToyOperator, a_loop
 
 from penstock.clock import VirtualClock
-from penstock.errors import ActuationError
+from penstock.errors import ActuationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
 from penstock.loop import Cycle, Runner
 from penstock.monitor import Monitor
 from penstock.policies.fixed import FixedPolicy
-from penstock.records import Action, Allocation, Mode, Objective
+from penstock.records import Action, Allocation, Mode, Objective, Telemetry
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
@@ -101,3 +101,31 @@ def test_another_fault_of_a_policy_has_a_traceback_of_its_own(caplog: pytest.Log
     shown = [r.exc_info[1] for r in caplog.records if r.exc_info]
     assert ["first" in str(fault) for fault in shown] == [True, False]
     assert operator.asked == []
+
+
+def test_a_fault_that_goes_on_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """At its first pass, then with how often it came, at once where it becomes another, and when it is over."""
+    caplog.set_level("INFO", logger="penstock.loop.fault_log")
+    clock = VirtualClock(0.0)
+    operator, _, runner = a_loop(clock)
+    collect = operator.collect
+
+    def away() -> Telemetry:
+        if clock.now() < 150.0:
+            raise MetricSourceError(
+                f"its driver has not answered for {clock.now():.0f} s", target="toy", retryable=True
+            )
+        if clock.now() < 155.0:
+            raise MetricSourceError("its socket is gone", target="toy", retryable=True)
+        return collect()
+
+    operator.collect = away  # type: ignore[method-assign]
+    runner.run(until=200.0)
+    assert lines(caplog) == [
+        (logging.WARNING, "a: a pass failed: its driver has not answered for 0 s"),
+        (logging.WARNING, "a: 61 passes in a row have failed: its driver has not answered for 60 s"),
+        (logging.WARNING, "a: 121 passes in a row have failed: its driver has not answered for 120 s"),
+        (logging.WARNING, "a: a pass failed: its socket is gone"),
+        (logging.INFO, "a: passes succeed again, after 155 that failed"),
+    ]
+    assert runner.faults == 155
