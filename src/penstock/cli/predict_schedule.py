@@ -89,6 +89,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
         MOST_COST_PER_HOUR,
         MOST_THROUGHPUT,
         load_samples,
+        mark_notes,
         of_one_application,
     )
     from penstock.units import number, parse_seconds, positive_seconds
@@ -123,7 +124,11 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     console = words_console(as_json)
     console.print(f"{trace.name}: {summary}", markup=False, soft_wrap=True)
     console.print(_table(policies))
-    notes = _notes(found, rates, judged, policies, None if real is None else real[1])
+    notes = [
+        *_notes(found, rates, judged, policies, None if real is None else real[1]),
+        *mark_notes(file, samples[0], "--samples"),
+        *(() if truth is None or real is None else mark_notes(truth, real[0], "--truth")),
+    ]
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     if plot is not None:

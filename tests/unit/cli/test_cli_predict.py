@@ -316,6 +316,21 @@ def test_what_a_schedule_cannot_know_is_noted(samples: str, rates: str, tmp_path
     assert any("the truth is measured from 3 to 4 executors" in note for note in document["notes"])
 
 
+def test_marks_of_the_samples_are_not_silent(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
+    """A throughput that was the source's, not the application's, is noted wherever it is planned with."""
+    lines = Path(samples).read_text().splitlines()
+    marked = tmp_path / "marked.csv"
+    marked.write_text(
+        "\n".join([f"{lines[0]},marks", *(f"{line}," for line in lines[1:-1]), f"{lines[-1]},source-bound"])
+    )
+    note = "--samples: 1 of 20 is marked source-bound: the source was measured, and the application may do more"
+    for call in (("fit", *MODELS), ("size", *MODELS, "--rate", "5"), ("schedule", rates, "--rate-column", "rate")):
+        result = invoke("predict", *call, "--samples", str(marked), "--json")
+        assert result.exit_code == 0, result.output
+        assert note in json.loads(result.stdout)["notes"]
+        assert note in result.stderr.replace("\n", " ")
+
+
 def test_schedule_reads_counts(samples: str, tmp_path: Path, invoke: Invoke) -> None:
     """Counts per minute become hourly rates, scaled to a peak."""
     path = tmp_path / "counts.csv"
