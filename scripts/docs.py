@@ -227,7 +227,7 @@ def policies_page() -> str:
         facts = {
             "default for": entry.default_for or "nothing (has to be named)",
             "needs": ", ".join(sorted(str(need) for need in entry.needs)) or "nothing",
-            "reads the objective": "yes" if entry.reads_objective else "no",
+            "plans for a latency bound": "yes" if entry.reads_objective else "no",
             "CPU shares where none are set": shares,
         }
         parts.append(f"\n## {entry.name}\n\n{entry.summary[0].upper()}{entry.summary[1:]}.\n\n")

@@ -31,11 +31,6 @@ class Application:
     meaning: str
     """What it does, in a line."""
 
-    @property
-    def unit_count(self) -> int:
-        """The number n of processing units."""
-        return len(self.units)
-
 
 def _application(name: str, payload: str, units: str, stresses: str, meaning: str) -> Application:
     function = name.replace("-", "_")

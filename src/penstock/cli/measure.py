@@ -238,7 +238,10 @@ def _size(text: str, of: str) -> int:
 _OPTION_WORDS = (
     ("operators.0.app: ", "APP: "), ("operators.0.options.", "--option "),
     ("operators.0.executor_memory", "--executor-memory"),
-    ("operators.0.driver_memory", "--driver-memory"), ("operators.0.", ""), ("arrivals.options.", "--source-option "),
+    ("operators.0.driver_memory", "--driver-memory"), ("operators.0.", ""),
+    ("arrivals.options.payload", "--payload"), ("arrivals.payload", "--payload"),
+    ("arrivals.shape", "--shape"), ("arrivals.trace", "--trace"),
+    ("arrivals.options.", "--source-option "),
     ("arrivals.", "--source-option: "), ("cluster.master", "--master"),
 )  # fmt: skip
 """Where the checks of a run find something, and the option that it came from."""
@@ -253,7 +256,8 @@ def _in_option_words() -> Iterator[None]:
         faults = []
         for text in fault.faults:
             ours = next(((path, option) for path, option in _OPTION_WORDS if text.startswith(path)), ("", ""))
-            faults.append(ours[1] + text.removeprefix(ours[0]))
+            said = ours[1] + text.removeprefix(ours[0])
+            faults.append(said.replace("beside the settings file", "in this folder"))  # a measurement has none
         raise ConfigurationError.of_all("measure", faults) from fault
 
 

@@ -15,7 +15,7 @@ from penstock.cli.failures import debug_option, json_option
 def policies(name: str | None, as_json: bool) -> None:
     """List the policies that a settings file, `attach` and `simulate` can name; with NAME, one with its options.
 
-    A policy that does not read the objective scales by something else, such as utilisation. Where no policy is
+    A policy that does not plan for a latency bound scales by something else, such as utilisation. Where no policy is
     named, the one marked as default for the goal is used. Packages of other people add policies through the entry
     point group `penstock.policies` (docs/how-to/write-a-policy.md). One that cannot be used is listed with the reason;
     the others can be used all the same.
@@ -41,7 +41,7 @@ def policies(name: str | None, as_json: bool) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("policy", no_wrap=True)
     table.add_column("what it does", overflow="fold")
-    table.add_column("reads objective", no_wrap=True)
+    table.add_column("plans for latency", no_wrap=True)
     table.add_column("needs", overflow="fold")
     for entry in entries:
         default = "" if entry.default_for is None else f" (default for {entry.default_for})"

@@ -182,9 +182,11 @@ def fit_of(  # noqa: PLR0917 - click passes them by name
     coverage: float,
 ) -> tuple[str, CapacityFit]:
     """Read the samples and train; all mistakes of both files at once."""
+    from dataclasses import replace
+
     from penstock.errors import ConfigurationError, Mistakes
     from penstock.evaluation.capacity_plan import fit_capacity
-    from penstock.evaluation.throughput_samples import load_samples, of_one_application
+    from penstock.evaluation.throughput_samples import load_samples, mark_notes, of_one_application
 
     mistakes = Mistakes()
     samples = mistakes.of(lambda: of_one_application(load_samples(file, "--samples"), application))
@@ -211,7 +213,10 @@ def fit_of(  # noqa: PLR0917 - click passes them by name
             of, () if further is None else further[1],
             models=names, most=most, cpu_share=cpu_share, coverage=coverage,
         )  # fmt: skip
-    return name, found
+    marks = mark_notes(file, name, "--samples")
+    if validation is not None and further is not None:
+        marks += mark_notes(validation, further[0], "--validation")
+    return name, replace(found, notes=(*found.notes, *marks))
 
 
 def fit_sentence(found: CapacityFit, name: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.evaluation.capacity_plan import CapacityFit
     from penstock.evaluation.elastic_schedule import ScheduledPolicy
     from penstock.ports import FloatArray
+    from penstock.records import ThroughputSample
 
 
 @click.command(short_help="What elastic scheduling by the model would cost on a load.")
@@ -68,11 +69,12 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     not processed: how much of the time something waits, and for how long at most.
 
     Without --truth, the model itself says what executors sustain, so that its own errors do not show. --truth is a CSV
-    file of measurements at many sizes; between them lines are straight, beyond them the nearest counts.
+    file of measurements at many sizes, at least two; between them lines are straight, beyond them the nearest counts.
 
     --json prints one object: summary, periods, every_seconds, delay_seconds, rate_mean, rate_max, model, judged_by,
     policies (each with policy, cost_per_hour, violation_percent, waiting_percent, longest_wait_seconds,
-    machines_mean, machines_max, changes, over_provisioning_percent) and notes.
+    left_over_seconds, machines_mean, machines_max, changes, over_provisioning_percent) and notes. left_over_seconds is
+    what waits at the end, in seconds of the last rate (null: that rate is 0).
 
     \b
     Examples:
@@ -87,6 +89,7 @@ def schedule(  # noqa: PLR0917 - click passes them by name
         MOST_COST_PER_HOUR,
         MOST_THROUGHPUT,
         load_samples,
+        mark_notes,
         of_one_application,
     )
     from penstock.units import number, parse_seconds, positive_seconds
@@ -121,7 +124,11 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     console = words_console(as_json)
     console.print(f"{trace.name}: {summary}", markup=False, soft_wrap=True)
     console.print(_table(policies))
-    notes = _notes(found, rates, judged, is_judged_by_model=truth is None)
+    notes = [
+        *_notes(found, rates, judged, policies, None if real is None else real[1]),
+        *mark_notes(file, samples[0], "--samples"),
+        *(() if truth is None or real is None else mark_notes(truth, real[0], "--truth")),
+    ]
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
     if plot is not None:
@@ -170,14 +177,32 @@ def _rates(trace: Path, rate_column: str | None, period: float, options: dict[st
     return rates
 
 
-def _notes(found: CapacityFit, rates: FloatArray, judged: FloatArray, *, is_judged_by_model: bool) -> list[str]:
-    """What a reader of the table should know."""
+def _notes(
+    found: CapacityFit,
+    rates: FloatArray,
+    judged: FloatArray,
+    policies: tuple[ScheduledPolicy, ...],
+    real: list[ThroughputSample] | None,
+) -> list[str]:
+    """What a reader of the table should know; `real` are the samples to judge by, None: the model."""
+    from penstock.evaluation.elastic_schedule import LEAST_OVER, MOST_OVER_PROVISIONING
+
     notes = list(found.notes)
-    if found.selection.validation_sizes and is_judged_by_model:
+    if found.selection.validation_sizes and real is None:
         sizes = " or ".join(map(str, found.selection.validation_sizes))
         notes.append(f"the models differ for larger sizes: a measurement with {sizes} executors would decide")
     if rates.max() > judged.max():
         notes.append(f"the highest rate, {rates.max():.4g}, is above what {found.most} executors sustain")
+    if LEAST_OVER not in {policy.name for policy in policies}:
+        notes.append(f"no over-provisioning up to {MOST_OVER_PROVISIONING} % keeps violations within 1 %")
+    if real is not None:
+        measured = _sizes(real, found.cpu_share)
+        taken = [int(size) for policy in policies for size in (policy.machines.min(), policy.account.machines_max)]
+        if min(taken) < measured[0] or max(taken) > measured[-1]:
+            notes.append(
+                f"the truth is measured from {measured[0]} to {measured[-1]} executors, and policies take "
+                f"{min(taken)} to {max(taken)}: those beyond are judged by the nearest that was measured"
+            )
     return notes
 
 
@@ -187,21 +212,36 @@ def _wait(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100.0 else clock(seconds)
 
 
-def _measured(samples: list[Any], most: int, cpu_share: float) -> FloatArray:
+def _has_share(sample: ThroughputSample, cpu_share: float) -> bool:
+    return abs(sample.allocation.cpu_share - cpu_share) < 1e-9
+
+
+def _sizes(samples: list[ThroughputSample], cpu_share: float) -> list[int]:
+    """Executors of the samples with this share, rising."""
+    return sorted({sample.allocation.executors for sample in samples if _has_share(sample, cpu_share)})
+
+
+def _measured(samples: list[ThroughputSample], most: int, cpu_share: float) -> FloatArray:
     """The mean of the samples of each size with this share, on straight lines between."""
     import numpy as np
 
     from penstock.errors import ConfigurationError
 
     shares = sorted({sample.allocation.cpu_share for sample in samples})
-    samples = [sample for sample in samples if abs(sample.allocation.cpu_share - cpu_share) < 1e-9]
+    samples = [sample for sample in samples if _has_share(sample, cpu_share)]
     if not samples:
         raise ConfigurationError(
             f"--truth: it has samples with a cpu_share of {', '.join(f'{share:g}' for share in shares)}, and --samples "
             f"plan with {cpu_share:g}; give measurements with that share",
             field="--truth",
         )
-    sizes = sorted({sample.allocation.executors for sample in samples})
+    sizes = _sizes(samples, cpu_share)
+    if len(sizes) == 1:
+        raise ConfigurationError(
+            f"--truth: all samples are of {sizes[0]} executors, which says nothing of others; give measurements at the "
+            "sizes that may be taken",
+            field="--truth",
+        )
     means = [
         np.mean([sample.records_per_second for sample in samples if sample.allocation.executors == size])
         for size in sizes

@@ -137,11 +137,6 @@ def instants_of_changes(allocations: Sequence[tuple[float, Allocation]]) -> list
     ]
 
 
-def changes_of(allocations: Sequence[tuple[float, Allocation]]) -> int:
-    """How often executors, their size or their nodes became others."""
-    return len(instants_of_changes(allocations))
-
-
 def run_elasticity(history: RunHistory, operator: str) -> Elasticity | None:
     """The figures of an operator in a run that was kept; None where too little is known of it.
 

@@ -175,8 +175,8 @@ def bars_of(experiment: ScalersExperiment, by_scaler: Mapping[str, Sequence[Scal
                 "scaler": ours, "against": theirs, "figure": figure, "less_percent": mid, "less_percent_low": low,
                 "less_percent_high": high, "wanted_percent": least_percent, "less_on": better, "seeds": len(values),
                 "is_met": mid >= least_percent if least_percent > 0.0 else mid > 0.0,
-                "says": f"{ours} has {mid:.0f} % less {figure} than {theirs} "
-                f"(half of the seeds: {low:.0f} to {high:.0f} %; less on {better} of {len(values)}), "
+                "says": f"{ours} has {_less_text(mid)} {figure} than {theirs} "
+                f"(half of the seeds: {_less_text(low)} to {_less_text(high)}; less on {better} of {len(values)}), "
                 f"wanted {'at least ' + format(least_percent, '.0f') + ' %' if least_percent else 'less'}",
             }
         )  # fmt: skip
@@ -204,6 +204,19 @@ def _less_percent(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, f
     found = sorted(0.0 if a == b else 100.0 * (1.0 - a / b) if b else -inf for a, b in pairs)
     half = (len(found) + 1) // 2
     return median(found[:half]), median(found), median(found[-half:])
+
+
+def _less_text(percent: float) -> str:
+    """So much less or more, in words; more than nothing has no percentage.
+
+    Examples
+    --------
+    >>> _less_text(18.8), _less_text(-4.2), _less_text(-inf)
+    ('19 % less', '4 % more', 'more')
+    """
+    if percent == -inf:
+        return "more"
+    return f"{abs(percent):.0f} % {'less' if percent >= 0.0 else 'more'}"
 
 
 def _grid(by_scaler: Mapping[str, Sequence[ScalerRun]], published: Mapping[str, Mapping[str, float]]) -> Grid:

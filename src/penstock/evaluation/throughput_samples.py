@@ -14,12 +14,20 @@ from penstock.errors import ConfigurationError
 from penstock.records import Allocation, ThroughputSample
 
 EXECUTORS, THROUGHPUT, CPU_SHARE, APPLICATION = "executors", "throughput", "cpu_share", "application"
+MARKS = "marks"
+"""What `penstock measure` has to say of a sample, parted by spaces."""
 MOST_EXECUTORS = 1_000_000
 LEAST_THROUGHPUT, MOST_THROUGHPUT = 1e-12, 1e18
 """Outside of these, models lose their digits. Another unit brings any real throughput between them."""
 MOST_COST_PER_HOUR = 1e12
 """Of an executor: more than that in any currency is a slip, and sums over executors and hours stay finite."""
 _MOST_NAMED = 20
+_MEANS = {
+    "source-bound": "the source was measured, and the application may do more",
+    "not-converged": "the throughput still changed",
+    "disturbed": "others used the machine",
+    "CPU-left": "something else than the executors' CPU bounds them, such as the driver",
+}
 
 
 def load_samples(path: Path, field: str = "samples") -> dict[str, list[ThroughputSample]]:
@@ -33,6 +41,45 @@ def load_samples(path: Path, field: str = "samples") -> dict[str, list[Throughpu
     ConfigurationError
         The file cannot be read, a column is missing or a value is wrong; all mistakes, with their lines.
     """
+    header, filled = _table(path, field)
+    faults = [f"line {filled[0][0]}: {text}" for text in _header_faults(header)]
+    if faults:
+        raise ConfigurationError.of_all(f"{field}: {path}", faults)
+    found: dict[str, list[ThroughputSample]] = {}
+    for line, row in filled[1:]:
+        wrong, name, sample = _sample(header, row)
+        faults += [f"line {line}: {text}" for text in wrong]
+        if sample is not None:
+            found.setdefault(name, []).append(sample)
+    if not faults and not found:
+        faults = ["there is no sample below the names of the columns; write one line for each measurement"]
+    if faults:
+        more = [f"and {len(faults) - _MOST_NAMED} more"] if len(faults) > _MOST_NAMED else []
+        raise ConfigurationError.of_all(f"{field}: {path}", faults[:_MOST_NAMED] + more)
+    return found
+
+
+def mark_notes(path: Path, application: str, field: str = "samples") -> tuple[str, ...]:
+    """Say which marks the samples of an application carry and what they mean; nothing where none is marked.
+
+    A marked throughput may be less than what the application sustains, and what is planned with it says so.
+    """
+    header, filled = _table(path, field)
+    if MARKS not in header:
+        return ()
+    rows = [dict(zip(header, row, strict=True)) for _, row in filled[1:]]
+    marks = [row[MARKS].split() for row in rows if row.get(APPLICATION, "") == application]
+    every = dict.fromkeys(mark for of_sample in marks for mark in of_sample)
+    counts = {mark: sum(mark in of_sample for of_sample in marks) for mark in every}
+    return tuple(
+        f"{field}: {count} of {len(marks)} {'is' if count == 1 else 'are'} marked {mark}"
+        + (f": {_MEANS[mark]}" if mark in _MEANS else "")
+        for mark, count in counts.items()
+    )
+
+
+def _table(path: Path, field: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names of the columns in small letters, and all filled rows, the names among them, with their lines."""
     if not path.is_file():
         raise ConfigurationError(f"{field}: {path} is not a file; give a CSV file", field=field)
     try:
@@ -51,22 +98,7 @@ def load_samples(path: Path, field: str = "samples") -> dict[str, list[Throughpu
             f"{field}: {path} is empty; its first line is to name the columns, such as executors,throughput",
             field=field,
         )
-    header = [name.lower() for name in filled[0][1]]
-    faults = [f"line {filled[0][0]}: {text}" for text in _header_faults(header)]
-    if faults:
-        raise ConfigurationError.of_all(f"{field}: {path}", faults)
-    found: dict[str, list[ThroughputSample]] = {}
-    for line, row in filled[1:]:
-        wrong, name, sample = _sample(header, row)
-        faults += [f"line {line}: {text}" for text in wrong]
-        if sample is not None:
-            found.setdefault(name, []).append(sample)
-    if not faults and not found:
-        faults = ["there is no sample below the names of the columns; write one line for each measurement"]
-    if faults:
-        more = [f"and {len(faults) - _MOST_NAMED} more"] if len(faults) > _MOST_NAMED else []
-        raise ConfigurationError.of_all(f"{field}: {path}", faults[:_MOST_NAMED] + more)
-    return found
+    return [name.lower() for name in filled[0][1]], filled
 
 
 def _header_faults(header: Sequence[str]) -> list[str]:

@@ -59,7 +59,7 @@ class PolicyEntry:
     needs
         What it cannot do without.
     reads_objective
-        Whether the objective plays a part in its decisions.
+        Whether a latency bound plays a part in its decisions. A catch-up time is read by the policies that have one.
     default_for
         The goal for which it is chosen where no policy is named; None: it has to be named.
     cpu_shares

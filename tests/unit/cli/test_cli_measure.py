@@ -187,7 +187,10 @@ def test_the_check_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["--resume"], "--resume: name the measurement"),
         (["--plot", "x.pdf"], "--plot: x.pdf is not a picture's name"),
         (["--option", "nonsense=1"], "--option nonsense: unknown option"),
-        (["--shape", "nonsense"], "nonsense"),
+        (["--shape", "nonsense"], "measure: --shape: unknown shape 'nonsense'"),
+        (["--trace", "/nowhere"], "measure: --trace: /nowhere cannot be read"),
+        (["--payload", "nonsense"], "measure: --payload: unknown 'nonsense'"),
+        (["--payload", "file:/nowhere/lines"], "measure: --payload: /nowhere/lines is not a file"),
         (["--source-option", "speeed=2"], "unknown option 'speeed'"),
         (["--executor-memory", "10m"], "--executor-memory: too small"),
     ],
@@ -207,6 +210,7 @@ def test_wrong_options_start_nothing(
     ("app", "said"),
     [("no-such-thing", "there are data-clean, google-cluster, grep, log-analysis"),
      ("nowhere:f", "module 'nowhere' cannot be imported"),
+     ("nowhere:f", "put it in this folder, or on PYTHONPATH"),
      ("penstock.apps.log_analysis:nothing", "has no 'nothing'")],
 )  # fmt: skip
 def test_an_unknown_application_is_named(app: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

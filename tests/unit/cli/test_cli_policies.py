@@ -38,6 +38,7 @@ def test_the_policies_are_listed_as_a_table_and_as_json(invoke: Callable[..., An
     assert document["broken"] == []
     one = invoke("policies", "threshold")
     assert "utilisation above which one level is added" in " ".join(one.stdout.split())
+    assert "plans for latency" in one.stdout  # a catch-up time is part of the objective, and others read it
     unknown = invoke("policies", "nosuch")
     assert unknown.exit_code == 2
     assert "unknown policy 'nosuch'; known: mead" in unknown.stderr

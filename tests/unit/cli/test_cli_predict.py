@@ -281,6 +281,56 @@ def test_schedule_prints_its_contract(samples: str, rates: str, tmp_path: Path, 
     assert worse["elastic (OP: 0%)"]["violation_percent"] > 90.0
 
 
+def test_a_truth_of_one_size_is_refused(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
+    """One size says nothing of others: nothing is judged by it."""
+    truth = tmp_path / "truth.csv"
+    truth.write_text("executors,throughput\n3,10\n3,11\n")
+    result = invoke(
+        "predict", "schedule", rates, "--rate-column", "rate", "--samples", samples, "--truth", str(truth), "--json"
+    )
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--truth: all samples are of 3 executors" in result.stderr
+
+
+def test_what_a_schedule_cannot_know_is_noted(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
+    """Sizes beyond those of the truth, and a policy that is left out since it never does, are not silent."""
+    truth = tmp_path / "truth.csv"
+    call = (
+        "predict",
+        "schedule",
+        rates,
+        "--rate-column",
+        "rate",
+        "--samples",
+        samples,
+        "--truth",
+        str(truth),
+        "--json",
+    )
+    truth.write_text("executors,throughput\n" + "".join(f"{m},{throughput(m)}\n" for m in range(1, 121)))
+    assert not [note for note in json.loads(invoke(*call).stdout)["notes"] if "truth" in note or "provisioning" in note]
+    truth.write_text("executors,throughput\n3,2.7\n4,3.6\n")
+    document = json.loads(invoke(*call).stdout)
+    assert "elastic (OP: 1% violation)" not in {policy["policy"] for policy in document["policies"]}
+    assert "no over-provisioning up to 400 % keeps violations within 1 %" in document["notes"]
+    assert any("the truth is measured from 3 to 4 executors" in note for note in document["notes"])
+
+
+def test_marks_of_the_samples_are_not_silent(samples: str, rates: str, tmp_path: Path, invoke: Invoke) -> None:
+    """A throughput that was the source's, not the application's, is noted wherever it is planned with."""
+    lines = Path(samples).read_text().splitlines()
+    marked = tmp_path / "marked.csv"
+    marked.write_text(
+        "\n".join([f"{lines[0]},marks", *(f"{line}," for line in lines[1:-1]), f"{lines[-1]},source-bound"])
+    )
+    note = "--samples: 1 of 20 is marked source-bound: the source was measured, and the application may do more"
+    for call in (("fit", *MODELS), ("size", *MODELS, "--rate", "5"), ("schedule", rates, "--rate-column", "rate")):
+        result = invoke("predict", *call, "--samples", str(marked), "--json")
+        assert result.exit_code == 0, result.output
+        assert note in json.loads(result.stdout)["notes"]
+        assert note in result.stderr.replace("\n", " ")
+
+
 def test_schedule_reads_counts(samples: str, tmp_path: Path, invoke: Invoke) -> None:
     """Counts per minute become hourly rates, scaled to a peak."""
     path = tmp_path / "counts.csv"

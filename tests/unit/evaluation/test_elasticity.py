@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import ConfigurationError
-from penstock.evaluation.elasticity import changes_of, elasticity, run_elasticity
+from penstock.evaluation.elasticity import elasticity, instants_of_changes, run_elasticity
 from penstock.evaluation.history import RunHistory
 from penstock.records import Allocation, ClusterState, Observation, Quality
 
@@ -41,7 +41,7 @@ def test_what_is_done_late_is_excess_and_is_paid_for() -> None:
 def test_a_move_to_other_nodes_is_a_change() -> None:
     """Where a change stops the operator, moving costs as much as growing."""
     a, b = Allocation(1, nodes=(("a", 1),)), Allocation(1, nodes=(("b", 1),))
-    assert changes_of([(0.0, a), (1.0, a), (2.0, b), (3.0, replace(b, cpu_share=0.5))]) == 1
+    assert instants_of_changes([(0.0, a), (1.0, a), (2.0, b), (3.0, replace(b, cpu_share=0.5))]) == [2.0]
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,20 @@ def test_a_bar_is_held_against_the_median_of_all_seeds(tmp_path: Path) -> None:
     (cost,) = (bar for bar in bars_of(small(tmp_path), by_scaler) if bar["figure"] == "cost")
     assert (cost["less_percent"], cost["less_on"], cost["seeds"]) == (pytest.approx(1.0), 2, 4)
     assert (cost["less_percent_low"], cost["less_percent_high"]) == (pytest.approx(-0.5), pytest.approx(3.0))
+    assert "has 1 % less cost than Gesscale" in cost["says"]
+    assert "to 3 % less; less on 2 of 4)" in cost["says"]
+
+
+def test_a_bar_that_is_missed_says_more_and_no_infinite_percentage(tmp_path: Path) -> None:
+    """Ten percent more are not said to be -10 % less, and more than nothing has no percentage."""
+    figures = elasticity([(0.0, 1.0)], [(0.0, 1.0)], 60.0)
+    theirs, ours = replace(figures, cost=100.0, excess_time=0.0), replace(figures, cost=110.0, excess_time=0.1)
+    by_scaler = {
+        name: [ScalerRun(name, 0, one, one, (), ())] for name, one in (("Gesscale", theirs), ("gesscale+", ours))
+    }
+    said = {bar["figure"]: bar["says"] for bar in bars_of(small(tmp_path), by_scaler)}
+    assert "gesscale+ has 10 % more cost than Gesscale" in said["cost"]
+    assert "gesscale+ has more excess_time than Gesscale" in said["excess_time"]
 
 
 def test_the_picture_shows_all_of_every_scaler(monkeypatch: pytest.MonkeyPatch) -> None:

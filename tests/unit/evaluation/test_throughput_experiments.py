@@ -74,6 +74,12 @@ def test_experiments_run_with_published_figures_beside(name: str) -> None:
     assert result.picture().startswith(b"\x89PNG")
 
 
+def test_curves_are_said_to_be_of_one_draw() -> None:
+    """However many seeds are asked for, the figure shows the first, and its document says so."""
+    experiment = load_experiment(EXPERIMENTS / "mst-figure-9").narrowed(seeds=3)
+    assert run_experiment(experiment, Call("mst-figure-9", EXPERIMENTS / "mst-figure-9")).document["seeds"] == 1
+
+
 def test_refitted_weights_are_near_the_published_where_samples_are() -> None:
     """Up to 24 machines the refitted curves are within five percent of the published, on average."""
     experiment = load_experiment(EXPERIMENTS / "mst-table-2").narrowed(seeds=2)

@@ -12,7 +12,8 @@ import pytest
 from penstock.arrivals import CountSeries
 from penstock.errors import ConfigurationError
 from penstock.evaluation.period_rates import period_rates, read_rates
-from penstock.evaluation.throughput_samples import load_samples, of_one_application
+from penstock.evaluation.throughput_samples import load_samples, mark_notes, of_one_application
+from penstock.measuring.sample import Mark
 from penstock.records import Allocation
 
 
@@ -40,6 +41,29 @@ def test_applications_and_shares_are_kept_apart(tmp_path: Path) -> None:
         of_one_application(found, None)
     with pytest.raises(ConfigurationError, match="no samples of 'c'"):
         of_one_application(found, "c")
+
+
+def test_marks_of_measured_samples_are_said_with_what_they_mean(tmp_path: Path) -> None:
+    """Each mark with how many samples of the application have it; files without marks have nothing to say."""
+    text = (
+        "application,executors,throughput,marks\na,1,5,source-bound disturbed\na,2,6,disturbed\na,4,9,\n"
+        "b,1,5,strange\nb,2,7,\n"
+    )
+    path = written(tmp_path / "a.csv", text)
+    assert mark_notes(path, "a", "--samples") == (
+        "--samples: 1 of 3 is marked source-bound: the source was measured, and the application may do more",
+        "--samples: 2 of 3 are marked disturbed: others used the machine",
+    )
+    assert mark_notes(path, "b") == ("samples: 1 of 2 is marked strange",)
+    assert mark_notes(written(tmp_path / "b.csv", "executors,throughput\n1,5\n"), "") == ()
+
+
+def test_every_mark_that_is_written_is_explained(tmp_path: Path) -> None:
+    """What `penstock measure` writes is what is read here."""
+    for mark in Mark:
+        text = f"executors,throughput,marks\n1,5,{mark.replace(' ', '-')}\n"
+        (note,) = mark_notes(written(tmp_path / "a.csv", text), "")
+        assert note.count(": ") == 2, mark
 
 
 def test_every_mistake_is_reported_with_its_line(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from penstock.errors import ConfigurationError
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label by which Kubernetes names every node."""
-TEMPLATE_SETTING = "spark.kubernetes.executor.podTemplateFile"
 _SELECTOR_PREFIX = "spark.kubernetes.executor.node.selector."
 _EXECUTOR_LABELS = {"spark-role": "executor"}
 
@@ -41,6 +40,8 @@ def executor_pod_template(
     nodes: tuple[str, ...], *, application: str | None = None, is_one_per_node: bool = True
 ) -> dict[str, Any]:
     """Return a pod template whose executors may run on these nodes alone.
+
+    As a YAML file it is Spark's setting ``spark.kubernetes.executor.podTemplateFile``.
 
     Parameters
     ----------

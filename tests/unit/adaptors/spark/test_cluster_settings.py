@@ -131,6 +131,17 @@ def test_the_folder_gets_quiet_logging_and_loopback_defaults(tmp_path: Path) -> 
     assert all((tmp_path / "c" / name).is_dir() for name in ("logs", "work", "local", "tmp"))
 
 
+def test_java_options_of_an_application_leave_the_clusters_in_force(tmp_path: Path) -> None:
+    """Ours are Spark's default options, which come before an application's extra ones; those would replace our own."""
+    write_cluster_folders(tmp_path / "c", "127.0.0.1", {"jdk.net.hosts.file": "/nodes/hosts"})
+    lines = (tmp_path / "c" / "conf" / "spark-defaults.conf").read_text().splitlines()
+    defaults = dict(line.split(" ", 1) for line in lines)
+    options = defaults["spark.executor.defaultJavaOptions"]
+    assert f'"-Djava.io.tmpdir={tmp_path / "c" / "tmp"}"' in options
+    assert '"-Djdk.net.hosts.file=/nodes/hosts"' in options
+    assert "spark.executor.extraJavaOptions" not in defaults
+
+
 def test_each_cluster_has_a_secret_that_only_this_user_can_read(tmp_path: Path) -> None:
     """The secret is long, differs between clusters, and stands in a private file of a private folder."""
     first, second = authentication(), authentication()

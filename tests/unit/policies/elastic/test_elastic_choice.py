@@ -151,6 +151,17 @@ def test_less_is_taken_where_that_saves() -> None:
     assert "saves" in choice.reason
 
 
+def test_less_is_not_taken_before_the_last_change_has_shown_what_it_does() -> None:
+    """While no batch has run with it from start to end what there is stays; the reason says so, and more is taken."""
+    unseen = replace(AIM, is_unseen=True)
+    held = choose(8, replace(CALM, rate=200.0), unseen)
+    assert held.target == Allocation(8)
+    assert "no batch has run with it from start to end yet, so nothing less is taken" in held.reason
+    assert choose(4, replace(CALM, waiting=12_000.0), unseen).target.executors > 4
+    # At the bottom there is nothing less, so nothing is waited for.
+    assert "no batch" not in choose(1, replace(CALM, rate=50.0), unseen).reason
+
+
 def test_less_is_not_taken_where_changes_cost_more() -> None:
     """A change that costs more than it saves in ten minutes is not made; one without a price is."""
     load, exact = replace(CALM, rate=400.0), hundred_each(0.0)

@@ -130,6 +130,46 @@ def test_a_real_time_query_whose_cpu_is_used_up_gets_more() -> None:
     assert calm.target.executors <= 2
 
 
+def test_less_waits_for_a_batch_under_the_last_change() -> None:
+    """A batch that began before a change does not show what it does; the first that began after it does."""
+    made = policy(DECLARED)
+    assert isinstance(made, WatchingPolicy)
+    work = {"arrival_rate_rows_per_second": 100.0, "backlog_records": 50, "batch_seconds": 2.0}
+    made.watch(a_look(1000.0, Allocation(8)))
+    assert "no batch has run" in ask(made, 8, **work).reason
+    made.watch(a_look(1010.0, Allocation(8), (1000, 4.0)))
+    assert ask(made, 8, **work).target.executors < 8
+    made.watch(a_look(1020.0, Allocation(4)))
+    made.watch(a_look(1030.0, Allocation(4), (1000, 12.0)))  # since 1018, and four executors since 1020
+    held = ask(made, 4, **work)
+    assert not held.is_change
+    assert "no batch has run with it from start to end yet" in held.reason
+    made.watch(a_look(1040.0, Allocation(4), (1000, 9.0)))
+    assert ask(made, 4, **work).target.executors < 4
+
+
+def test_an_idle_query_gives_back_what_it_has_without_a_batch() -> None:
+    """Nothing waits, so no batch will come that shows anything: less is taken; where that is not known, none."""
+    made = policy(DECLARED)
+    assert ask(made, 8, arrival_rate_rows_per_second=0.0, backlog_records=0).target.executors < 8
+    assert isinstance(made, WatchingPolicy)
+    made.watch(a_look(1000.0, Allocation(8), (30, 1.0)))  # began before the first look
+    held = ask(made, 8, arrival_rate_rows_per_second=20.0, backlog_records=None, batch_seconds=1.0)
+    assert "no batch has run" in held.reason
+    idle = ask(made, 8, arrival_rate_rows_per_second=0.0, backlog_records=None, batch_seconds=1.0)
+    assert idle.target.executors < 8
+
+
+def test_a_real_time_query_is_not_asked_for_batches() -> None:
+    """Its batches are as long as they are set to be: CPU per record is what shows that less will do."""
+    made = policy(site={"is_real_time": True})
+    assert isinstance(made, WatchingPolicy)
+    for second in range(17):
+        made.watch(a_look(float(second), Allocation(8), utilisation=0.1, arrival_rate_rows_per_second=200.0))
+    decision = ask(made, 8, arrival_rate_rows_per_second=200.0, backlog_records=None, utilisation=0.1)
+    assert decision.target.executors < 8
+
+
 def test_an_operator_that_was_not_introduced_is_left_alone() -> None:
     """It holds for what it knows nothing about."""
     assert "not introduced" in policy(DECLARED).plan(a_request(operator="another")).reason
