@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.elastic_spark.day_throughput import day_batches, day_throughput
+from benchmarks.elastic_spark.day_speed import DaySpeed, day_batches, day_speed
 from benchmarks.elastic_spark.sizes import Measured
 
 from penstock.evaluation.hindsight import HindsightSchedule, cheapest_schedule
@@ -30,19 +30,19 @@ class Outcome:
     ----------
     measured_before
         What each size sustained before the day, in records a second.
-    throughput
-        What it sustained in the day.
+    speed
+        How fast the machine was in the day beside that: least, median and most.
     start_seconds
         What a new executor cost, in executor seconds.
     hindsight_executor_seconds
-        Of the cheapest schedule: throughput of the day, records done with their batches, executors that cost to start.
+        Of the cheapest schedule: the day's speed, records done with their batches, executors that cost to start.
     simple_executor_seconds
         Of the one that earlier runs were compared with: throughput as measured before, records done one by one,
         executors that start for nothing.
     """
 
     measured_before: dict[int, float]
-    throughput: dict[int, float]
+    speed: tuple[float, float, float]
     start_seconds: float
     records: int
     day_seconds: float
@@ -104,18 +104,19 @@ class Day:
 
 def outcome(
     day: Day, changes: int, times: Times, known: Measured, *, lead_in: float, catch_up: float, cap: int, is_warm: bool
-) -> tuple[Outcome, HindsightSchedule]:
+) -> tuple[Outcome, HindsightSchedule, DaySpeed]:
     """Compare a day with the cheapest schedule that had known its arrivals and what every size sustains and costs."""
     arrivals = times[times >= lead_in] - lead_in
-    had = day_throughput(day_batches(day.looks), cap, known.sustained)
+    speed = day_speed(day_batches(day.looks), known.sustained, cap)
     schedule = cheapest_schedule(
-        arrivals, had, oldest_seconds=catch_up, start_seconds=known.start_seconds, cap=cap
+        arrivals, known.sustained, oldest_seconds=catch_up, start_seconds=known.start_seconds, cap=cap,
+        speed=lambda at: speed(at + day.began_at),
     )  # fmt: skip
     simple = cheapest_schedule(arrivals, known.sustained, oldest_seconds=catch_up)
     share = next(iter(known.sustained)).cpu_share
     found = Outcome(
         measured_before={size.executors: rate for size, rate in known.sustained.items()},
-        throughput={size.executors: rate for size, rate in had.items()},
+        speed=(float(speed.speed.min()), float(np.median(speed.speed)), float(speed.speed.max())),
         start_seconds=known.start_seconds,
         records=len(times),
         day_seconds=day.looks[-1].at - day.looks[0].at,
@@ -129,7 +130,7 @@ def outcome(
         changes=changes,
         warm_start=is_warm,
     )
-    return found, schedule
+    return found, schedule, speed
 
 
 def executors(look: Observation) -> int:
@@ -137,7 +138,7 @@ def executors(look: Observation) -> int:
     return 0 if look.cluster.observed is None else look.cluster.observed.executors
 
 
-def draw(path: Path, day: Day, schedule: HindsightSchedule, found: Outcome) -> None:
+def draw(path: Path, day: Day, schedule: HindsightSchedule, found: Outcome, speed: DaySpeed) -> None:
     """Arrivals and throughput, executors beside those of hindsight, and the age of records."""
     import matplotlib as mpl
 
@@ -147,10 +148,9 @@ def draw(path: Path, day: Day, schedule: HindsightSchedule, found: Outcome) -> N
     at = [look.at - day.began_at for look in day.looks]
     figure, (load, size, age) = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
     load.plot(at, [look.arrival_rate_rows_per_second or math.nan for look in day.looks], label="arrivals")
-    has = [
-        0.0 if look.cluster.observed is None else found.throughput.get(executors(look), math.nan) for look in day.looks
-    ]
-    load.plot(at, has, drawstyle="steps-post", label="what the executors sustained in the day")
+    speeds = speed(np.array([look.at for look in day.looks]))
+    has = [found.measured_before.get(executors(look), math.nan) for look in day.looks] * speeds
+    load.plot(at, has, drawstyle="steps-post", label="what the executors sustained, at the day's speed")
     load.set_ylabel("records a second")
     size.plot(at, [executors(look) for look in day.looks], drawstyle="steps-post", label="elastic")
     steps = [schedule.step_seconds * n for n in range(len(schedule.allocations))]

@@ -8,7 +8,7 @@ size sustains in the day as well. Then it goes up again in steps: what all execu
 the first batch that began with new ones has ended, is what these cost. Then records arrive with the shape of a day,
 between a fifth and most of what the largest size sustains, and the policy decides. The bar: no record older than the
 catch-up time, and at most 15 % more executor seconds than the cheapest schedule that had known arrivals, throughputs
-and what a new executor costs (`penstock.evaluation.hindsight`). Throughputs are those of the day (`day_throughput`).
+and what a new executor costs (`penstock.evaluation.hindsight`). It knows how fast the machine was (`day_speed`).
 
 A lead-in at the lowest rate comes before the day and is not measured, for a cold JVM is nobody's policy. The policy
 starts with the measured throughputs (its option `samples`); with ``--cold`` it has to find everything itself.
@@ -56,12 +56,12 @@ def main() -> int:
         run(_day(folder / "arrivals.npy", known.samples, chosen), folder / "run")
     looks, changes = kept(folder / "run")
     day = Day.of(looks, np.load(folder / "arrivals.npy"), chosen.lead_in)
-    found, schedule = outcome(
+    found, schedule, speed = outcome(
         day, sum(at >= day.began_at for at in changes), times, known,
         lead_in=chosen.lead_in, catch_up=chosen.catch_up, cap=chosen.rows, is_warm=not chosen.cold,
     )  # fmt: skip
     (folder / "result.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    draw(folder / "picture.png", day, schedule, found)
+    draw(folder / "picture.png", day, schedule, found, speed)
     print(found)
     print(f"kept in {folder}", file=sys.stderr)
     if chosen.json:

@@ -11,7 +11,7 @@ to.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from penstock.errors import ConfigurationError
 from penstock.records import Allocation
 
 _BACKLOGS = 2000
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def cheapest_schedule(
     step_seconds: float = 5.0,
     start_seconds: float = 0.0,
     cap: int | None = None,
+    speed: Callable[[Floats], Floats] | None = None,
 ) -> HindsightSchedule:
     """Give the cheapest schedule under which no record waits longer than `oldest_seconds`.
 
@@ -69,6 +71,8 @@ def cheapest_schedule(
     cap
         Most records of a batch: those that wait go in batches as large as this, and a record is done when its batch
         ends. None: each is done when its own work is.
+    speed
+        What every size does at some instants, as a multiple of its `throughput`; None: just that, at all times.
 
     Raises
     ------
@@ -105,18 +109,20 @@ def cheapest_schedule(
     sizes_before, places_before = np.zeros(shape, dtype=np.int16), np.zeros(shape, dtype=np.int32)
     waiting = unit * np.arange(_BACKLOGS + 2)
     last = int(np.searchsorted(ends, at[-1]))
+    speeds = np.ones(steps) if speed is None else speed(ends - 0.5 * step_seconds)
     for step in range(steps):
         came = arrived[step] - (arrived[step - 1] if step else 0.0)
         is_over = (step > last) & (waiting <= 0.0) & (came <= 0.0)
         after = np.full_like(cost, np.inf)
         for number, size in enumerate(sizes):
+            rate = throughput[size] * speeds[step]
             ways = cost + starts[number][:, None]
             origin = np.argmin(ways, axis=0)
             begun = ways[origin, np.arange(_BACKLOGS + 2)]
-            left = np.maximum(waiting + came - throughput[size] * step_seconds, 0.0)
+            left = np.maximum(waiting + came - rate * step_seconds, 0.0)
             # A record may be old only so long: what has come too long ago must be done by the end of the step, and
             # what a batch that begins then would bring too late must be done as well.
-            rest = np.minimum(left, batch) / throughput[size]
+            rest = np.minimum(left, batch) / rate
             too_old = np.searchsorted(at, ends[step] - oldest_seconds + rest, side="right")
             allowed = left <= arrived[step] - too_old + 1e-9
             places = np.minimum(np.ceil(left / unit - 1e-9).astype(np.int64), _BACKLOGS + 1)

@@ -88,6 +88,17 @@ def test_a_record_is_done_when_its_batch_ends() -> None:
     assert {a.executors for a in large.allocations} == {1, 2}
 
 
+def test_a_slow_spell_takes_more_executors() -> None:
+    """Half as fast in its second half, the same load takes the larger size there alone."""
+    times = even(9.0, 200.0)
+    found = cheapest_schedule(
+        times, SIZES, oldest_seconds=10.0, speed=lambda at: np.where(at < 100.0, 1.0, 0.5)
+    )  # fmt: skip
+    first, second = (sum(a.executors for a in found.allocations[part]) / 20 for part in (slice(20), slice(20, 40)))
+    assert first == pytest.approx(0.9, abs=0.2)
+    assert second == pytest.approx(1.8, abs=0.2)
+
+
 def test_it_is_the_cheapest_of_all_schedules() -> None:
     """Of every schedule of six steps, played through, none that keeps up is cheaper; starts are counted."""
     times = np.sort(np.concatenate([even(8.0, 10.0), 10.0 + even(30.0, 10.0)]))

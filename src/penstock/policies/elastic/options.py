@@ -42,7 +42,7 @@ class ElasticOptions:
 
     model: ThroughputModel
     catch_up_seconds: float = 60.0
-    patience: float = 0.5
+    patience: float = 0.58
     batch_seconds: float | None = None
     samples: tuple[ThroughputSample, ...] = ()
     confidence: float = 0.9
@@ -65,7 +65,7 @@ class ElasticOptions:
 def elastic_options(
     *,
     catch_up: str | float | None = None,
-    patience: float = 0.5,
+    patience: float = 0.58,
     batch: str | float | None = None,
     model: str = "ensemble",
     samples: str | None = None,

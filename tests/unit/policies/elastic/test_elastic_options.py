@@ -38,7 +38,7 @@ def test_every_option_is_explained() -> None:
     listed = {option.name: option for option in policy_entry("elastic").options}
     assert listed.keys() == MEANINGS.keys()
     assert listed["catch_up"].default is None
-    assert listed["patience"].default == 0.5
+    assert listed["patience"].default == 0.58
 
 
 @pytest.mark.parametrize(("options", "seconds"), [({}, 90.0), ({"catch_up": None}, 90.0), ({"catch_up": "2m"}, 120.0)])
