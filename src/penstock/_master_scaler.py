@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import threading
@@ -59,6 +60,7 @@ class MasterScaler:
         self._agent.start()
         known = {**settings, "arrivals": Reported.by(arrivals.times)}
         self._link = MasterLink(self._agent, address, operator, settings=json.dumps(known)).start()
+        atexit.register(self._take_leave)
 
     @property
     def connected_to(self) -> str | None:
@@ -76,6 +78,7 @@ class MasterScaler:
             if not self._is_attached:
                 return
             self._is_attached = False
+        atexit.unregister(self._take_leave)
         self._link.close("detached")
         self._agent.close()
         try:
@@ -84,6 +87,11 @@ class MasterScaler:
             _LOG.exception("%s: its size could not be put back", self.name)
         self._arrivals.close()
         self._hold.close()
+
+    def _take_leave(self) -> None:
+        """Let the master know that the query ends with its application: else it would count as lost."""
+        if self._link.connected_to is not None:  # nobody is waited for
+            self._link.close("its application has ended")
 
     def __enter__(self) -> MasterScaler:
         return self

@@ -137,6 +137,8 @@ class RunSummary:
     """In money; None: no prices were given."""
     is_left: bool = False
     """Whether the pipeline goes on without this controller, and can be resumed."""
+    why_ended: str = ""
+    """Why a master ended it, in words; empty: it ended by itself."""
 
     @property
     def worst(self) -> PathOutcome:
@@ -202,6 +204,7 @@ class RunSummary:
             "missed_turns": self.missed_turns,
             "operators": dict(self.operators),
             "is_left": self.is_left,
+            "why_ended": self.why_ended,
         }  # fmt: skip
 
     def _size_text(self, decision: Decision) -> str:

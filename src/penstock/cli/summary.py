@@ -13,7 +13,7 @@ from rich.text import Text
 
 from penstock.evaluation.report import MISSED_TURNS, cost_of, saved_fraction, whole
 from penstock.records import STATISTICS
-from penstock.units import format_seconds
+from penstock.units import format_seconds, moment
 
 
 def summary_panel(summary: Mapping[str, Any], report: Path | None = None, *, is_ended: bool = True) -> Panel:
@@ -25,9 +25,14 @@ def summary_panel(summary: Mapping[str, Any], report: Path | None = None, *, is_
         table.add_row(label, text)
     if report is not None:
         table.add_row("report", Text(str(report)))
-    state = "" if is_ended else "  (in progress, or interrupted)"
+    state = "" if is_ended else f"  (in progress, or interrupted{_newest(summary)})"
     return Panel(table, title=Text(f"{summary.get('name', 'run')}{state}", style="bold"), title_align="left",
                  expand=False, border_style="dim")  # fmt: skip
+
+
+def _newest(s: Mapping[str, Any]) -> str:
+    """When the newest record was made: whether it goes on can be told by that."""
+    return f"; newest record {moment(s['ended_at'], s.get('started_at'))}" if s.get("ended_at") else ""
 
 
 def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
@@ -40,6 +45,8 @@ def _rows(s: Mapping[str, Any]) -> list[tuple[str, Text]]:
         *_latencies(s),
         ("objective", _objective(s)),
     ]  # fmt: skip
+    if s.get("why_ended"):
+        rows.insert(1, ("ended", Text(f"{moment(s['ended_at'], s.get('started_at'))}: {s['why_ended']}")))
     paths = s.get("paths") or {}
     if len(paths) > 1:
         rows += [(f"  {path}", _path(facts)) for path, facts in paths.items()]

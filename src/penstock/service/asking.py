@@ -104,12 +104,12 @@ def service_of(request: Request) -> Service:
     return found
 
 
-def may_read(request: Request) -> Role:
-    """Let those pass who may look."""
+async def may_read(request: Request) -> Role:
+    """Let those pass who may look. It never waits, so the event loop asks it: a hand-over to a thread costs more."""
     return service_of(request).role(request)
 
 
-def may_operate(request: Request) -> Role:
+async def may_operate(request: Request) -> Role:
     """Let those pass who may steer."""
     return _operating(service_of(request).role(request))
 
@@ -132,7 +132,7 @@ def may_steer(request: Request) -> Role:
     return _operating(role)
 
 
-def only_known_query(request: Request) -> None:
+async def only_known_query(request: Request) -> None:
     """Refuse a query that names what there is not: left out in silence, a slip would look like an answer."""
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     for name in request.query_params:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,10 +15,10 @@ from penstock._wiring import make_cycle
 from penstock.adaptors.agent.channel import Channel
 from penstock.adaptors.agent.wire import FromAgent
 from penstock.clock import SystemClock
-from penstock.errors import AdaptorError, ConfigurationError
+from penstock.errors import AdaptorError, ConfigurationError, PenstockError
 from penstock.knowledge.enduring import EnduringStore
 from penstock.knowledge.notebook import StoreNotebook
-from penstock.knowledge.run_facts import begin_run
+from penstock.knowledge.run_facts import SUMMARY, begin_run
 from penstock.knowledge.run_notes import RunNotes
 from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
 from penstock.loop.kept_orders import first_state, kept_state
@@ -26,6 +27,7 @@ from penstock.ports import KnowledgeStore, Policy
 from penstock.running.lease_beats import LeaseBeats
 from penstock.service.all_there import AllThere
 from penstock.service.attached_pipeline import AttachedPipeline
+from penstock.service.end_summary import end_summary
 from penstock.service.events import EventFeed
 from penstock.service.far_operator import SKEW_SECONDS, FarOperator
 from penstock.service.live_desk import LiveDesk
@@ -73,6 +75,8 @@ class AttachedRun:
         }
         self._all_there = AllThere(self._far)
         self.cycles: dict[str, Cycle] = {}
+        self._failed = self._missed = 0
+        """Looks that failed or fell out up to the newest one that did not: after it there may be nobody to look at."""
         name, clock = attached.name, self._clock
         with ExitStack() as undo:
             for far in self._far.values():
@@ -88,6 +92,8 @@ class AttachedRun:
             history = stores.open_readonly(name)
             undo.callback(history.close)
             since = begin_run(kept, attached.plain, clock.now())
+            kept.set_fact(SUMMARY, "null")  # a run that has come back goes on: what it had come to no longer holds
+            self._kept, self._history, self._since = kept, history, since
             notes = RunNotes(kept, clock.now, since=since)
             state = kept_state(kept, first_state(list(self._far), attached.choice), since)
             policy, note = self._policy_of(state.policy)
@@ -132,11 +138,31 @@ class AttachedRun:
         """Begin the passes."""
         self._runner.start()
 
-    def end(self) -> None:
-        """End the passes, and leave the pipeline as it is: another master goes on, or its own process puts it back."""
+    def end(self, why: str | None = None) -> None:
+        """End the passes, and leave the pipeline as it is: another master goes on, or its own process puts it back.
+
+        With `why` the run is over, and what it came to is kept.
+        """
         self._runner.abandon(timeout_seconds=15.0)
+        if why is not None:
+            self._keep_summary(why)
         self.desk.end()
         self._ends.close()
+
+    def _keep_summary(self, why: str) -> None:
+        try:
+            summary = end_summary(
+                self.attached,
+                self._history,
+                {operator: cycle.monitor for operator, cycle in self.cycles.items()},
+                since=self._since,
+                why_ended=why,
+                faults=self._failed,
+                missed_turns=self._missed,
+            )
+            self._kept.set_fact(SUMMARY, json.dumps(summary.to_json()))
+        except PenstockError:
+            _LOG.exception("%s: what its run came to could not be kept", self.attached.name)
 
     def _build(self, choice: PolicyChoice) -> Policy:
         return self.attached.build_policy(choice, self._notebook)
@@ -180,6 +206,7 @@ class AttachedRun:
 
     def _take(self, report: CycleReport) -> None:
         operator = report.observation.operator
+        self._failed, self._missed = self._runner.faults, self._runner.missed_turns
         self._note_skew(operator)
         self._all_there.seen(operator)
         self._beats.passed(operator)

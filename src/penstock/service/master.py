@@ -26,7 +26,10 @@ from penstock.service.server import Site
 
 _LOG = logging.getLogger(__name__)
 _AWAY_SECONDS = 120.0
-"""After so long without any agent the loop of a pipeline ends; it begins again when one is back."""
+"""After so long without any agent a pipeline counts as lost and its loop ends; it goes on when one is back."""
+_LOST = f"its agent was lost, and did not come back within {_AWAY_SECONDS:g} s; should it come back, the run goes on"
+_END_SECONDS = 60.0
+"""How long a pipeline that is back waits for the end of its last loop."""
 _LOOK_SECONDS = 1.0
 _MOST_PIPELINES = 200
 _MOST_REFUSALS = 50
@@ -69,9 +72,11 @@ class Master:
         self._lock = threading.Lock()
         self._agents: dict[str, AgentConnection] = {}
         self._away: dict[str, float] = {}
-        """By pipeline: since when no agent of it is there."""
+        """By pipeline: since when no agent of it is there, though none took leave."""
         self._runs: dict[str, AttachedRun] = {}
         self._building: set[str] = set()
+        self._ending: dict[str, threading.Event] = {}
+        """By pipeline: set when its loop, which ends now, has ended."""
         self._refused: dict[str, str] = {}
         self._end = threading.Event()
         self._pages = None if page is None else OtherPage(stores.leases, page)
@@ -156,8 +161,14 @@ class Master:
             if self._agents.get(connection.name) is not connection:
                 return  # it has come back before its old connection ended
             del self._agents[connection.name]
-            if connection.scales and not self._agents_of(connection.pipeline):
-                self._away[connection.pipeline] = float("-inf") if connection.goodbye else time.monotonic()
+            if not connection.scales or self._agents_of(connection.pipeline):
+                return
+            if connection.goodbye is None:
+                self._away[connection.pipeline] = time.monotonic()
+                return
+            run = self._take_out(connection.pipeline)
+        if run is not None:
+            self._end_apart(run, f"its agent took leave: {connection.goodbye}")
 
     def _agents_of(self, pipeline: str) -> list[AgentConnection]:
         """The agents of a pipeline's operators that are connected."""
@@ -168,6 +179,9 @@ class Master:
     def _begin(self, connection: AgentConnection) -> None:
         """Begin the loop of a pipeline, or let the one that runs go on with a new connection."""
         name, attached = connection.pipeline, connection.attached
+        ending = self._ending.get(name)
+        if ending is not None:  # it has come back at once, and goes on from what its last loop writes down now
+            ending.wait(_END_SECONDS)
         with self._lock:
             run = self._runs.get(name)
             is_same = run is not None and run.attached.plain == attached.plain
@@ -177,12 +191,17 @@ class Master:
         failed = ""
         try:
             if run is not None:  # another query, or another run of it
-                self._finish(name)
+                with self._lock:
+                    before = self._take_out(name)
+                if before is not None:
+                    self._end_run(before)
             made = self._build(attached)
             with self._lock:
                 fence = self.leadership.fence
                 if self.leadership.is_leading:
                     self._runs[name] = made
+                    if not self._agents_of(name):  # it went while its loop was built
+                        self._away.setdefault(name, time.monotonic())
             if self._runs.get(name) is made:
                 _LOG.info("%s: its loop begins, with fencing number %d", name, fence)
                 self._service.put(made.desk)
@@ -224,15 +243,34 @@ class Master:
             feed=self._service.feed,
         )
 
-    def _finish(self, name: str) -> None:
-        with self._lock:
-            run = self._runs.pop(name, None)
+    def _take_out(self, name: str) -> AttachedRun | None:
+        """Take the run of a pipeline away, to end it; for those who hold the lock. None: it has none."""
+        run = self._runs.pop(name, None)
         if run is not None:
-            self._service.remove(name)
-            try:
-                run.end()
-            except Exception:  # the others go on
-                _LOG.exception("%s: its loop did not end in order", name)
+            self._ending[name] = threading.Event()
+        return run
+
+    def _end_run(self, run: AttachedRun, why: str | None = None) -> None:
+        """End a run that was taken out; `why`: it is over. Until then no other one of its name begins."""
+        name = run.attached.name
+        self._service.remove(name)
+        try:
+            run.end(why)
+            if why is not None:
+                _LOG.info("%s: its run is over: %s", name, why)
+        except Exception:  # the others go on
+            _LOG.exception("%s: its loop did not end in order", name)
+        finally:
+            with self._lock:
+                ended = self._ending.pop(name, None)
+            if ended is not None:
+                ended.set()
+
+    def _end_apart(self, run: AttachedRun, why: str | None = None) -> threading.Thread:
+        """End a run in a thread of its own: adding up a long one must not hold up the others."""
+        thread = threading.Thread(target=self._end_run, args=(run, why), name="penstock-end", daemon=True)
+        thread.start()
+        return thread
 
     def _look_after(self) -> None:
         """End the loops of pipelines whose agents do not come back, and keep in touch with the other master."""
@@ -242,8 +280,9 @@ class Master:
                 over = [name for name, since in self._away.items() if now - since > _AWAY_SECONDS]
                 for name in over:
                     del self._away[name]
-            for name in over:
-                self._finish(name)
+                lost = [run for name in over if (run := self._take_out(name)) is not None]
+            for run in lost:
+                self._end_apart(run, _LOST)
             if self._pages is not None:
                 self._pages.step(self.leadership.is_leading)
 
@@ -257,12 +296,9 @@ class Master:
     def _lost(self) -> None:
         self.port.drop_all()
         with self._lock:
-            names = list(self._runs)
+            runs = [run for name in list(self._runs) if (run := self._take_out(name)) is not None]
             self._away.clear()
-        threads = [threading.Thread(target=self._finish, args=(name,), daemon=True) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        for thread in [self._end_apart(run) for run in runs]:
             thread.join(5.0)
 
     # --- what is shown ----------------------------------------------------------------------------------------

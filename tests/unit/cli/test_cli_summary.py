@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -55,3 +56,10 @@ def test_a_busy_machine_is_mentioned() -> None:
     assert "busy: a load average of 30.4 on 2 cores" in shown(
         {**summary, "machine": {"busy": "a load average of 30.4 on 2 cores"}}
     )
+
+
+def test_why_a_master_ended_a_run_is_said() -> None:
+    """With the time; a run that ended by itself has no such line."""
+    assert "ended " not in shown(a_summary().to_json())
+    text = shown(replace(a_summary(), why_ended="its agent was lost").to_json())
+    assert re.search(r"ended +\d\d:\d\d:\d\d \(\+\S+\): its agent was lost", text)

@@ -174,6 +174,18 @@ def test_missed_turns_are_shown_with_what_they_mean(store: MemoryStore) -> None:
     assert (card.value, card.note[:22]) == ("7", "passes that fell out: ")
 
 
+def test_the_page_says_why_a_master_ended_a_run(store: MemoryStore) -> None:
+    """With the time of its newest look; a run that ended by itself needs no word."""
+    store.set_fact("summary", _summary())
+    assert "This run ended" not in render_page(read_history(store), NO_PICTURE)
+    store.set_fact("summary", _summary(why_ended="its agent was lost"))
+    history = read_history(store)
+    assert history.ended_at is not None
+    page = render_page(history, NO_PICTURE)
+    assert f"This run ended at {history.moment(history.ended_at)}: its agent was lost." in page
+    assert "still going" not in page
+
+
 def test_the_page_has_restarts_lost_exactness_and_one_clock(store: MemoryStore) -> None:
     """Each event has the local time and the time since the first look, as `penstock explain` has them."""
     last = store.observations()[-1]

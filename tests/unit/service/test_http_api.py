@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import anyio.to_thread
 import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
@@ -99,6 +100,21 @@ def test_a_pipeline_is_shown_before_the_first_look(world: World) -> None:
     assert first["why"] == "nothing was seen of it yet"
     assert [m["name"] for m in first["metrics"]] == list(METRICS)
     assert all(m["value"] is None for m in first["metrics"])
+
+
+def test_who_asks_is_looked_at_without_another_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is what the query says: every hand-over to a thread costs time, and waits for its turn beside the agents."""
+    handed_over: list[str] = []
+    run_sync = anyio.to_thread.run_sync
+
+    async def counted(call: Any, *given: Any, **named: Any) -> Any:
+        handed_over.append(getattr(call, "func", call).__name__)
+        return await run_sync(call, *given, **named)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", counted)
+    look(world, "pipelines")
+    assert handed_over  # the answer itself may have to read a store
+    assert not {"may_read", "only_known_query"} & set(handed_over)
 
 
 def test_a_pipeline_is_shown_whole(world: World) -> None:

@@ -45,6 +45,7 @@ from penstock.errors import ConfigurationError
 from penstock.evaluation.run_reading import read_history
 from penstock.ports import WatchingPolicy
 from penstock.records import Observation, RunLatency, SourceProgress, Telemetry
+from penstock.service import agent_port
 from penstock.service.access import Access
 from penstock.service.application import make_application
 from penstock.service.asking import Service
@@ -265,6 +266,28 @@ def test_agents_that_do_not_answer_hold_up_nobody(stage: Stage) -> None:
     _, _, done = stage.add()
     until(lambda: len(done) >= 2, "scaling of the one that answers")
     assert "hung-0" not in stage.service.desks
+
+
+def test_an_agent_that_falls_silent_is_cut_off_unless_it_only_measures(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One through which a query is scaled has to be heard; one that only measures speaks when somebody subscribes."""
+    monkeypatch.setattr(agent_port, "PULSE_SECONDS", 0.05)
+    monkeypatch.setattr(agent_port, "_SILENT_AGENT_SECONDS", 0.5)
+    monkeypatch.setattr(stage.master, "_begin", lambda _: None)  # a question without an answer would cut it off too
+    _, measures = stage.introduce("host")
+    channel, scales = stage.introduce("silent", json.dumps(toy_settings("silent")))
+    assert isinstance(measures, Accepted)
+    assert isinstance(scales, Accepted)
+
+    def has_ended() -> bool:
+        try:
+            return channel.receive() is None  # else a pulse
+        except ConnectionResetError:
+            return True
+
+    until(has_ended, "the end of the silent one")
+    until(lambda: agents(stage) == ["host"])
 
 
 def test_two_queries_of_one_name_are_not_mixed_up(stage: Stage) -> None:

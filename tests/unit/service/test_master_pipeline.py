@@ -16,6 +16,7 @@ from tests.unit.service.test_master import Stage, agents, until
 from penstock.adaptors.agent.link import MasterLink
 from penstock.adaptors.agent.server import HeardFence
 from penstock.adaptors.agent.wire import Accepted, Refusal
+from penstock.evaluation.run_reading import read_history
 from penstock.service.desk import PipelineDesk
 from penstock.service.picture import pipeline_view
 
@@ -91,7 +92,7 @@ def test_operators_may_come_one_after_the_other_and_one_that_is_away_holds_the_o
 
 
 def test_the_loop_ends_when_the_last_agent_has_taken_leave(stage: Stage) -> None:
-    """Not with the first."""
+    """Not with the first; then what the run came to is kept, of all operators."""
     logs = Pipeline(stage)
     links = [logs.bring(operator) for operator in OPERATORS]
     until(lambda: all(logs.done.values()), "scaling of both")
@@ -100,6 +101,13 @@ def test_the_loop_ends_when_the_last_agent_has_taken_leave(stage: Stage) -> None
     assert logs.desk is not None
     links[1].close("the run has ended")
     until(lambda: logs.desk is None, "the end of the loop")
+    store = stage.stores.open_readonly("logs")
+    stage.ends.callback(store.close)
+    until(lambda: read_history(store).is_ended, "a summary")
+    summary = read_history(store).summary
+    assert list(summary["operators"]) == list(OPERATORS)
+    assert list(summary["paths"]) == ["parser -> matcher"]
+    assert summary["why_ended"] == "its agent took leave: the run has ended"
 
 
 def test_agents_of_another_run_are_not_mixed_in(stage: Stage) -> None:
