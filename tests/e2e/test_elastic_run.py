@@ -13,10 +13,10 @@ CATCH_UP = 60.0
 
 
 def settings() -> dict[str, Any]:
-    """Each core does 200 records a second: three executors are needed for the second minute, one before and after."""
+    """Each core does 200 records a second: two are needed for the minute of the rise, one before and after."""
     return {
         "name": "elastic",
-        "arrivals": {"shape": "steps:60s@60,60s@350,60s@60", "options": {"partitions": 6}},
+        "arrivals": {"shape": "steps:150s@60,60s@350,60s@60", "options": {"partitions": 6}},
         "operators": [
             {
                 "name": "rated",

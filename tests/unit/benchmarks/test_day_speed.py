@@ -17,7 +17,7 @@ def look(at: float, executors: int, batch: int, done: int) -> Observation:
 
 
 def test_batches_under_one_size_are_taken_from_end_to_end() -> None:
-    """The looks begin in the midst of the first one, during the fourth the size changed, the fifth had new executors."""
+    """The looks begin in the midst of one, during another the size changed, and the next has new executors."""
     looks = [
         look(-3.0, 1, 6, 50), look(0.0, 1, 7, 100), look(5.0, 1, 7, 100), look(10.0, 1, 8, 300), look(12.0, 2, 8, 300),
         look(15.0, 2, 9, 500), look(20.0, 2, 9, 500), look(21.0, 2, 10, 800), look(25.0, 2, 11, 1000),
@@ -36,7 +36,7 @@ def test_a_batch_without_records_says_nothing() -> None:
 
 
 def test_the_speed_is_found_whatever_the_batches_had() -> None:
-    """Two seconds of every batch are fixed, sizes and rows are mixed, and halfway the machine becomes a third slower."""
+    """Two seconds of every batch are fixed, sizes and rows are mixed; halfway the machine becomes a third slower."""
     sustained = {Allocation(n): 1000 / (2.0 + 6.0 / n) for n in (1, 2, 3)}
     sizes, rows = [1, 2, 3, 2] * 10, [200, 1000, 500, 800, 300] * 8
     batches = [
