@@ -548,7 +548,8 @@ class LeaseStore(Protocol):
     """Where several processes agree on who leads.
 
     Promises: at every instant a lease has at most one holder; time is measured by one clock for all who share the
-    store, which nobody sets; fencing numbers only rise, also when a lease was released.
+    store, which nobody sets; fencing numbers only rise, also when a lease was released; a new store begins above the
+    numbers of one that was deleted.
     """
 
     def take_lease(self, name: str, holder: str, seconds: float) -> Lease | None:

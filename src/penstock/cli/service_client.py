@@ -42,6 +42,8 @@ class RunService:
         answer = self.get("pipelines")
         names = [one["name"] for one in answer["pipelines"]]
         if not names and self.is_master:
+            if not answer.get("is_leading") and answer.get("trouble"):
+                raise Failure(f"{self.known.address}: this master cannot lead: {answer['trouble']}")
             if not answer.get("is_leading"):
                 raise Failure(f"{self.known.address}: this master does not lead; try again in some seconds")
             raise Failure(f"{self.known.address}: no query is attached to this master; attach one, or try again later")

@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.crash_points import crash_point
 from penstock.errors import AdaptorError, ConfigurationError
+from penstock.knowledge.opened_file import OpenedFile
 from penstock.record_tables import AUDIT, KINDS, NO_BOUND, SCHEMA_VERSION, RecordTables, Row
 
 _APPLICATION_ID = 0x50454E53  # "PENS" in the file's header: distinguishes our files from other SQLite files
@@ -63,7 +64,8 @@ class SqliteStore(RecordTables):
     ------
     ConfigurationError
         The file cannot be opened, is locked or damaged, is not Penstock's, or has another schema version.
-        Later failures are AdaptorErrors, `retryable` if the file was only locked.
+        Later failures are AdaptorErrors, `retryable` if the file was only locked. One of them is that the file was
+        deleted or replaced: nothing is written where nobody would find it.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class SqliteStore(RecordTables):
                 f"{path}: the folder {path.parent} does not exist; create it first", field=str(path)
             )
         connection: sqlite3.Connection | None = None
+        self._file: OpenedFile | None = None
         try:
             connection = sqlite3.connect(
                 f"{path.resolve().as_uri()}?mode={mode}",
@@ -125,10 +128,11 @@ class SqliteStore(RecordTables):
                 with self._transaction() as transaction:
                     for kind in KINDS:
                         self._trim(transaction, kind)
+                self._file = OpenedFile(path)
             self._has_audit = self._table_is_there(AUDIT)
         except sqlite3.Error as fault:
             self.close()
-            raise ConfigurationError(f"{path}: {_meaning(fault)}", field=str(path)) from fault
+            raise ConfigurationError(f"{path}: {meaning(fault)}", field=str(path)) from fault
         except BaseException:
             self.close()
             raise
@@ -188,13 +192,18 @@ class SqliteStore(RecordTables):
                 yield self._connection
             except sqlite3.Error as fault:
                 raise AdaptorError(
-                    f"{self.path}: {_meaning(fault)}", target=str(self.path), retryable=_is_locked(fault)
+                    f"{self.path}: {meaning(fault)}", target=str(self.path), retryable=_is_locked(fault)
                 ) from fault
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
-        assert connection is not None  # both callers hold an open store
+        assert connection is not None  # all callers hold an open store
+        if self._file is not None and not self._file.is_in_place:
+            raise AdaptorError(
+                f"{self.path}: the file was deleted or replaced while it was used; start this process again",
+                target=str(self.path),
+            )
         connection.execute("BEGIN IMMEDIATE")
         try:
             crash_point("record-begun")
@@ -257,7 +266,7 @@ def _is_locked(fault: sqlite3.Error) -> bool:
     return getattr(fault, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _meaning(fault: sqlite3.Error) -> str:
+def meaning(fault: sqlite3.Error) -> str:
     """Explain an SQLite failure and what to do. The low byte of the extended code is the kind of failure."""
     advice = {
         sqlite3.SQLITE_BUSY: "another process has locked the file; end it, or choose another file",

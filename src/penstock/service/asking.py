@@ -160,6 +160,8 @@ def _where_else(request: Request) -> str:
     master = service_of(request).master
     if master is None or master.leadership.is_leading:
         return ""
+    if master.leadership.trouble is not None:
+        return f"{master.leadership.why_not}; mend its store, or start it again"
     there = "" if master.other_page is None else f" at {master.other_page}"
     return f"this master does not lead; ask the one that does{there}"
 

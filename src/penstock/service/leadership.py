@@ -72,6 +72,8 @@ class Leadership:
         self._had_agents_at = float("-inf")
         self._not_before = float("-inf")
         self._knocks = 0
+        self.trouble: str | None = None
+        """Why the store could not be asked last; None: it could."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-leadership", daemon=True)
 
@@ -85,12 +87,17 @@ class Leadership:
         """The fencing number of the lead; 0: it does not lead."""
         return self._fence or 0
 
+    @property
+    def why_not(self) -> str:
+        """Why this master does not lead, where it does not."""
+        return "another master leads" if self.trouble is None else f"this master cannot lead: {self.trouble}"
+
     def leader(self) -> Lease | None:
         """Who leads; None: nobody, or that cannot be found out."""
         try:
             return shown(self._leases.lease(LEADER))
-        except AdaptorError as fault:
-            _LOG.warning("who leads is not known: %s", fault)
+        except AdaptorError as fault:  # the next step says so, once
+            _LOG.info("who leads is not known: %s", fault)
             return None
 
     def knock(self) -> None:
@@ -124,9 +131,13 @@ class Leadership:
             if lease is None and self._knocks:
                 self._leases.take_lease(KNOCKED, self._identity, 2 * self._renew_seconds + 1.0)
         except AdaptorError as fault:
-            _LOG.warning("the lead cannot be renewed: %s", fault)
+            if self.trouble != str(fault):  # the same comes every second, for as long as nobody mends it
+                _LOG.warning("the lead cannot be renewed: %s", fault)
+            self.trouble = str(fault)
             return
-        self._knocks = 0
+        if self.trouble is not None:
+            _LOG.warning("leases can be read and written again")
+        self.trouble, self._knocks = None, 0
         if lease is None:
             self._lose("another master leads")
         elif self._fence != lease.fence:

@@ -34,7 +34,10 @@ def ready(request: Request) -> dict[str, str]:
     service = service_of(request)
     desks = service.desks
     if service.master is not None:  # its pipelines come and go, and one that is new does not make it unready
-        if not service.master.leadership.is_leading:
+        leadership = service.master.leadership
+        if not leadership.is_leading:
+            if leadership.trouble is not None:
+                raise ProblemError(503, leadership.why_not, "mend its store, or start it again")
             raise ProblemError(503, "this master does not lead", "ask the one that does")
         return {"status": "ready"}
     if not desks:

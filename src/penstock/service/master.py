@@ -112,7 +112,7 @@ class Master:
         """Whether an agent that has proved who it is can be taken."""
         if not self.leadership.is_leading:
             self.leadership.knock()
-            return Refusal(NOT_LEADING, "another master leads", retryable=True)
+            return Refusal(NOT_LEADING, self.leadership.why_not, retryable=True)
         known = self._agents.get(introduction.name)
         if known is not None and known.is_open and known.introduction.agent != introduction.agent:
             text = f"an agent called {introduction.name!r} is connected from {known.address}; give another name"
@@ -330,6 +330,7 @@ class Master:
             "is_leading": self.leadership.is_leading,
             "fence": self.leadership.fence,
             "leader": None if leader is None else leader.holder,
+            "trouble": self.leadership.trouble,
             "other_page": self.other_page,
             "watched": sorted(self._watch),
             "every_seconds": self._every_seconds,

@@ -36,8 +36,10 @@ def pipelines(request: Request, role: Annotated[Role, Depends(may_read)]) -> dic
     for desk in desks:
         desk.refresh()
     at = max((desk.now() for desk in desks), default=0.0)
-    return {"at": at, "role": str(role), "has_agents": service.master is not None,
-            "is_leading": None if service.master is None else service.master.leadership.is_leading,
+    leadership = None if service.master is None else service.master.leadership
+    return {"at": at, "role": str(role), "has_agents": leadership is not None,
+            "is_leading": None if leadership is None else leadership.is_leading,
+            "trouble": None if leadership is None else leadership.trouble,
             "other_page": service.other_page, "pipelines": [line_view(desk) for desk in desks]}  # fmt: skip
 
 

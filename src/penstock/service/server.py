@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_MOST_CONNECTIONS = 512
+"""One costs little until it has said what it wants; requests are counted by the gate."""
 _START_SECONDS = 30.0
 _END_SECONDS = 5.0
 
@@ -121,18 +123,24 @@ class Server:
     def __init__(self, app: FastAPI, site: Site, feed: EventFeed) -> None:
         import uvicorn
 
+        from penstock.service.patient_protocol import PatientProtocol, Seldom
+
+        log = logging.getLogger("uvicorn.error")
+        if not any(isinstance(one, Seldom) for one in log.filters):
+            log.addFilter(Seldom())
         self._site, self._feed = site, feed
         self._socket = reserve_port(site.host.strip("[]"), site.port, "port")
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             app,
+            http=PatientProtocol,
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=64,
+            limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=10,
             timeout_graceful_shutdown=2,
             ssl_certfile=site.certificate,

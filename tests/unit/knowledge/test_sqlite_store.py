@@ -227,3 +227,20 @@ def test_the_changes_of_an_operator_are_found_by_index(file: Path) -> None:
         ).fetchall()
     store.close()
     assert any("decisions_changes" in row[3] for row in plan), plan
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_nothing_is_written_into_a_file_that_was_deleted(file: Path, comes_back: bool) -> None:
+    """SQLite itself would go on, and what it takes is gone at the end of the process."""
+    store = SqliteStore(file)
+    store.add_decision(a_decision())
+    for part in file.parent.iterdir():
+        part.unlink()
+    if comes_back:
+        SqliteStore(file).close()
+    with pytest.raises(AdaptorError, match="deleted or replaced"):
+        store.add_decision(a_decision())
+    with pytest.raises(AdaptorError, match="deleted or replaced"):
+        store.set_fact("a", "b")
+    assert len(store.decisions()) == 1
+    store.close()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.errors import AdaptorError
 from penstock.knowledge.leases import MemoryLeases
 from penstock.ports import Lease
@@ -86,8 +88,8 @@ def test_a_leader_that_was_stopped_knows_at_once_that_its_time_is_over() -> None
     assert (first.part.fence, second.part.fence) == (0, 2)
 
 
-def test_a_leader_without_its_store_gives_up_when_the_lease_is_over() -> None:
-    """Until then it leads; it comes back with another number."""
+def test_a_leader_without_its_store_gives_up_when_the_lease_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Until then it leads; it says why, once; it comes back with another number."""
     clock = Time()
 
     class Broken(MemoryLeases):
@@ -111,9 +113,15 @@ def test_a_leader_without_its_store_gives_up_when_the_lease_is_over() -> None:
     clock.now += 1.5
     only.part.step()
     assert only.said == ["leads 1", "lost"]
+    assert only.part.why_not == "this master cannot lead: no way to the store"  # and not that another one does
+    for _ in range(10):
+        only.part.step()
+    assert caplog.text.count("no way to the store") == 1  # not once a second, for as long as it lasts
     leases.is_broken = False
     only.part.step()
     assert only.said == ["leads 1", "lost", "leads 2"]
+    assert only.part.trouble is None
+    assert "again" in caplog.text
 
 
 def test_a_leader_that_no_agent_reaches_steps_back_for_one_that_they_knock_at() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import ssl
 import subprocess
@@ -679,3 +680,24 @@ def test_latency_goes_on_under_another_master(tmp_path: Path, monkeypatch: pytes
     assert now.whole is not None
     assert now.whole.records > before.whole.records
     assert now.steady_from == before.steady_from
+
+
+def test_a_master_whose_store_was_deleted_leads_no_more(tmp_path: Path) -> None:
+    """It says why to agents and to those who look; another one on the new folder leads alone."""
+    first = Stage(tmp_path)
+    with first.master, first.ends:
+        until(lambda: first.master.leadership.is_leading, "the lead")
+        _, link, done = first.add()
+        until(lambda: bool(done), "scaling")
+        shutil.rmtree(first.stores.folder)
+        until(lambda: not first.master.leadership.is_leading, "the end of the lead")
+        until(lambda: "deleted or replaced" in str(link.fault), "the agent's word")
+        client = TestClient(make_application(first.service), base_url="http://127.0.0.1")
+        answer = client.get("/readyz")
+        assert answer.status_code == 503
+        assert "deleted or replaced" in answer.json()["detail"]
+        second = Stage(tmp_path)
+        with second.master:
+            until(lambda: second.master.leadership.is_leading, "the lead of the second")
+            assert not first.master.leadership.is_leading
+            assert second.master.leadership.fence > 1_700_000_000  # above all that agents have heard of

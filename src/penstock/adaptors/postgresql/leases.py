@@ -21,9 +21,11 @@ _TABLE = (
     " until timestamptz NOT NULL)"
 )
 # One statement, so that two who ask at once are put in order by the row's lock. The second one sees what the first did.
+# The first number is above those of a schema that was dropped: agents have heard these, and refuse smaller ones.
 _TAKE = (
     "INSERT INTO leases AS kept (name, holder, fence, until)"
-    " VALUES (%(name)s, %(holder)s, 1, clock_timestamp() + %(seconds)s * interval '1 second')"
+    " VALUES (%(name)s, %(holder)s, extract(epoch FROM clock_timestamp())::bigint,"
+    " clock_timestamp() + %(seconds)s * interval '1 second')"
     " ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until,"
     " fence = kept.fence + CASE WHEN kept.until <= clock_timestamp() THEN 1 ELSE 0 END"
     " WHERE kept.until <= clock_timestamp() OR kept.holder = excluded.holder RETURNING fence"
