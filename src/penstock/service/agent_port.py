@@ -146,7 +146,7 @@ class AgentPort:
         frame = frame_of(Pulse())
         while True:
             await asyncio.sleep(PULSE_SECONDS)
-            # Here, since with a timeout at every read a report would cost a third more.
+            # Here, since with a timeout at every read a report would cost a quarter more.
             silent_since = self._loop.time() - _SILENT_AGENT_SECONDS
             for number, connection in enumerate(self.connections):
                 if connection.scales and connection.heard_at < silent_since:
