@@ -18,16 +18,27 @@ _BEHIND_SECONDS = 1.0
 """How long ago arrivals must be to be taken as they come: whoever watches them is a little behind."""
 _NO_TIMES = "the source does not say when its records arrived"
 _NOT_KNOWN = "the source could not say when some records arrived: they came before it was watched, or it did not answer"
+MOST_TIMES = 5_000_000
+"""Of so many records times are interpolated one by one; a batch after a long stop may carry a thousand times more."""
 _SAMPLED = "more arrives than is read beside the query, so that some arrival times lie between those of a sample"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BatchArrivals:
-    """Arrival times of one batch's records. `times` is None where nothing is known; not exact: interpolated, `why`."""
+    """Arrival times of one batch's records. `times` is None where nothing is known; not exact: interpolated, `why`.
+
+    Of very many records each time stands for `each` of them.
+    """
 
     times: FloatArray | None
     is_exact: bool
     why: str = ""
+    each: int = 1
+
+    @property
+    def one_by_one(self) -> FloatArray | None:
+        """The times where each stands for one record; None also where they are too many."""
+        return self.times if self.each == 1 else None
 
 
 class ArrivalResolver:
@@ -70,8 +81,11 @@ class ArrivalResolver:
         why = _NO_TIMES if self._source is None else _NOT_KNOWN
         if previous is None or previous.run_id != batch.run_id:
             return BatchArrivals(None, False, why)  # what the first batch carried may have come at any time before
-        middles = (np.arange(batch.rows) + 0.5) / batch.rows
-        return BatchArrivals(previous.started_at + middles * (batch.started_at - previous.started_at), False, why)
+        each = -(-batch.rows // MOST_TIMES)
+        count = round(batch.rows / each)
+        middles = (np.arange(count) + 0.5) / count
+        times = previous.started_at + middles * (batch.started_at - previous.started_at)
+        return BatchArrivals(times, False, why, each)
 
     @property
     def comes_before_batches(self) -> bool:

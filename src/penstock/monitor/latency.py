@@ -98,12 +98,13 @@ class HistogramPart:
     sum_seconds: float
 
     @classmethod
-    def of(cls, latencies: FloatArray) -> HistogramPart:
-        """Sort latencies into bins; a negative one (clocks apart) counts as the lowest bin."""
+    def of(cls, latencies: FloatArray, each: int = 1) -> HistogramPart:
+        """Sort latencies, each of so many records, into bins; a negative one (clocks apart) counts as the lowest."""
         clipped = np.maximum(latencies, _LOWEST_SECONDS)
         index = (np.log2(clipped / _LOWEST_SECONDS) * _BINS_PER_OCTAVE).astype(np.int64)
         bins, counts = np.unique(np.minimum(index, _BINS - 1), return_counts=True)
-        return cls(bins, counts.astype(np.int64), len(latencies), float(np.maximum(latencies, 0.0).sum()))
+        sum_seconds = each * float(np.maximum(latencies, 0.0).sum())
+        return cls(bins, each * counts.astype(np.int64), each * len(latencies), sum_seconds)
 
 
 _INTERPOLATED = "arrival times were interpolated"
@@ -130,12 +131,14 @@ class LatencyTracker:
         self._counted_to = -math.inf
         """Records that were done by then have been counted by the one that this goes on from."""
 
-    def count(self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True, why: str = "") -> None:
-        """Count records that arrived at `arrivals` and were done at `ended_at`; not exact: `why`."""
+    def count(
+        self, ended_at: float, arrivals: FloatArray, *, is_exact: bool = True, why: str = "", each: int = 1
+    ) -> None:
+        """Count records that arrived at `arrivals`, `each` at once, and were done at `ended_at`; not exact: `why`."""
         if len(arrivals) == 0:
             return
         inexact = "" if is_exact else why or _INTERPOLATED
-        part = HistogramPart.of(ended_at - arrivals)
+        part = HistogramPart.of(ended_at - arrivals, each)
         self._window.append((ended_at, part, inexact))
         self._recent.add(part)
         self._forget(ended_at)  # here too: nobody may ever ask for the window
@@ -148,8 +151,8 @@ class LatencyTracker:
         elif not late.any():
             self._start_up.add(part, inexact)
         else:
-            self._steady.add(HistogramPart.of(ended_at - arrivals[late]), inexact)
-            self._start_up.add(HistogramPart.of(ended_at - arrivals[~late]), inexact)
+            self._steady.add(HistogramPart.of(ended_at - arrivals[late], each), inexact)
+            self._start_up.add(HistogramPart.of(ended_at - arrivals[~late], each), inexact)
 
     def window(self, now: float) -> LatencySummary | None:
         """Latency of the records done in the last `window_seconds`; None if none were."""

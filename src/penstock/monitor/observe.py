@@ -98,12 +98,14 @@ class Monitor:
                 self._note_start(batch)
                 found = self._resolver.resolve(batch)
                 if found.times is not None:
-                    self._latency.count(batch.ended_at, found.times, is_exact=found.is_exact, why=found.why)
+                    self._latency.count(
+                        batch.ended_at, found.times, is_exact=found.is_exact, why=found.why, each=found.each
+                    )
                     done.append(DoneRecords(found.times, np.maximum(batch.ended_at - found.times, 0.0)))
                 if self.path is not None:
                     self.path.add(batch, found.times if found.is_exact else None)
                 if found.times is not None or batch.rows > 0:
-                    carried.append(found.times)
+                    carried.append(found.one_by_one)
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
         if self._resolver.comes_before_batches:

@@ -22,7 +22,7 @@ class WatchBody(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     metrics: list[Annotated[str, Field(max_length=200)]] = Field(max_length=50, description="names; none: no metrics")
-    every_seconds: float = Field(default=5.0, ge=0.5, le=3600.0, description="how often")
+    every_seconds: float = Field(default=5.0, ge=0.5, le=3600.0, strict=True, description="how often")
 
 
 @router.get("/agents")

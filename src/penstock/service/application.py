@@ -52,5 +52,5 @@ def make_application(
     ):
         app.include_router(router)
     app.add_middleware(GZipMiddleware, minimum_size=_SMALLEST_PACKED_BYTES, compresslevel=5)
-    app.add_middleware(Gate, hosts=hosts, rate=rate)
+    app.add_middleware(Gate, hosts=hosts, is_known=lambda header: service.access.role_of(header) is not None, rate=rate)
     return app

@@ -3,14 +3,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from penstock.errors import ConfigurationError
 from penstock.loop.helm import LONGEST_HOLD_SECONDS
 from penstock.secrets import shown
 from penstock.steering import PolicyChoice, SteeredMode
+
+_DEEPEST = 20
+
+
+def _not_too_deep(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that nest without end: everything that reads or shows them goes down as far."""
+    level: list[Any] = [options]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    if level:
+        raise ValueError(f"they nest more than {_DEEPEST} deep; write them as in settings")
+    return options
+
+
+Options = Annotated[dict[str, Any], AfterValidator(_not_too_deep)]
 
 
 class OrderBody(BaseModel):
@@ -20,7 +40,9 @@ class OrderBody(BaseModel):
 
     reason: str = Field(default="", max_length=500, description="why; it is kept, and shown with every decision")
     by: str | None = Field(default=None, max_length=64, description="who says so; default: the role of the token")
-    dry_run: bool = Field(default=False, description="only check it, and say what would be; nothing changes")
+    dry_run: bool = Field(
+        default=False, strict=True, description="only check it, and say what would be; nothing changes"
+    )
 
 
 class OperatorBody(OrderBody):
@@ -38,16 +60,21 @@ class ModeBody(OperatorBody):
 class SizeBody(OperatorBody):
     """A size to hold for a time."""
 
-    executors: int = Field(ge=1, le=1_000_000, description="how many; within the limits of the settings")
-    cpu_share: float | None = Field(default=None, gt=0, le=1, description="left out: the largest that is allowed")
-    for_seconds: float = Field(ge=1, le=LONGEST_HOLD_SECONDS, description="how long; then the policy goes on")
+    # Strict: `true` is no number of executors.
+    executors: int = Field(ge=1, le=1_000_000, strict=True, description="how many; within the limits of the settings")
+    cpu_share: float | None = Field(
+        default=None, gt=0, le=1, strict=True, description="left out: the largest that is allowed"
+    )
+    for_seconds: float = Field(
+        ge=1, le=LONGEST_HOLD_SECONDS, strict=True, description="how long; then the policy goes on"
+    )
 
 
 class PolicyBody(OrderBody):
     """Another policy."""
 
     policy: str | None = Field(default=None, max_length=200, description="its name; left out: `rules`")
-    options: dict[str, Any] = Field(default_factory=dict, description="its options, as in settings")
+    options: Options = Field(default_factory=dict, description="its options, as in settings")
     rules: str | None = Field(default=None, max_length=50_000, description="the text of rules, not the name of a file")
 
     @model_validator(mode="after")

@@ -17,6 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.service.problems import MEDIA_TYPE, ProblemError
 
 MOST_BODY_BYTES = 64 << 10
+_ALWAYS = ("/healthz", "/readyz")
+"""Answered at any rate: it costs as little as a refusal, and what watches a process ends one that does not answer."""
 _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -37,6 +39,10 @@ class Rate:
         self._per_second, self._most, self._monotonic = per_second, at_once, monotonic
         self._left, self._at = at_once, monotonic()
         self._lock = threading.Lock()
+
+    def another(self) -> Rate:
+        """One of the same size, which counts for itself."""
+        return Rate(self._per_second, self._most, self._monotonic)
 
     def take(self) -> bool:
         """Whether one more may pass."""
@@ -59,13 +65,19 @@ class Gate:
         What is behind it.
     hosts
         The names that this service has, without ports.
+    is_known
+        Whether a header ``Authorization`` has a token of this service.
     rate
-        How many requests pass.
+        How many requests with a token pass. Those without one are counted apart, by the same rate: whoever sends too
+        many of them keeps nobody out who has one.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], rate: Rate | None = None) -> None:
-        self._app, self._hosts = app, frozenset(host.lower() for host in hosts)
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], is_known: Callable[[str | None], bool], rate: Rate | None = None
+    ) -> None:
+        self._app, self._hosts, self._is_known = app, frozenset(host.lower() for host in hosts), is_known
         self._rate = rate or Rate(per_second=50.0, at_once=200.0)
+        self._strangers = self._rate.another()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -74,7 +86,7 @@ class Gate:
                 await self._app(scope, receive, send)
             return  # nothing else is spoken here
         headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        problem = self._problem(headers)
+        problem = self._problem(headers, str(scope.get("path", "")))
         if problem is not None:
             await _answer(problem, scope, send)
             return
@@ -97,21 +109,23 @@ class Gate:
 
         await self._app(scope, body, send_with_headers)
 
-    def _problem(self, headers: dict[bytes, str]) -> ProblemError | None:
+    def _problem(self, headers: dict[bytes, str], path: str) -> ProblemError | None:
         host = headers.get(b"host", "")
         if _name(host) not in self._hosts:
             return ProblemError(
                 421, f"this service is not {host[:100]!r}", "use the address that it printed at its start"
             )
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return ProblemError(403, "a page of another origin asks", "open the page that this service serves")
-        if not self._rate.take():
+        rate = self._rate if self._is_known(headers.get(b"authorization")) else self._strangers
+        if path not in _ALWAYS and not rate.take():
             return ProblemError(429, "too many requests", "ask less often", headers={"Retry-After": "1"})
         length = headers.get(b"content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
             return _too_large()
-        if length != "0" and not headers.get(b"content-type", "").split(";")[0].strip().endswith("json"):
+        has_body = length != "0" or b"transfer-encoding" in headers
+        if has_body and not headers.get(b"content-type", "").split(";")[0].strip().endswith("json"):
             return ProblemError(415, "the body is not JSON", "send it with Content-Type: application/json")
         return None
 
@@ -145,6 +159,14 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].lower() + "]"
     return host.partition(":")[0].lower()
+
+
+def _netloc(origin: str) -> str | None:
+    """Host and port of an origin; None: it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 async def _answer(problem: ProblemError, scope: Scope, send: Send) -> None:

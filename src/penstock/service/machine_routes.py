@@ -18,6 +18,7 @@ from penstock.service.prometheus import exposition
 
 _LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 10.0
+_MOST_DIGITS = 18
 
 router = APIRouter(tags=["machines"])
 
@@ -67,7 +68,8 @@ async def events(
     if pipeline is not None:
         desk_of(request, pipeline)
     feed = service_of(request).feed
-    after = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else None
+    is_number = last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) <= _MOST_DIGITS
+    after = int(last_event_id) if last_event_id is not None and is_number else None
     listener = feed.listen(pipeline, after)
     if listener is None:
         raise ProblemError(

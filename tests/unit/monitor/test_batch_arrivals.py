@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.unit.monitor.test_latency import FakeArrivals, a_batch
 
-from penstock.monitor.batch_arrivals import ArrivalResolver
+from penstock.monitor.batch_arrivals import MOST_TIMES, ArrivalResolver
+from penstock.monitor.latency import LatencyTracker
 from penstock.ports import FloatArray
 from penstock.records import BatchProgress, SourceProgress
 
@@ -154,3 +155,20 @@ def test_batches_from_before_the_watch_do_not_spoil_what_is_watched() -> None:
     assert resolver.since_last(12.0)
     assert resolver.is_exact
     assert resolver.resolve(a_batch(1, 10, 14, 3.0, 4.0)).is_exact
+
+
+def test_a_batch_of_a_thousand_million_records_takes_little_memory() -> None:
+    """Each time stands for many records: their latency is counted, and they are no arrivals one by one."""
+    resolver, rows = ArrivalResolver(None), 3_000_000_001
+    resolver.resolve(a_batch(0, 0, 10, 1.0, 2.0))
+    found = resolver.resolve(replace(a_batch(1, 10, 14, 3.0, 4.0), rows=rows))
+    assert found.times is not None
+    assert len(found.times) <= MOST_TIMES
+    assert found.each == 601  # a thousand million and more in at most 5 million times
+    assert found.one_by_one is None
+    tracker = LatencyTracker(60.0)
+    tracker.count(4.0, found.times, is_exact=False, each=found.each)
+    counted = tracker.window(4.0)
+    assert counted is not None
+    assert counted.records == pytest.approx(rows, rel=1e-6)
+    assert counted.mean_seconds == pytest.approx(2.0, rel=1e-3)  # from 1 to 3 s, evenly, until 4 s

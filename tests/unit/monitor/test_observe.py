@@ -211,6 +211,17 @@ def test_arrivals_that_are_not_known_are_a_gap_in_the_look() -> None:
     assert not second.is_exact
 
 
+def test_a_batch_with_more_records_than_can_be_told_apart_is_a_gap_in_the_look() -> None:
+    """A policy that counts arrivals must not take a time for one record that stands for many; latency is known."""
+    monitor = Monitor("a", None)
+    monitor.look(Telemetry("a", 1.0, (a_batch(0, 0, 10, 0.0, 1.0),), ONE), 1.0, NOWHERE)
+    large = replace(a_batch(1, 10, 14, 1.0, 3.0), rows=50_000_000)
+    look = monitor.look(Telemetry("a", 3.0, (large,), ONE), 3.0, NOWHERE)
+    assert look.arrivals == (None,)
+    assert look.observation.latency is not None
+    assert look.observation.latency.records == 50_000_000
+
+
 class LiveArrivals(FakeArrivals):
     """The same records, known as they come."""
 

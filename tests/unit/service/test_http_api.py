@@ -46,6 +46,14 @@ ACCESS = Access("look", "steer")
 SIZE = {"operator": "a", "executors": 2, "for_seconds": 60}
 
 
+def nested(depth: int) -> list[Any]:
+    """Lists in lists."""
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
 class World:
     """A steered loop with its desk and a client for each role."""
 
@@ -319,6 +327,10 @@ def test_a_reset_that_cannot_be_written_down_leaves_what_was_learnt(
         ("POST", "pipelines/toys/size", {**SIZE, "cpu_share": 0.7}, 422, "0.5, 1"),
         ("POST", "pipelines/toys/size", {"operator": "a", "executors": 2, "for_seconds": 0}, 422, "for_seconds"),
         ("POST", "pipelines/toys/size", {"executors": 2, "for_seconds": 9}, 422, "name the one"),
+        ("POST", "pipelines/toys/size", {**SIZE, "executors": True}, 422, "executors: Input should be a valid integer"),
+        ("POST", "pipelines/toys/size", {**SIZE, "for_seconds": True}, 422, "for_seconds: Input should be"),
+        ("POST", "pipelines/toys/pause", {"dry_run": "perhaps not"}, 422, "dry_run: Input should be a valid boolean"),
+        ("PUT", "pipelines/toys/policy", {"policy": "fixed", "options": {"a": nested(500)}}, 422, "options: they nest"),
         ("POST", "pipelines/toys/reset", {"operator": "a"}, 422, "leave operator out"),
         ("PUT", "pipelines/toys/policy", {"policy": "meed"}, 422, "did you mean mead"),
         ("PUT", "pipelines/toys/policy", {"policy": "threshold", "options": {"uper": 1}}, 422, "uper"),
@@ -402,6 +414,7 @@ def test_wrong_tokens_are_slowed_down(world: World) -> None:
         ("http://127.0.0.1.evil.example:7077", {}, 421),
         ("http://127.0.0.1:7077", {"Origin": "http://evil.example"}, 403),
         ("http://127.0.0.1:7077", {"Origin": "null"}, 403),
+        ("http://127.0.0.1:7077", {"Origin": "http://["}, 403),
         ("http://127.0.0.1:7077", {"Origin": "http://127.0.0.1:8080"}, 403),
         ("http://127.0.0.1:7077", {"Origin": "http://127.0.0.1:7077"}, 200),
     ],
@@ -423,6 +436,7 @@ def test_a_body_that_is_too_large_is_refused(world: World) -> None:
     assert answer.status_code == 413
     assert answer.headers["content-type"] == "application/problem+json"
     assert client.post(path, content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert client.post(path, content=iter([b"{}"]), headers={"Content-Type": "text/plain"}).status_code == 415
     assert client.post(path, content=b"{", headers=json_type).status_code == 422
     assert world.loop.store.audit() == []
 
@@ -431,10 +445,19 @@ def test_too_many_requests_are_refused() -> None:
     """With a rate of one, the second gets 429 and when to come back."""
     world = World(Rate(per_second=1.0, at_once=1.0, monotonic=lambda: 0.0))
     client = world.client()
-    assert client.get("/healthz").status_code == 200
-    answer = client.get("/healthz")
+    assert client.get("/api/v1/policies").status_code == 200
+    answer = client.get("/api/v1/policies")
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "1"
+
+
+def test_those_without_a_token_keep_nobody_out() -> None:
+    """They have a rate of their own; and who asks whether the service is there always learns it."""
+    world = World(Rate(per_second=1.0, at_once=2.0, monotonic=lambda: 0.0))
+    stranger = world.client(None)
+    assert [stranger.get("/api/v1/policies").status_code for _ in range(3)] == [401, 401, 429]
+    assert [stranger.get("/healthz").status_code for _ in range(3)] == [200, 200, 200]
+    assert world.client("look").get("/api/v1/policies").status_code == 200
 
 
 def test_an_order_that_cannot_be_written_down_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -570,6 +593,15 @@ def test_a_client_that_comes_back_gets_what_it_missed() -> None:
         return [text.splitlines()[0] async for text in _lines(world.feed, listener)]
 
     assert asyncio.run(read())[1:4] == ["id: 8", "id: 9", "id: 10"]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-1", "nonsense", "\xb2"])
+def test_an_id_that_no_event_has_is_passed_over(world: World, number: str) -> None:
+    """Whatever a client says that it has seen, it gets what comes."""
+    world.feed.close()
+    answer = world.client().get("/api/v1/events", headers={b"Last-Event-ID": number.encode("latin-1")})
+    assert answer.status_code == 200, answer.text
+    assert "event: end" in answer.text
 
 
 def test_a_stored_run_is_shown_and_cannot_be_steered(world: World) -> None:
