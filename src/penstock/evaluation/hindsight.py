@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import ConfigurationError
+from penstock.ports import FloatArray
 from penstock.records import Allocation
 
 _BACKLOGS = 2000
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def cheapest_schedule(
     step_seconds: float = 5.0,
     start_seconds: float = 0.0,
     cap: int | None = None,
-    speed: Callable[[Floats], Floats] | None = None,
+    speed: Callable[[FloatArray], FloatArray] | None = None,
 ) -> HindsightSchedule:
     """Give the cheapest schedule under which no record waits longer than `oldest_seconds`.
 
@@ -109,7 +109,7 @@ def cheapest_schedule(
     sizes_before, places_before = np.zeros(shape, dtype=np.int16), np.zeros(shape, dtype=np.int32)
     waiting = unit * np.arange(_BACKLOGS + 2)
     last = int(np.searchsorted(ends, at[-1]))
-    speeds = np.ones(steps) if speed is None else speed(ends - 0.5 * step_seconds)
+    speeds = np.ones(steps) if speed is None else speed(np.asarray(ends - 0.5 * step_seconds, dtype=np.float64))
     for step in range(steps):
         came = arrived[step] - (arrived[step - 1] if step else 0.0)
         is_over = (step > last) & (waiting <= 0.0) & (came <= 0.0)
