@@ -139,6 +139,7 @@ class DelayLawExperiment(PlacedExperiment):
     least_batches: int = Field(default=10, ge=2, description="that are counted at least")
     least: Seconds = Field(default=10.0, gt=0, description="that is counted at least")
     warm_up_rows: int = Field(default=40_000, ge=1, description="records of a batch meanwhile")
+    spark: dict[str, str] = Field(default_factory=dict, description="configuration of the measured applications")
 
     def laws(self, variant: NamedVariant, delay_of: DelayOf) -> tuple[CurveModel, ...]:
         """The published law, and that of micro-batches."""
@@ -179,7 +180,7 @@ class DelayLawExperiment(PlacedExperiment):
         return PlacedJob(
             {
                 "app": variant.app, "options": variant.options, "executor_memory": self.executor_memory,
-                "driver_memory": self.driver_memory,
+                "driver_memory": self.driver_memory, "spark": self.spark,
             },
             {"shape": _PLENTY, "payload": variant.payload, "seed": "1"},
             self.tasks,

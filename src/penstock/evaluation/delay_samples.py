@@ -25,6 +25,8 @@ class DelaySample:
         Of the machine at its end: what else ran on it.
     at
         When it ended, in seconds since the epoch.
+    steal
+        The part of the machine's CPU that its other guests had meanwhile; None: it is not known.
     """
 
     variant: str
@@ -35,6 +37,7 @@ class DelaySample:
     batches: int
     load_average: float
     at: float
+    steal: float | None = None
 
     @property
     def key(self) -> tuple[str, int, float, int]:
@@ -62,12 +65,13 @@ def read_samples(path: Path) -> list[DelaySample]:
     found = []
     for number, row in enumerate(rows[1:], start=2):
         try:
-            variant, executors, trip, repeat, rate, batches, load, at = row
+            variant, executors, trip, repeat, rate, batches, load, at, steal = row
             found.append(
                 DelaySample(
-                    variant, int(executors), float(trip), int(repeat), float(rate), int(batches), float(load), float(at)
+                    variant, int(executors), float(trip), int(repeat), float(rate), int(batches), float(load),
+                    float(at), float(steal) if steal else None,
                 )
-            )
+            )  # fmt: skip
         except ValueError as fault:
             raise ConfigurationError(f"{path}: line {number} cannot be read: {fault}", field="samples") from fault
     return found

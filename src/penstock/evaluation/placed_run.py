@@ -31,6 +31,8 @@ class TakenTurn:
     batches: int
     load_average: float
     """Of the machine over the last minute: what else ran on it."""
+    steal: float | None = None
+    """The part of its CPU that other guests had meanwhile; None: it is not known."""
 
 
 def measure_live(job: PlacedJob | RealTimeJob, folder: Path) -> Iterator[TakenTurn]:

@@ -127,7 +127,7 @@ def measure_missing(experiment: PlacedExperiment, call: Call, path: Path) -> Non
                 path,
                 DelaySample(
                     variant, executors, round_trip, repeat, taken.records_per_second, taken.batches,
-                    taken.load_average, time.time(),
+                    taken.load_average, time.time(), taken.steal,
                 ),
             )  # fmt: skip
             done += 1

@@ -74,12 +74,15 @@ class CountRules:
         Counting ends when both are reached.
     settle_seconds
         Passes uncounted where executors had to go or to come: those that are left take over their work.
+    most_takes
+        How often a turn is taken at most, where other guests of the machine disturb it.
     """
 
     uncounted_batches: int = 3
     least_batches: int = 10
     least_seconds: float = 10.0
     settle_seconds: float = 6.0
+    most_takes: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class PlacedThroughput:
 
     records_per_second: float
     batches: int
+    steal: float | None = None
+    """The part of the host's CPU that other guests of the machine had meanwhile; None: it is not known."""
 
 
 class TurnTaking:

@@ -11,11 +11,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError
+from penstock.measuring.calm_turns import calmest
+from penstock.measuring.disturbance import DisturbanceLimits
 from penstock.measuring.placed_turns import PlacedJob, PlacedThroughput, PlacedTurn, TurnTaking
 from penstock.measuring.warm_up import WarmUp
 from penstock.records import Mode, decode
@@ -38,7 +41,7 @@ def _settings(job: PlacedJob) -> tuple[ClusterSettings, OperatorSettings]:
     operator = {
         **job.operator, "name": NAME, "executors": [1, len(job.nodes)], "cpu_shares": [1.0],
         # As many tasks at every size, also behind a shuffle.
-        "spark": {"spark.sql.shuffle.partitions": str(job.tasks)},
+        "spark": {"spark.sql.shuffle.partitions": str(job.tasks), **job.operator.get("spark", {})},
     }  # fmt: skip
     return ClusterSettings.model_validate(cluster), OperatorSettings.model_validate(operator)
 
@@ -58,6 +61,7 @@ def measure_placed(job: PlacedJob, folder: Path, take: Take, say: Callable[[str]
         Something could not be started, or cannot be measured. What was taken was handed on before.
     """
     from penstock.adaptors.geo.cluster import GeoCluster
+    from penstock.adaptors.host_load import HostCpu
     from penstock.adaptors.process.children import Warden
     from penstock.adaptors.process.leftovers import remove_leftovers
 
@@ -75,7 +79,16 @@ def measure_placed(job: PlacedJob, folder: Path, take: Take, say: Callable[[str]
             ) as application:
                 application.warm_up(say)
                 for place, turn in enumerate(job.turns):
-                    take(place, application.measured(turn))
+                    take(
+                        place,
+                        calmest(
+                            partial(application.measured, turn),
+                            HostCpu().read,
+                            most=job.rules.most_takes,
+                            limits=DisturbanceLimits(),
+                            say=say,
+                        ),
+                    )
         finally:
             cluster.release()
 
@@ -162,7 +175,7 @@ def print_turns(measure: Callable[[Take, Callable[[str], None]], None]) -> int:
     def take(place: int, found: PlacedThroughput) -> None:
         line = {
             "place": place, "records_per_second": found.records_per_second, "batches": found.batches,
-            "load_average": os.getloadavg()[0],
+            "load_average": os.getloadavg()[0], "steal": found.steal,
         }  # fmt: skip
         print(json.dumps(line), flush=True)
 
