@@ -98,6 +98,7 @@ def settings(hours: float, rate: float) -> dict[str, Any]:
             "options": {"steps": f"{SCALE_SECONDS:g}s@1,{SCALE_SECONDS:g}s@2", "every_seconds": "5s"},
         },
         "guards": {"cooldown_down": "1s", "opposite": "1s", "drain": "10000s", "settle": "5s"},
+        "restarts": {"start_within": "900s"},  # a busy machine is no fault of the code
         "drain": "600s",
     }  # fmt: skip
 

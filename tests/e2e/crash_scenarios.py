@@ -46,6 +46,7 @@ def _common(cluster: EmbeddedCluster) -> dict[str, Any]:
     return {
         "cluster": {"master": cluster.master_url},
         "guards": {"cooldown_up": "1s", "cooldown_down": "1s", "opposite": "1s", "settle": "5s"},
+        "restarts": {"start_within": "600s"},  # a busy machine is no fault of the code
         "warm_up": "1s",
         "window": "8s",
         "drain": "300s",

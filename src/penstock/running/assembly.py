@@ -40,7 +40,7 @@ from penstock.running.policy_choice import chosen_policy, policy_context, policy
 from penstock.running.recollection import recall
 from penstock.running.run_listener import NotingListener, RunListener
 from penstock.running.run_nodes import check_nodes
-from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
+from penstock.running.running_operator import END_SECONDS, RunningOperator, State
 from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
 from penstock.steering import PolicyChoice
@@ -378,7 +378,10 @@ class Assembly:
                 warm_up_seconds=self._settings.warm_up,
                 cores_per_executor=int(operator.jobs[None].spark["spark.executor.cores"]),
                 restart_seconds=(
-                    self._settings.resize.patience + END_SECONDS + START_SECONDS + _EXECUTORS_COME_SECONDS
+                    self._settings.resize.patience
+                    + END_SECONDS
+                    + self._settings.restarts.start_within
+                    + _EXECUTORS_COME_SECONDS
                 ),
                 change_seconds=_PLACING_SECONDS if self.nodes.are_chosen else _EXECUTORS_COME_SECONDS,
                 begin=self._begin(operator),

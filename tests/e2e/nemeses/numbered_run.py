@@ -84,7 +84,7 @@ def settings(around: Surroundings, records: int, rate: float, most_in_batch: int
         ],
         "objective": {"p95": "60s"},
         "policy": {"name": "mead", "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s"}},
-        "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s"},
+        "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s", "start_within": "600s"},
         "window": "10s",
         "warm_up": "5s",
         "drain": "1500s",
