@@ -201,7 +201,7 @@ class Assembly:
         elif self._settings.broker is not None and self.store.fact("summary") is not None:
             what = "topics" if self._settings.has_topics else "queues"
             why = f"the run in this folder has come to its end, and its {what} are gone; start a new one"
-        elif self.store.fact("settings") != self._settings.model_dump_json():
+        elif not _is_of(self._settings, self.store.fact("settings") or ""):
             why = "the run in this folder has other settings; give those it was started with"
         if why is not None:
             self.store.close()
@@ -404,6 +404,16 @@ def why_it_ends(settings: RunSettings) -> str | None:
     if settings.broker is not None and settings.broker.is_embedded:
         return "a broker of the run's own ends with its controller, and so does all that it holds"
     return None
+
+
+def _is_of(settings: RunSettings, kept: str) -> bool:
+    """Whether these are the settings that were kept, maybe by an earlier version, which knew fewer."""
+    if kept == settings.model_dump_json():
+        return True
+    try:
+        return RunSettings.model_validate_json(kept).model_dump_json() == settings.model_dump_json()
+    except ValueError:  # a setting that there is no more, or no settings at all
+        return False
 
 
 def _agents_folder(run_folder: Path) -> Path:
