@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.test_fuzzed_inputs import as_json, deep, folder, leaves, quick, structures, words
 
+from penstock.adaptors.agent.record_meters import records_behind
 from penstock.adaptors.kubernetes.executor_pods import executor_pod
 from penstock.adaptors.kubernetes.nodes import node_rooms
 from penstock.adaptors.process.detached import _read as read_process_file
@@ -20,7 +21,7 @@ from penstock.arrivals.due import ReplayOffset
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.latency_map import read_latency_map
 from penstock.measuring.sample import Sample
-from penstock.records import decode
+from penstock.records import SourceProgress, decode
 from penstock.rules.text import parse_text
 from penstock.service.address_file import read_address
 
@@ -43,6 +44,8 @@ def test_offsets_of_own_sources(text: str) -> None:
     assert found is None or {type(found.epoch_us), type(found.index)} == {int}
     number = row_number(text)
     assert number is None or number >= 0
+    behind = records_behind(SourceProgress("a source", None, text, text, 1))
+    assert behind is None or behind == 0
 
 
 A_LISTED_EXECUTOR = {
