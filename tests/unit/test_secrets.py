@@ -56,7 +56,9 @@ def test_secrets_inside_values_are_hidden(value: str) -> None:
     assert "***" in without_secrets(value)
 
 
-@pytest.mark.parametrize("value", ["abfss://container@account.dfs.core.windows.net/x", "host:9092", "a=b;c=d", "p95", "basic statistics"])
+@pytest.mark.parametrize(
+    "value", ["abfss://container@account.dfs.core.windows.net/x", "host:9092", "a=b;c=d", "p95", "basic statistics"]
+)
 def test_other_values_stay_as_they_are(value: str) -> None:
     """A container is no password."""
     assert without_secrets(value) == value

@@ -159,8 +159,8 @@ class RunningOperator:
         except ActuationError:
             if now > self._deadline:
                 raise ClusterError(
-                    f"operator {self.name} did not start within {self._back_off.start_seconds:.0f} s (restarts.start_within); "
-                    f"the end of {self._child.log}:\n{self._child.tail()}",
+                    f"operator {self.name} did not start within {self._back_off.start_seconds:.0f} s "
+                    f"(restarts.start_within); the end of {self._child.log}:\n{self._child.tail()}",
                     target=self.name,
                 ) from None
             return False

@@ -11,7 +11,9 @@ from penstock.errors import ConfigurationError
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/ : a suffix or an exponent. The API
 # keeps an exponent as it was written, so one pod of somebody's is enough to meet it.
 _FACTORS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
-_QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:(?P<suffix>[numk]?)|[eE](?P<exponent>[+-]?[0-9]{1,2}))")
+_QUANTITY = re.compile(
+    r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:(?P<suffix>[numk]?)|[eE](?P<exponent>[+-]?[0-9]{1,2}))"
+)
 _SMALLEST = 0.001
 """Cores: Kubernetes takes no finer amounts, and none of zero is a limit."""
 
