@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ def main() -> int:
     arguments.add_argument("--judge", type=Path, metavar="CSV", help="judge the samples of an earlier run, run nothing")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     chosen = arguments.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # so that the run is ended too
     chosen.folder.mkdir(parents=True, exist_ok=True)
     samples = chosen.judge or chosen.folder / "samples.csv"
     code = 0 if chosen.judge else soak(chosen.hours, chosen.rate, chosen.every, samples)

@@ -45,10 +45,16 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
     with (
         Warden() as warden,
         CutNetwork(lambda: int(brokers[0].bootstrap_servers.rpartition(":")[2])) as network,
-        EmbeddedCluster(warden, folder / "cluster", cores_per_worker=6, memory_per_worker="6g") as cluster,
+        EmbeddedCluster(
+            warden,
+            folder / "cluster",
+            cores_per_worker=6,
+            memory_per_worker="6g",
+            timeout_seconds=400.0,  # a busy machine is no fault of the code
+        ) as cluster,
     ):
         advertised = {"advertised.listeners": f"CLIENT://127.0.0.1:{network.port}"}
-        brokers.append(KafkaBroker(warden, folder / "kafka", settings=advertised))
+        brokers.append(KafkaBroker(warden, folder / "kafka", settings=advertised, timeout_seconds=400.0))
         with brokers[0] as broker:
             yield Surroundings(cluster, broker, network)
 

@@ -239,7 +239,7 @@ def test_a_pod_like_none_before_does_not_end_the_looks(monkeypatch: pytest.Monke
     with held(pods, clock) as shares:
         shares.apply(Allocation(1, 0.5))
         with monkeypatch.context() as strange:
-            strange.setattr(pods, "all", lambda: {}["metadata"])
+            strange.setattr(pods, "all", lambda: dict[str, str]()["metadata"])
             clock.look()
             assert "KeyError" in shares.faults[0]
         clock.look()
