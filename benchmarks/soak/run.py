@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ def main() -> int:
     arguments.add_argument("--judge", type=Path, metavar="CSV", help="judge the samples of an earlier run, run nothing")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     chosen = arguments.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # so that the run is ended too
     chosen.folder.mkdir(parents=True, exist_ok=True)
     samples = chosen.judge or chosen.folder / "samples.csv"
     code = 0 if chosen.judge else soak(chosen.hours, chosen.rate, chosen.every, samples)
@@ -98,6 +100,7 @@ def settings(hours: float, rate: float) -> dict[str, Any]:
             "options": {"steps": f"{SCALE_SECONDS:g}s@1,{SCALE_SECONDS:g}s@2", "every_seconds": "5s"},
         },
         "guards": {"cooldown_down": "1s", "opposite": "1s", "drain": "10000s", "settle": "5s"},
+        "restarts": {"start_within": "900s"},  # a busy machine is no fault of the code
         "drain": "600s",
     }  # fmt: skip
 

@@ -212,7 +212,7 @@ def read_latency_map(path: Path, nodes: Sequence[str] = (), driver: str | None =
             field="round_trips",
         ) from fault
     numbered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"]
-    header = next(csv.reader([numbered[0][1]])) if numbered else []
+    header = _cells(numbered[0][1]) if numbered else []
     if tuple(name.strip() for name in header) != _COLUMNS:
         raise ConfigurationError(
             f"{path}: its first line is {','.join(header)!r}; write the columns {','.join(_COLUMNS)}",
@@ -222,7 +222,7 @@ def read_latency_map(path: Path, nodes: Sequence[str] = (), driver: str | None =
     pairs: list[tuple[str, str, float]] = []
     for number, line in numbered[1:]:
         try:
-            pairs.append(_pair(next(csv.reader([line]))))
+            pairs.append(_pair(_cells(line)))
         except ConfigurationError as fault:
             faults.append(f"line {number}: {fault}")
     if faults:
@@ -231,6 +231,13 @@ def read_latency_map(path: Path, nodes: Sequence[str] = (), driver: str | None =
         counted = {*nodes, driver}
         pairs = [pair for pair in pairs if pair[0] in counted and pair[1] in counted]
     return LatencyMap.of(pairs, nodes, driver)
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as fault:  # a cell that is longer than the csv module reads
+        raise ConfigurationError(f"its cells cannot be read ({fault}); write {','.join(_COLUMNS)}") from fault
 
 
 def _pair(cells: list[str]) -> tuple[str, str, float]:

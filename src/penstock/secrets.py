@@ -12,7 +12,7 @@ HIDDEN = "***"
 _SECRET_WORDS = (
     "password", "passwd", "passphrase", "pwd", "jaas", "secret", "token", "credential", "apikey", "accesskey",
     "accountkey", "privatekey", "sharedkey", "authkey", "keystorekey", "keypem", "authuserinfo", "connectionstring",
-    "sharedaccess",
+    "sharedaccess", "authorization", "bearer", "cookie",
 )  # fmt: skip
 """Looked for in a name without its dots, dashes and underscores."""
 _BETWEEN_WORDS = re.compile(r"[^a-z0-9]")
@@ -28,6 +28,8 @@ _IN_VALUES = (
         ),
         rf"\1\2{HIDDEN}",
     ),
+    # Authorization: Bearer ..., in a header that somebody wrote into a value
+    (re.compile(r"(?i)\b(bearer\s+|authorization\s*[:=]\s*(?:\w+\s+)?)[\w.~+/-]{8,}=*"), rf"\1{HIDDEN}"),
     (
         re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL),
         HIDDEN,

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A controller dies with signal 9 between two of its steps, whichever, and the next one finishes the run.
 
-`make test-long` goes over all points of `penstock.crash_points`, first over the three that say most.
+`make test-long` goes over all points of `penstock.crash_points` in chains: the controllers of one run die one after the
+other.
 """
 
 from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.e2e.crash_scenarios import ALL, Scenario, drivers_of
+from tests.e2e.crash_scenarios import CHAINS, Scenario, drivers_of
 from tests.e2e.live_run import PATIENCE_SECONDS, LiveRun, capped_groups
 from tests.e2e.test_outliving import ended_with_the_test, operators_of
 
@@ -27,10 +28,6 @@ pytestmark = [
     pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.timeout(1200),
 ]  # fmt: skip
 
-# Between a process and the file that names it, between asking the cluster and knowing that it was asked, and with a
-# record half written.
-CHOSEN = ("process-started", "requested", "record-written")
-
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
@@ -40,46 +37,39 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("point", CHOSEN)
+@pytest.mark.parametrize("chain", [name for name, (scenario, _) in CHAINS.items() if not scenario.needs_broker])
 def test_the_next_controller_finishes_what_one_that_died_began(
-    point: str, standalone_cluster: EmbeddedCluster, tmp_path: Path
+    chain: str, standalone_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """Killed at a point that says most, the run is taken over: nothing is lost, done twice, or left with a cap."""
-    crash_and_resume(point, ALL[point], standalone_cluster, None, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("point", [point for point in ALL if point not in CHOSEN and not ALL[point].needs_broker])
-def test_the_next_controller_finishes_whatever_one_that_died_began(
-    point: str, standalone_cluster: EmbeddedCluster, tmp_path: Path
-) -> None:
-    """The same at every other point of a start, a pass, a change of size, a write and an end."""
-    crash_and_resume(point, ALL[point], standalone_cluster, None, tmp_path)
+    """Killed at points of a start, a pass, a change of size, a write and an end, one after the other, the run is taken
+    over: nothing is lost, done twice, or left with a cap."""
+    crash_and_resume(*CHAINS[chain], standalone_cluster, None, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.kafka
-@pytest.mark.parametrize("point", [point for point in ALL if ALL[point].needs_broker])
+@pytest.mark.parametrize("chain", [name for name, (scenario, _) in CHAINS.items() if scenario.needs_broker])
 def test_the_next_controller_sends_what_one_that_died_did_not(
-    point: str, standalone_cluster: EmbeddedCluster, broker: KafkaBroker, tmp_path: Path
+    chain: str, standalone_cluster: EmbeddedCluster, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     """The same where operators are joined by topics and the run has a producer: every number is sent once."""
-    crash_and_resume(point, ALL[point], standalone_cluster, broker, tmp_path)
+    crash_and_resume(*CHAINS[chain], standalone_cluster, broker, tmp_path)
 
 
 def crash_and_resume(
-    point: str, scenario: Scenario, cluster: EmbeddedCluster, broker: KafkaBroker | None, folder: Path
+    scenario: Scenario, chain: Sequence[str], cluster: EmbeddedCluster, broker: KafkaBroker | None, folder: Path
 ) -> None:
-    """Let controllers die one after the other as the point wants it, let the next one finish, and look at all."""
-    run_folder, spec = folder / "run", scenario.settings(cluster, broker)
+    """Let controllers die one after the other as the chain says, let the next one finish, and look at all."""
+    run_folder, spec = folder / "run", scenario.settings(cluster, broker, scenario.records)
     with ended_with_the_test(run_folder):
-        for number, crash in enumerate(scenario.crashes[point]):
+        for number, crash in enumerate(chain):
             options = ("--resume",) if number else ()
             with LiveRun(run_folder, spec, *options, environment={VARIABLE: crash}) as run:
                 code = run.process.wait(2 * PATIENCE_SECONDS)
                 assert code == -signal.SIGKILL, f"it was to die at {crash}, and ended with {code}\n{run.output()}"
                 run.wait_for("no cap is left without a controller", lambda: not capped_groups(run), while_running=False)
-            assert all(count == 1 for count in drivers_of(run_folder).values()), "two drivers on one checkpoint"
+            assert all(count == 1 for count in drivers_of(run_folder).values()), f"two drivers after {crash}"
+            print(f"died at {crash}", flush=True)
         with LiveRun(run_folder, spec, "--resume") as last:
             seen_most: Counter[str] = Counter()
 

@@ -7,6 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     shares = hold()
     pods = api.executor_pods(application)
     shares._asked = PodCpu(1000.0, 1000.0)  # as if Spark had asked for more than any node has
-    shares._originals.clear()
+    shares._seen = None  # and what the pods had before were not known
     shares.apply(Allocation(1, 0.5))
     api.until(lambda: shares.share_refusal() is not None)
     refusal = shares.share_refusal()
@@ -97,7 +98,8 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     assert api.quota_cores(name) == pytest.approx(0.2)
     assert pods.all()[0].resize is ResizeState.INFEASIBLE
     shares._asked = ASKED
-    shares._originals = {pod.uid: ASKED for pod in pods.all()}
+    seen = shares._look()
+    shares._seen = replace(seen, originals={pod.uid: ASKED for pod in seen.pods})
 
 
 def test_a_node_without_room_now_defers(api: Api, application: str, hold: Callable[[], PodShares]) -> None:

@@ -7,11 +7,14 @@ progress reports, settings files, traces, arrival processes, AMQP messages.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import gzip
 import json
 import lzma
 import os
 import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +53,7 @@ from penstock.service.attached_pipeline import read_attached
 from penstock.settings import parse_settings
 from penstock.settings.files import read_settings
 
-# A folder of one test is used by all its examples: each writes its file anew.
-# PENSTOCK_FUZZ_EXAMPLES=1000000 fuzzes for hours.
+# `scripts/fuzz.py` gives these tests inputs for hours; PENSTOCK_FUZZ_EXAMPLES sets how many pytest gives.
 quick = settings(
     max_examples=int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "60")),
     deadline=None,
@@ -86,6 +88,15 @@ deep = st.sampled_from(("[" * 100_000, '{"a":' * 100_000, "[" * 3000 + "]" * 300
 def as_json(value: object) -> str:
     """JSON as Python writes it, with what only Python reads."""
     return json.dumps(value)
+
+
+@functools.cache
+def folder() -> Path:
+    """Where inputs are written that are read from files, each over the one before. No fixture: `scripts/fuzz.py` calls
+    the tests by itself."""
+    made = tempfile.TemporaryDirectory(prefix="penstock-fuzz-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 def network() -> Network:
@@ -276,9 +287,9 @@ def test_progress_reports(report: dict[str, Any]) -> None:
     | st.builds(lambda data: yaml.safe_dump(data).encode(errors="surrogatepass"), objects)
     | st.sampled_from((b"a: &a [*a]", b"[" * 5000, b"? {a: b}\n: c", b"a: !!python/object:os.system {}", b"=: 1"))
 )
-def test_settings_files(content: bytes, tmp_path: Path) -> None:
+def test_settings_files(content: bytes) -> None:
     """A settings file is in order, or a ConfigurationError says what is not."""
-    path = tmp_path / "settings.yaml"
+    path = folder() / "settings.yaml"
     path.write_bytes(content)
     try:
         parse_settings(read_settings(path), "settings")
@@ -308,14 +319,14 @@ traces = st.binary(max_size=300) | st.lists(
     damage=st.none() | st.integers(0, 60),
     kind=st.sampled_from((None, "iats", "counts")),
 )
-def test_trace_files(content: bytes, suffix: str, damage: int | None, kind: str | None, tmp_path: Path) -> None:
+def test_trace_files(content: bytes, suffix: str, damage: int | None, kind: str | None) -> None:
     """A trace is read, or a ConfigurationError names the file; compressed ones may be damaged."""
     packed = content
     if suffix.endswith((".gz", ".xz")):
         packed = gzip.compress(content) if suffix.endswith(".gz") else lzma.compress(content)
     if damage is not None and damage < len(packed):
         packed = packed[:damage] + bytes([packed[damage] ^ 0xFF]) + packed[damage + 1 :]
-    path = tmp_path / f"trace{suffix}"
+    path = folder() / f"trace{suffix}"
     path.write_bytes(packed)
     try:
         load_trace(path, kind=kind)
@@ -333,9 +344,9 @@ matrices = st.lists(st.lists(st.floats() | st.integers(-3, 3) | leaves, max_size
     | st.builds(lambda data: as_json(data).encode(), structures)
     | st.builds(lambda low, high: as_json({"D0": low, "D1": high}).encode(), matrices, matrices)
 )
-def test_map_files(content: bytes, tmp_path: Path) -> None:
+def test_map_files(content: bytes) -> None:
     """A file is a process, or a ConfigurationError says which condition it breaks."""
-    path = tmp_path / "process.json"
+    path = folder() / "process.json"
     path.write_bytes(content)
     try:
         load_map(path)

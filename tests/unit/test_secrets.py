@@ -20,6 +20,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nabracadabra\n-----END RSA PRIVATE KEY---
         "password", "ssl.key.password", "api_key", "apiKey", "credentials", "google.cloud.auth.credentials",
         "fs.azure.account.key.mine.dfs.core.windows.net", "fs.s3a.access.key", "fs.s3a.secret.key", "ssl.key.pem",
         "ssl.keystore.key", "sasl.jaas.config", "basic.auth.user.info", "connection-string", "db_passwd",
+        "http.header.Authorization", "bearerAuth", "session_cookie",
     ],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
@@ -45,6 +46,8 @@ def test_other_names(name: str) -> None:
         KEY,
         f"before {KEY} after",
         "-----BEGIN PRIVATE KEY-----\nabracadabra",
+        "Authorization: Bearer abracadabra.x",
+        "curl -H 'authorization: Basic YWJyYcadabra=='",
     ],
 )
 def test_secrets_inside_values_are_hidden(value: str) -> None:
@@ -53,7 +56,9 @@ def test_secrets_inside_values_are_hidden(value: str) -> None:
     assert "***" in without_secrets(value)
 
 
-@pytest.mark.parametrize("value", ["abfss://container@account.dfs.core.windows.net/x", "host:9092", "a=b;c=d", "p95"])
+@pytest.mark.parametrize(
+    "value", ["abfss://container@account.dfs.core.windows.net/x", "host:9092", "a=b;c=d", "p95", "basic statistics"]
+)
 def test_other_values_stay_as_they_are(value: str) -> None:
     """A container is no password."""
     assert without_secrets(value) == value

@@ -27,12 +27,12 @@ class ReplayOffset:
         """Parse an offset. None if the text is not a replay's."""
         try:
             fields = json.loads(text) if text else None
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested without end
             return None
         if not isinstance(fields, dict):
             return None
         epoch_us, index = fields.get("epoch_us"), fields.get("index")
-        return cls(epoch_us, index) if isinstance(epoch_us, int) and isinstance(index, int) else None
+        return cls(epoch_us, index) if type(epoch_us) is int and type(index) is int else None  # true is no number
 
     def as_dict(self) -> dict[str, int]:
         """Return the offset as the engine keeps it."""

@@ -40,7 +40,7 @@ from penstock.running.policy_choice import chosen_policy, policy_context, policy
 from penstock.running.recollection import recall
 from penstock.running.run_listener import NotingListener, RunListener
 from penstock.running.run_nodes import check_nodes
-from penstock.running.running_operator import END_SECONDS, START_SECONDS, RunningOperator, State
+from penstock.running.running_operator import END_SECONDS, RunningOperator, State
 from penstock.running.starting import embedded_cluster, make_job
 from penstock.settings import OperatorSettings, RunSettings
 from penstock.steering import PolicyChoice
@@ -201,7 +201,7 @@ class Assembly:
         elif self._settings.broker is not None and self.store.fact("summary") is not None:
             what = "topics" if self._settings.has_topics else "queues"
             why = f"the run in this folder has come to its end, and its {what} are gone; start a new one"
-        elif self.store.fact("settings") != self._settings.model_dump_json():
+        elif not _is_of(self._settings, self.store.fact("settings") or ""):
             why = "the run in this folder has other settings; give those it was started with"
         if why is not None:
             self.store.close()
@@ -378,7 +378,10 @@ class Assembly:
                 warm_up_seconds=self._settings.warm_up,
                 cores_per_executor=int(operator.jobs[None].spark["spark.executor.cores"]),
                 restart_seconds=(
-                    self._settings.resize.patience + END_SECONDS + START_SECONDS + _EXECUTORS_COME_SECONDS
+                    self._settings.resize.patience
+                    + END_SECONDS
+                    + self._settings.restarts.start_within
+                    + _EXECUTORS_COME_SECONDS
                 ),
                 change_seconds=_PLACING_SECONDS if self.nodes.are_chosen else _EXECUTORS_COME_SECONDS,
                 begin=self._begin(operator),
@@ -401,6 +404,16 @@ def why_it_ends(settings: RunSettings) -> str | None:
     if settings.broker is not None and settings.broker.is_embedded:
         return "a broker of the run's own ends with its controller, and so does all that it holds"
     return None
+
+
+def _is_of(settings: RunSettings, kept: str) -> bool:
+    """Whether these are the settings that were kept, maybe by an earlier version, which knew fewer."""
+    if kept == settings.model_dump_json():
+        return True
+    try:
+        return RunSettings.model_validate_json(kept).model_dump_json() == settings.model_dump_json()
+    except ValueError:  # a setting that there is no more, or no settings at all
+        return False
 
 
 def _agents_folder(run_folder: Path) -> Path:

@@ -27,6 +27,11 @@ class BackOff:
         self._settings = settings
         self._deaths: deque[float] = deque()
 
+    @property
+    def start_seconds(self) -> float:
+        """How long a process may take until its query runs."""
+        return self._settings.start_within
+
     def next_start(self, died_at: float) -> float | None:
         """When to start it again; None: it has died too often."""
         while self._deaths and self._deaths[0] <= died_at - self._settings.within:

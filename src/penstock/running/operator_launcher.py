@@ -14,7 +14,7 @@ from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.leftovers import end_marked
 from penstock.crash_points import crash_point
 from penstock.errors import ClusterError, ConfigurationError
-from penstock.records import encode
+from penstock.records import decode, encode
 from penstock.running.operator_job import FAILURE_FILE, OperatorJob
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class OperatorLauncher:
         )
         if running is None:
             return None
-        done = (self._own / "job.json").read_text(encoding="utf-8")
+        done = self._job_on_disk()
         job = next((job for job in jobs if encode(job) == done), None)
         if job is None:
             raise ConfigurationError(
@@ -112,6 +112,13 @@ class OperatorLauncher:
             return self._warden.start(self._name, argv, log=self._log, env=env, cwd=Path.cwd())
         identity = self._own / "process.json"
         return DetachedProcess.start(self._name, argv, log=self._log, env=env, cwd=Path.cwd(), identity=identity)
+
+    def _job_on_disk(self) -> str | None:
+        """What its process does; what an earlier version did not know has its default there. None: it is not known."""
+        try:
+            return encode(decode(OperatorJob, (self._own / "job.json").read_bytes()))
+        except (OSError, ConfigurationError):
+            return None
 
     def last_words(self) -> str | None:
         """Why the process failed, in its own words; None: it has not said."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from penstock.adaptors.process.children import Child
 
 _LOG = logging.getLogger(__name__)
-START_SECONDS = 180.0
-"""How long a process may take until its query runs."""
 END_SECONDS = 30.0
 """How long a process may take to end once its query has."""
 _STOPPED: dict[int | None, str] = {
@@ -70,7 +68,7 @@ class RunningOperator:
     remote
         Reaches the agent in that process.
     back_off
-        When to start it again after it died.
+        When to start it again after it died, and how long a start may take.
     """
 
     def __init__(
@@ -143,7 +141,7 @@ class RunningOperator:
             self._child = self._launcher.start(self.job)
         else:
             self._child, self.job = adopted
-        self.state, self._deadline = State.STARTING, now + START_SECONDS
+        self.state, self._deadline = State.STARTING, now + self._back_off.start_seconds
         self.starts += 1
 
     def is_ready(self, now: float) -> bool:
@@ -161,8 +159,8 @@ class RunningOperator:
         except ActuationError:
             if now > self._deadline:
                 raise ClusterError(
-                    f"operator {self.name} did not start within {START_SECONDS:.0f} s; "
-                    f"the end of {self._child.log}:\n{self._child.tail()}",
+                    f"operator {self.name} did not start within {self._back_off.start_seconds:.0f} s "
+                    f"(restarts.start_within); the end of {self._child.log}:\n{self._child.tail()}",
                     target=self.name,
                 ) from None
             return False

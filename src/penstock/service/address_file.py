@@ -71,5 +71,5 @@ def read_address(path: Path) -> ServiceAddress:
         raise ConfigurationError(
             f"{path.parent}: no service runs for this run; start the run with --page", field="RUN"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: cannot be read ({fault}); start the run again", field="RUN") from fault

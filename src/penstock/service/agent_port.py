@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import ssl
 import threading
 import time
@@ -149,11 +150,14 @@ class AgentPort:
             # Here, since with a timeout at every read a report would cost a quarter more.
             silent_since = self._loop.time() - _SILENT_AGENT_SECONDS
             for number, connection in enumerate(self.connections):
-                if connection.scales and connection.heard_at < silent_since:
-                    _LOG.warning("%s: its agent was silent for too long, and is cut off", connection.name)
-                    connection.close()
-                else:
-                    connection.write(frame)
+                try:
+                    if connection.scales and connection.heard_at < silent_since:
+                        _LOG.warning("%s: its agent was silent for too long, and is cut off", connection.name)
+                        connection.close()
+                    else:
+                        connection.write(frame)
+                except Exception:  # agents take a master without pulses for dead: the others must get theirs
+                    _LOG.exception("%s: no pulse", connection.name)
                 if number % _BETWEEN_PULSES == 0:
                     await asyncio.sleep(0)
 
@@ -166,6 +170,8 @@ class AgentPort:
             frames = FrameBuffer(STRANGER_LIMIT_BYTES)
             connection = await self._shake_hands(reader, writer, frames, address)
             if connection is not None:
+                self._connections.add(connection)
+                self._host.joined(connection)
                 await self._follow(reader, frames, connection)
         except (OversizedMessageError, MalformedMessageError) as fault:
             self._refuse(writer, Refusal("oversized" if isinstance(fault, OversizedMessageError) else "malformed",
@@ -202,6 +208,8 @@ class AgentPort:
                 introduction = await self._next(reader, frames)
                 if not isinstance(introduction, Introduction):
                     raise MalformedMessageError("an Introduction comes after the Challenge")
+                if not math.isfinite(introduction.at):
+                    raise MalformedMessageError(f"its time is {introduction.at}; send seconds since 1970")
                 check_answer(introduction, greeting, challenge, self._token)
         except HandshakeError as fault:
             self._refuse(writer, fault.refusal, address)
@@ -214,10 +222,7 @@ class AgentPort:
             return None
         writer.write(frame_of(answer))
         frames.limit_bytes = REPLY_LIMIT_BYTES
-        connection = AgentConnection(self._loop, writer, introduction, address, time.time() - introduction.at)
-        self._connections.add(connection)
-        self._host.joined(connection)
-        return connection
+        return AgentConnection(self._loop, writer, introduction, address, time.time() - introduction.at)
 
     async def _follow(self, reader: asyncio.StreamReader, frames: FrameBuffer, connection: AgentConnection) -> None:
         rate = Rate(per_second=_FRAMES_PER_SECOND, at_once=_FRAMES_AT_ONCE)

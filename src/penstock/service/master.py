@@ -275,16 +275,22 @@ class Master:
     def _look_after(self) -> None:
         """End the loops of pipelines whose agents do not come back, and keep in touch with the other master."""
         while not self._end.wait(_LOOK_SECONDS):
-            now = time.monotonic()
-            with self._lock:
-                over = [name for name, since in self._away.items() if now - since > _AWAY_SECONDS]
-                for name in over:
-                    del self._away[name]
-                lost = [run for name in over if (run := self._take_out(name)) is not None]
-            for run in lost:
-                self._end_apart(run, _LOST)
-            if self._pages is not None:
-                self._pages.step(self.leadership.is_leading)
+            try:
+                self._look()
+            except Exception:  # the next look may succeed
+                _LOG.exception("a look at the agents failed")
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            over = [name for name, since in self._away.items() if now - since > _AWAY_SECONDS]
+            for name in over:
+                del self._away[name]
+            lost = [run for name in over if (run := self._take_out(name)) is not None]
+        for run in lost:
+            self._end_apart(run, _LOST)
+        if self._pages is not None:
+            self._pages.step(self.leadership.is_leading)
 
     # --- leadership -------------------------------------------------------------------------------------------
 

@@ -380,3 +380,6 @@ class RestartSettings(Part):
     within: Seconds = Field(default=600.0, gt=0, description="only deaths within this time count")
     first_wait: Seconds = Field(default=1.0, ge=0, description="wait before the first restart; doubled each time")
     longest_wait: Seconds = Field(default=60.0, ge=0, description="the longest wait")
+    start_within: Seconds = Field(
+        default=180.0, gt=0, description="until its query runs; one that takes longer counts as dead"
+    )

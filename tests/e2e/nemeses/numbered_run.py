@@ -45,10 +45,16 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
     with (
         Warden() as warden,
         CutNetwork(lambda: int(brokers[0].bootstrap_servers.rpartition(":")[2])) as network,
-        EmbeddedCluster(warden, folder / "cluster", cores_per_worker=6, memory_per_worker="6g") as cluster,
+        EmbeddedCluster(
+            warden,
+            folder / "cluster",
+            cores_per_worker=6,
+            memory_per_worker="6g",
+            timeout_seconds=400.0,  # a busy machine is no fault of the code
+        ) as cluster,
     ):
         advertised = {"advertised.listeners": f"CLIENT://127.0.0.1:{network.port}"}
-        brokers.append(KafkaBroker(warden, folder / "kafka", settings=advertised))
+        brokers.append(KafkaBroker(warden, folder / "kafka", settings=advertised, timeout_seconds=400.0))
         with brokers[0] as broker:
             yield Surroundings(cluster, broker, network)
 
@@ -84,7 +90,7 @@ def settings(around: Surroundings, records: int, rate: float, most_in_batch: int
         ],
         "objective": {"p95": "60s"},
         "policy": {"name": "mead", "options": {"window": 3000, "every_seconds": "10s", "rescue_every": "2s"}},
-        "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s"},
+        "restarts": {"most": 1000, "within": "60s", "longest_wait": "10s", "start_within": "600s"},
         "window": "10s",
         "warm_up": "5s",
         "drain": "1500s",

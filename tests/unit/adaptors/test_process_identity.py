@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import psutil
@@ -148,6 +148,27 @@ def test_a_live_driver_is_never_forgotten(tmp_path: Path, monkeypatch: pytest.Mo
             second.stop(other)
     finally:
         first.stop(running)
+
+
+def test_a_driver_that_an_earlier_version_started_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job has not what that version did not know; the rest is the same."""
+    monkeypatch.setattr(operator_launcher, "_PROGRAM", "operator_in_a_test")
+    job = OperatorJob("logs", "a:b", "local", Limits(), Mode.ACT, str(tmp_path), "s", JobInput())
+    program = [sys.executable, "-c", "import time; time.sleep(600)", "operator_in_a_test"]
+    launcher = OperatorLauncher("logs", tmp_path, tmp_path / "logs", {}, None, command=lambda _: program)
+    running = launcher.start(job)
+    try:
+        plain = json.loads((tmp_path / "job.json").read_text())
+        optional = next(field.name for field in fields(OperatorJob) if field.default is not MISSING)
+        del plain[optional]
+        (tmp_path / "job.json").write_text(json.dumps(plain))
+        found = launcher.adopt([job])
+        assert found is not None
+        assert found[1] is job
+    finally:
+        launcher.stop(running)
 
 
 def test_a_driver_that_does_none_of_the_jobs_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

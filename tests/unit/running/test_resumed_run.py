@@ -113,6 +113,21 @@ def test_what_cannot_be_taken_over_is_refused(
         )
 
 
+def test_a_run_of_an_earlier_version_can_be_resumed(tmp_path: Path) -> None:
+    """A setting that it did not know yet has its default: the run has no other settings than before."""
+    settings = a_run()
+    kept = json.loads(settings.model_dump_json())
+    del kept["restarts"]["start_within"]
+    store = SqliteStore(tmp_path / "knowledge.sqlite")
+    store.set_fact("settings", json.dumps(kept))
+    store.close()
+    listener = cast("Any", SimpleNamespace(phase=print, fault=print))
+    with Assembly(
+        settings, tmp_path, listener=listener, clock=VirtualClock(), stop=threading.Event(), resume=True, policy=None
+    ) as parts:
+        assert parts.store.fact("settings") == settings.model_dump_json()
+
+
 @pytest.mark.parametrize("is_adopted", [True, False])
 @pytest.mark.parametrize(("done", "ends"), [(25, True), (24, False), (None, False)])
 def test_a_run_ends_though_nothing_was_left_to_do_when_it_was_taken_over(

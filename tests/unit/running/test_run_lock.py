@@ -18,7 +18,7 @@ from penstock.records import Limits, Mode
 from penstock.running.back_off import BackOff
 from penstock.running.operator_job import JobInput, OperatorJob
 from penstock.running.run_lock import run_lock
-from penstock.running.running_operator import START_SECONDS, RunningOperator
+from penstock.running.running_operator import RunningOperator
 from penstock.running.topic_streams import TopicStreams
 from penstock.settings import OperatorSettings, RestartSettings, parse_settings
 
@@ -100,7 +100,7 @@ def test_an_operator_that_was_never_held_is_not_ended(running: DetachedProcess, 
     operator = adopted(running, tmp_path)
     assert not operator.is_ready(1.0)
     with pytest.raises(ClusterError, match="did not start within"):
-        operator.is_ready(START_SECONDS + 1.0)
+        operator.is_ready(RestartSettings().start_within + 1.0)
     operator.end()
     operator.close()
     assert running.poll() is None

@@ -65,7 +65,7 @@ def sleeper(tmp_path: Path) -> Any:
         yield Sleeper(warden, tmp_path)
 
 
-def an_operator(launcher: OperatorLauncher, folder: Path, most: int) -> RunningOperator:
+def an_operator(launcher: OperatorLauncher, folder: Path, most: int, **restarts: float) -> RunningOperator:
     """An operator that may be started again so many times."""
     settings = OperatorSettings(name="sleeper", app="a:b")
     job = OperatorJob("sleeper", "a:b", "local", Limits(1, 1), Mode.ACT, str(folder), "s", JobInput(replay={}))
@@ -74,7 +74,7 @@ def an_operator(launcher: OperatorLauncher, folder: Path, most: int) -> RunningO
         {None: job},
         launcher=launcher,
         remote=cast("Any", Remote()),
-        back_off=BackOff(RestartSettings(most=most, first_wait=2.0)),
+        back_off=BackOff(RestartSettings(most=most, first_wait=2.0, **restarts)),
     )
 
 
@@ -148,6 +148,16 @@ def test_one_that_never_answers_fails_with_its_log(sleeper: Sleeper, tmp_path: P
         operator.is_ready(181.0)
     operator.end()
     assert sleeper.started[0].poll() is not None
+
+
+def test_a_slow_machine_may_be_given_more_time_to_start(sleeper: Sleeper, tmp_path: Path) -> None:
+    """As `restarts.start_within` says; the error names it."""
+    operator = an_operator(sleeper, tmp_path, most=3, start_within=900.0)
+    operator.start(0.0)
+    cast("Any", operator.remote).answers = False
+    assert not operator.is_ready(899.0)
+    with pytest.raises(ClusterError, match=r"within 900 s \(restarts.start_within\)"):
+        operator.is_ready(901.0)
 
 
 def test_a_query_that_spark_cannot_run_is_not_started_again(sleeper: Sleeper, tmp_path: Path) -> None:

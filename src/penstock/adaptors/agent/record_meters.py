@@ -150,7 +150,7 @@ def records_behind(source: SourceProgress) -> int | None:
     """
     try:
         return _behind(json.loads(source.latest_offset or "null"), json.loads(source.end_offset or "null"))
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested without end
         return None
 
 

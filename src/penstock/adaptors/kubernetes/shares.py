@@ -56,6 +56,8 @@ class _Seen:
     steady: float
     """The same instant by a clock that nobody sets."""
     pods: tuple[ExecutorPod, ...]
+    originals: Mapping[str, PodCpu]
+    """What each of them is to have without Penstock, by its uid."""
 
 
 class PodShares:
@@ -105,7 +107,6 @@ class PodShares:
         self._leaves_new = False
         self._held: set[str] = set()
         """The pods that a share was asked for."""
-        self._originals: dict[str, PodCpu] = {}
         self._seen: _Seen | None = None
         self._fault: str | None = None
 
@@ -126,7 +127,7 @@ class PodShares:
             pass  # the next look finds another
         except ActuationError as fault:
             raise NoPodSharesError(str(fault)) from fault
-        without = [pod for pod in seen.pods if self._original(pod).limit is None]
+        without = [pod for pod in seen.pods if seen.originals[pod.uid].limit is None]
         if without or (not seen.pods and self._asked.limit is None):
             raise NoPodSharesError(
                 "the executors' pods have no CPU limit, and Kubernetes does not take one away again once it is set; "
@@ -186,7 +187,8 @@ class PodShares:
         running = [pod for pod in seen.pods if pod.is_running]
         wanted = 1.0 if self._share is None else self._share
         # While pods differ, the one that is furthest from what is wanted counts: until then it is not reached.
-        share = max((self._share_of(pod) for pod in running), key=lambda one: abs(one - wanted), default=1.0)
+        shares = [_share_of(pod, seen.originals[pod.uid]) for pod in running]
+        share = max(shares, key=lambda one: abs(one - wanted), default=1.0)
         quota = None if share >= _WHOLE else share * (self._executors or len(running)) * self._cores_per_executor
         return CpuReading(seen.at, None, None, quota, len(running))
 
@@ -194,7 +196,7 @@ class PodShares:
         """Return why the share that was last asked for will not come about, as far as nodes have said. None: it may."""
         with self._lock:
             seen = self._seen if self._share is not None else None
-        refused = [] if seen is None else [p for p in seen.pods if p.resize in _REFUSED and self._is_wanted(p)]
+        refused = [] if seen is None else [p for p in seen.pods if p.resize in _REFUSED and self._is_wanted(p, seen)]
         return "; ".join(self._sentence(pod) for pod in refused) or None
 
     @property
@@ -233,8 +235,8 @@ class PodShares:
     def _look(self) -> _Seen:
         pods = self._pods.all()
         with self._lock:
-            self._originals = {pod.uid: self._original(pod) for pod in pods}
-            self._seen = _Seen(self._clock.now(), self._clock.monotonic(), pods)
+            originals = {pod.uid: self._original(pod) for pod in pods}
+            self._seen = _Seen(self._clock.now(), self._clock.monotonic(), pods, originals)
             return self._seen
 
     def _original(self, pod: ExecutorPod) -> PodCpu:
@@ -242,18 +244,18 @@ class PodShares:
 
         It is never less than Spark asked for: a pod that has less was resized by a run that could not put it back.
         """
-        known = self._originals.get(pod.uid)
+        known = None if self._seen is None else self._seen.originals.get(pod.uid)
         if known is not None:
             return known
         return PodCpu(_larger(pod.wanted.request, self._asked.request), _larger(pod.wanted.limit, self._asked.limit))
 
-    def _wanted(self, pod: ExecutorPod) -> PodCpu:
+    def _wanted(self, pod: ExecutorPod, seen: _Seen) -> PodCpu:
         share = 1.0 if self._share is None else self._share
-        original = self._originals[pod.uid]
+        original = seen.originals[pod.uid]
         return original if share >= _WHOLE else original.scaled(share)
 
-    def _is_wanted(self, pod: ExecutorPod) -> bool:
-        return pod.uid in self._originals and pod.wanted.is_same(self._wanted(pod))
+    def _is_wanted(self, pod: ExecutorPod, seen: _Seen) -> bool:
+        return pod.wanted.is_same(self._wanted(pod, seen))
 
     def _hold(self, seen: _Seen) -> None:
         """Resize the pods that are wanted to have something else; raises one error for all that failed."""
@@ -266,10 +268,10 @@ class PodShares:
                 continue
             self._held.add(pod.uid)
             # Before its container runs, a pod cannot be resized: a later look does it.
-            if not pod.is_running or self._originals[pod.uid].limit is None or self._is_wanted(pod):
+            if not pod.is_running or seen.originals[pod.uid].limit is None or self._is_wanted(pod, seen):
                 continue
             try:
-                self._pods.resize(pod, self._wanted(pod))
+                self._pods.resize(pod, self._wanted(pod, seen))
             except PodGoneError:
                 continue
             except ActuationError as fault:
@@ -279,10 +281,6 @@ class PodShares:
             kind = type(errors[0])
             others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise kind(f"{errors[0]}{others}", target="kubernetes", retryable=errors[0].retryable) from errors[0]
-
-    def _share_of(self, pod: ExecutorPod) -> float:
-        original, limit = self._originals[pod.uid].limit, pod.has.limit
-        return 1.0 if not original or limit is None else min(1.0, limit / original)
 
     def _sentence(self, pod: ExecutorPod) -> str:
         wanted = "" if pod.wanted.limit is None else f" {as_quantity(pod.wanted.limit)} of CPU"
@@ -303,6 +301,8 @@ class PodShares:
                 self._tell(None)
             except (ActuationError, ConfigurationError) as fault:
                 self._tell(str(fault))
+            except Exception as fault:  # a pod as we have never seen one: the next look may succeed
+                self._tell(f"the executors' pods could not be looked at: {type(fault).__name__}: {fault}")
 
     def _tell(self, fault: str | None) -> None:
         if fault is not None and fault != self._fault:
@@ -311,6 +311,11 @@ class PodShares:
 
 
 _REFUSED = frozenset({ResizeState.INFEASIBLE, ResizeState.FAILED})
+
+
+def _share_of(pod: ExecutorPod, original: PodCpu) -> float:
+    limit = pod.has.limit
+    return 1.0 if not original.limit or limit is None else min(1.0, limit / original.limit)
 
 
 def _larger(one: float | None, other: float | None) -> float | None:

@@ -141,5 +141,5 @@ def _read(identity: Path) -> ProcessIdentity | None:
         # As earlier versions wrote it: a run of theirs may be resumed.
         is_it = psutil.Process(known["pid"]).create_time() == known["created"]
         return ProcessIdentity.of(known["pid"]) if is_it else None
-    except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
-        return None
+    except (OSError, psutil.Error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None  # a file that was damaged names nobody

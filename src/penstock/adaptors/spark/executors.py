@@ -14,6 +14,10 @@ from penstock.errors import MetricSourceError
 from penstock.records import ExecutorState
 
 _LARGEST_REPLY_BYTES = 16 << 20
+_NOT_A_LIST = (
+    OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+"""What is raised where nobody answers, or with something else than a list of executors."""
 T = TypeVar("T")
 
 
@@ -71,7 +75,7 @@ class ExecutorsByRest:
             with self._opener.open(self._url, timeout=self._next_timeout_seconds) as reply:
                 entries = json.loads(reply.read(_LARGEST_REPLY_BYTES))
             found = take(entries)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as fault:
+        except _NOT_A_LIST as fault:
             raise MetricSourceError(
                 f"executors cannot be listed: {self._url} failed with {type(fault).__name__}: {fault}",
                 target="spark-ui",

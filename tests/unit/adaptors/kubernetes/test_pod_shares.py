@@ -6,11 +6,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from tests.unit.adaptors.kubernetes.pods import FakePods
 
-from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState
+from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu, ResizeState
 from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares, asked_by_spark
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
@@ -211,6 +212,38 @@ def test_an_api_that_is_away_is_told_and_the_reading_gets_old() -> None:
         clock.look()
         assert not shares.faults
         assert shares.read().quota_cores == 0.5
+
+
+def test_a_pod_that_goes_while_the_cap_is_read_does_not_fail_the_reading() -> None:
+    """The thread looks while somebody reads: the reading is of the look that it began with, whole."""
+    pods, clock = FakePods("1", "2"), SteppedClock()
+    with held(pods, clock) as shares:
+        shares.apply(Allocation(2, 0.5))
+
+        class GoesMeanwhile(tuple[ExecutorPod, ...]):
+            """Pods of which one is gone at the next look, which comes as soon as somebody goes through them."""
+
+            def __iter__(self) -> Iterator[ExecutorPod]:
+                if pods.pods.pop("2", None) is not None:
+                    shares._look()
+                return super().__iter__()
+
+        assert shares._seen is not None
+        shares._seen = replace(shares._seen, pods=GoesMeanwhile(pods.all()))
+        assert shares.read().quota_cores == 1.0
+
+
+def test_a_pod_like_none_before_does_not_end_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the API says cannot be read: it is told, and the next look goes on."""
+    pods, clock = FakePods("1"), SteppedClock()
+    with held(pods, clock) as shares:
+        shares.apply(Allocation(1, 0.5))
+        with monkeypatch.context() as strange:
+            strange.setattr(pods, "all", lambda: dict[str, str]()["metadata"])
+            clock.look()
+            assert "KeyError" in shares.faults[0]
+        clock.look()
+        assert not shares.faults
 
 
 def test_a_release_that_fails_says_what_is_left() -> None:
