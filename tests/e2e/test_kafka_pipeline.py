@@ -142,7 +142,7 @@ def test_three_operators_over_topics_are_sized_alone_for_the_bounds_of_their_pat
         "name": "three",
         "broker": {"partitions": 1},
         "arrivals": {
-            "shape": "periodic:base=60,peak=500,period=20s,width=6s,duration=120s",
+            "shape": "periodic:base=60,peak=500,period=20s,width=6s,duration=210s",
             "options": {"payload": "log"},
         },
         "operators": [
