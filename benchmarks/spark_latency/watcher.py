@@ -34,6 +34,8 @@ class _CellUnderWay:
     answer: Future[Predicted]
     done: list[DoneRecords] = field(default_factory=list)
     batches: list[BatchProgress] = field(default_factory=list)
+    is_over: bool = False
+    """Whether all of its records are done."""
     fault: str | None = None
     """Why it says nothing; None: it does."""
 
@@ -41,8 +43,10 @@ class _CellUnderWay:
     def begin(self) -> float:
         return self.turn.predicted_at
 
-    def take(self, look: Look) -> bool:
-        """Take in a look; True: all of the cell's records are done."""
+    def take(self, look: Look) -> None:
+        """Take in a look."""
+        if self.is_over:
+            return
         at, seen = look.telemetry.at, look.observation
         has = seen.cluster.observed
         if self.begin <= at < self.turn.end:
@@ -55,8 +59,7 @@ class _CellUnderWay:
         ]
         if look.done is not None and look.done.arrived.size:
             self.done.append(look.done)
-            return bool(look.done.arrived.max() >= self.turn.end)
-        return False
+            self.is_over = bool(look.done.arrived.max() >= self.turn.end)
 
     def latencies(self) -> FloatArray:
         """Of the records that arrived while the cell was measured."""
@@ -123,9 +126,11 @@ class Watcher:
             if at >= turn.predicted_at and turn != self._asked:
                 self._asked = turn
                 self._ask(turn, at)
-        for cell in [cell for cell in self._under_way if cell.take(look)]:
-            self._under_way.remove(cell)
-            self._end(cell)
+        for cell in list(self._under_way):
+            cell.take(look)
+            if cell.is_over and cell.answer.done():
+                self._under_way.remove(cell)
+                self._end(cell)
         return ()
 
     def close(self) -> None:
