@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -42,6 +43,7 @@ from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.performance.demand_learning import BatchDemandLearner
 from penstock.ports import FloatArray
+from penstock.records import BatchProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
 WARM_UP_RATES, WARM_UP_SECONDS = (500.0, 2000.0, 1000.0, 4000.0, 1500.0, 3000.0), 8.0
 """Records a second, for so long each, on all there is: code is compiled, and what a record costs is seen."""
+WARM_UP_BATCHES, WARM_UP_PATIENCE_SECONDS = 30, 240.0
 START_SECONDS = 20.0
 """From the start of the query to its first record: Penstock is attached meanwhile."""
 PATIENCE_SECONDS = 60.0
@@ -189,16 +192,25 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
 
 
 def warm_up(queries: Queries) -> float:
-    """What a record costs, roughly, once code is compiled."""
+    """What a record costs, roughly, once code is compiled: by batches, not by the clock, for a busy machine is slow."""
     rng = np.random.default_rng(1)
+    rates = WARM_UP_RATES * math.ceil(WARM_UP_PATIENCE_SECONDS / (WARM_UP_SECONDS * len(WARM_UP_RATES)))
     times = [
         i * WARM_UP_SECONDS + np.sort(rng.uniform(0.0, WARM_UP_SECONDS, rng.poisson(rate * WARM_UP_SECONDS)))
-        for i, rate in enumerate(WARM_UP_RATES)
+        for i, rate in enumerate(rates)
     ]
     learner = BatchDemandLearner(skip_first=8)
-    with queries.on(np.concatenate(times), time.time()) as query:
-        time.sleep(WARM_UP_SECONDS * len(WARM_UP_RATES))
-        seen = [to_batch_progress("query", dict(p)) for p in query.recentProgress if is_batch(p)]
+    began = time.time()
+    least = began + WARM_UP_SECONDS * len(WARM_UP_RATES)
+    with queries.on(np.concatenate(times), began) as query:
+        seen: list[BatchProgress] = []
+        while time.time() < least or len(seen) < WARM_UP_BATCHES:
+            if query.exception() is not None or time.time() > began + WARM_UP_PATIENCE_SECONDS:
+                raise SystemExit(
+                    f"{len(seen)} batches in {time.time() - began:.0f} s: {query.exception() or 'too slow'}"
+                )
+            time.sleep(0.5)
+            seen = [to_batch_progress("query", dict(p)) for p in query.recentProgress if is_batch(p)]
     for batch in seen:
         learner.observe(batch.rows, batch.duration_seconds, LIMITS.top, batch.ended_at)
     demand = learner.learnt().demand
