@@ -22,8 +22,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -167,7 +169,9 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
         )
 
     instants = [replace(turn, begin=begin + turn.begin, end=begin + turn.end) for turn in turns]
-    watcher = Watcher(instants, record_seconds, before, keep)
+    # As `mead` has it: a process of its own, which yields to the query.
+    pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=os.nice, initargs=(10,))
+    watcher = Watcher(instants, record_seconds, before, keep, pool)
     try:
         with (
             queries.on(times, begin) as query,
@@ -188,7 +192,7 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
                     raise SystemExit(f"the query failed: {query.exception()}")
                 time.sleep(0.5)
     finally:
-        watcher.close()
+        pool.shutdown(cancel_futures=True)
 
 
 def warm_up(queries: Queries) -> float:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 
 import numpy as np
 from benchmarks.spark_latency.cells import Measured, interval_after
@@ -70,7 +68,7 @@ class _CellUnderWay:
 
 
 class Watcher:
-    """A `ports.WatchingPolicy`.
+    """A `ports.WatchingPolicy` for one operator.
 
     Parameters
     ----------
@@ -82,6 +80,8 @@ class Watcher:
         Cells that were measured before: the interval goes on from them.
     keep
         Gets every cell as soon as its last record is done.
+    predictors
+        Where predictions are made: as with `mead`, beside the loop.
     """
 
     name = "timetable"
@@ -93,8 +93,9 @@ class Watcher:
         record_seconds: float,
         before: Sequence[Measured],
         keep: Callable[[Measured], None],
+        predictors: Executor,
     ) -> None:
-        self._turns, self._record_seconds, self._keep = turns, record_seconds, keep
+        self._turns, self._record_seconds, self._keep, self._predictors = turns, record_seconds, keep, predictors
         self._interval = interval_after(before)
         self._steady, self._learner = SteadyBatches(), BatchDemandLearner(skip_first=8)
         self._options = mead_options()
@@ -104,8 +105,6 @@ class Watcher:
         self._asked: Turn | None = None
         self._under_way: list[_CellUnderWay] = []
         self._source = source_version()
-        # As `mead` has it: a process of its own, that yields to the query.
-        self._pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=os.nice, initargs=(10,))
 
     def plan(self, request: PlanRequest) -> Decision:
         """What the timetable says now."""
@@ -134,8 +133,7 @@ class Watcher:
         return ()
 
     def close(self) -> None:
-        """End the process that predicts."""
-        self._pool.shutdown(cancel_futures=True)
+        """Nothing is its own."""
 
     @property
     def is_done(self) -> bool:
@@ -163,7 +161,7 @@ class Watcher:
             say(f"{turn.cell}: not predicted, and to be run again: {fault}")
             return
         question = Question(turn.cell, at, snapshot.iats, snapshot.shares, demand, self._interval.margin)
-        self._under_way.append(_CellUnderWay(turn, question, self._pool.submit(predict, question)))
+        self._under_way.append(_CellUnderWay(turn, question, self._predictors.submit(predict, question)))
 
     def _end(self, cell: _CellUnderWay) -> None:
         turn, demand, margin = cell.turn, cell.question.demand, cell.question.margin

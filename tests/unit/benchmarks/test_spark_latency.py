@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from benchmarks.spark_latency.cells import (
     KINDS,
     LIMITS,
     LOADS,
+    OBJECTIVE,
     POISSON,
     SHARES,
     Measured,
@@ -26,9 +30,12 @@ from benchmarks.spark_latency.cells import (
 )
 from benchmarks.spark_latency.predictor import Question, predict
 from benchmarks.spark_latency.timetable import PAST_SECONDS, arrivals, rate_of, turn_at, turns_for
-from benchmarks.spark_latency.verdict import table, verdicts
+from benchmarks.spark_latency.verdict import is_within, table, verdicts
+from benchmarks.spark_latency.watcher import Watcher
 
+from penstock.evaluation.simulation import simulate
 from penstock.performance.demand import BatchDemand
+from penstock.simulator import MicroBatch, Operator, Pipeline
 
 RECORD_SECONDS = 1e-3
 CELLS = all_cells()
@@ -130,6 +137,34 @@ def test_the_prediction_is_that_of_mead_for_the_cell() -> None:
     assert told.p95 == pytest.approx(0.6 * 1.95, rel=0.08)
     assert told.low < told.p95 < told.high
     assert told.replayed_mean == pytest.approx(0.9, rel=0.05)
+
+
+class HereExecutor(Executor):
+    """Does at once what it is given."""
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        done.set_result(function(*given, **named))
+        return done
+
+
+def test_cells_are_predicted_and_measured_as_the_timetable_says() -> None:
+    """On a simulated query whose batches cost what they are said to cost, predictions are within the bars."""
+    cells = [next(c for c in CELLS if (c.kind, c.executors, c.load) == (kind, 1, 0.5)) for kind in KINDS]
+    turns = turns_for(cells, 0.0, Random(1))
+    times = arrivals(turns, RECORD_SECONDS, np.random.default_rng(1))
+    times = np.concatenate([[0.0], times, turns[-1].end + np.arange(0.0, 20.0, 0.1)])
+    kept: list[Measured] = []
+    watcher = Watcher(turns, RECORD_SECONDS, [], kept.append, HereExecutor())
+    query = Operator("logs", MicroBatch(0.2, RECORD_SECONDS, driver=0.1), limits=LIMITS, demand_is_known=False)
+    simulate(times, Pipeline.of_one(query), watcher, OBJECTIVE)
+    assert [one.cell for one in kept] == cells
+    assert watcher.is_done
+    for one in kept:
+        assert one.per_record_seconds == pytest.approx(RECORD_SECONDS, rel=0.05)
+        assert one.records / 30.0 == pytest.approx(one.rate, rel=0.15)
+        assert is_within(one), one
 
 
 def test_all_bars_are_kept_where_predictions_are_good() -> None:
