@@ -53,6 +53,8 @@ RIVALS = (
 )
 
 LOADS = ("waves", "jumps", "bursts")
+BUSY = "one core busy"
+MACHINES = ("alone", BUSY)
 _PEAK = 6_000.0
 """Records a second at the demo's peak. The other loads have the same, so that the job and its limits suit all three."""
 

@@ -8,8 +8,9 @@ watches all of them alike, and counts executors, CPU, latency and violations ali
 
 Rounds go through all of them before the next begins, so that a busy hour meets all alike. Every run is added to
 `runs.jsonl` in the folder when it ends, also one that failed, and is counted. Run again, the command goes on where it
-was. It ends with 1 where something that was promised was not so, or is not known yet. A run takes five minutes;
-`--loads`, `--rivals` and `--machine` choose some. Run: ``python benchmarks/promise/run.py --runs 10``.
+was; a run that was interrupted is run anew. What a run wrote is kept only where it failed. The command ends with 1
+where something that was promised was not so, or is not known yet. A run takes five minutes; `--loads`, `--rivals` and
+`--machine` choose some, and `--most` is how many to run now. Run: ``python benchmarks/promise/run.py --runs 10``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,16 +29,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
 
-from benchmarks.promise.rivals import LOADS, RIVALS, Rival, settings
+from benchmarks.promise.rivals import BUSY, LOADS, MACHINES, RIVALS, Rival, settings
 from benchmarks.promise.table import Run, table, verdicts
 
-from penstock.errors import PenstockError
 from penstock.evaluation.source_version import source_version
 from penstock.loop import CycleReport
 from penstock.records import Observation
 from penstock.running.pipeline_run import run_pipeline
-
-_ALONE, _BUSY = "alone", "one core busy"
 
 
 @dataclass
@@ -82,13 +81,12 @@ def main() -> int:
     rivals = [rival for rival in RIVALS if rival.name in chosen.rivals]
     wanted = list(product(range(1, chosen.runs + 1), chosen.machine, chosen.loads, rivals))
     has = {(run.number, run.neighbour, run.load, run.rival) for run in read(file)}
-    for place, (number, neighbour, load, rival) in enumerate(wanted, 1):
-        if (number, neighbour, load, rival.name) in has:
-            continue
+    missing = [one for one in wanted if (*one[:3], one[3].name) not in has]
+    for place, (number, neighbour, load, rival) in enumerate(missing[: chosen.most], 1 + len(wanted) - len(missing)):
         print(
             f"{place} of {len(wanted)}: round {number}, {neighbour}, {load}, {rival.name}", file=sys.stderr, flush=True
         )
-        with _busy_core(is_wanted=neighbour == _BUSY):
+        with _busy_core(is_wanted=neighbour == BUSY):
             run = one_run(number, neighbour, load, rival, chosen)
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(run.to_json()) + "\n")
@@ -97,6 +95,8 @@ def main() -> int:
     found = verdicts(runs)
     for text, is_so in found:
         print(f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}")
+    versions = sorted({f"{run.version} ({run.commit})" for run in runs})
+    print(f"run with {', '.join(versions) or 'nothing yet'}")
     if chosen.json:
         print(json.dumps({"runs": [run.to_json() for run in runs], "verdicts": dict(found)}))
     return 0 if all(is_so for _, is_so in found) else 1
@@ -105,16 +105,20 @@ def main() -> int:
 def one_run(number: int, neighbour: str, load: str, rival: Rival, chosen: argparse.Namespace) -> Run:
     """One run to its end; a failure is a run too."""
     folder = chosen.folder / f"{number}-{neighbour}-{load}-{rival.name}".replace(" ", "-").replace(",", "")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.exists():  # of a run that was interrupted: its store and its checkpoint are not to be gone on with
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
     run = settings(load, rival, minutes=chosen.minutes, seed=number, folder=folder)
     bound = next(iter(run.path_objectives().values())).seconds
     assert bound is not None  # the demo's objective is a bound
     watched, failure, summary = Watched(), "", None
     try:
         summary = run_pipeline(run, folder / "run", listener=watched, stop=threading.Event())
-    except PenstockError as fault:
-        failure = str(fault)
+    except Exception as fault:  # whatever it is, it is counted
+        failure = f"{type(fault).__name__}: {fault}"
         _say(f"failed: {failure}")
+    if not failure:
+        shutil.rmtree(folder)
     path, source = None if summary is None else summary.worst, source_version()
     since = path.steady_from if path is not None and path.steady_from is not None else 0.0
     return Run(
@@ -173,10 +177,11 @@ def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [rival.name for rival in RIVALS]
     arguments.add_argument("--runs", type=int, default=10, help="rounds")
+    arguments.add_argument("--most", type=int, help="most runs now; default: all that are missing")
     arguments.add_argument("--minutes", type=float, default=4.0, help="how long records arrive in each run")
     arguments.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
     arguments.add_argument("--rivals", nargs="+", choices=names, default=names)
-    arguments.add_argument("--machine", nargs="+", choices=(_ALONE, _BUSY), default=[_ALONE, _BUSY])
+    arguments.add_argument("--machine", nargs="+", choices=MACHINES, default=list(MACHINES))
     arguments.add_argument("--folder", type=Path, default=Path("build/promise"), help="gets every run")
     arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return arguments.parse_args()

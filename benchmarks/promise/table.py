@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.promise.rivals import LOADS, RIVALS
+from benchmarks.promise.rivals import LOADS, MACHINES, RIVALS
 
 KEPT = 0.9
 """Of the runs where static keeps the bound, mead is to keep it in this part."""
@@ -74,13 +75,14 @@ def verdicts(runs: Sequence[Run]) -> list[tuple[str, bool | None]]:
     """What was promised, and whether it was so; None: the runs that would say so are missing."""
     found: list[tuple[str, bool | None]] = []
     by = {(load, neighbour, rival): group for load, neighbour, rival, group in _groups(runs)}
-    for load, neighbour in dict.fromkeys((run.load, run.neighbour) for run in runs):
+    for load, neighbour in product(LOADS, MACHINES):
         where = f"{load}, {neighbour}"
         mead, static = by.get((load, neighbour, "mead"), []), by.get((load, neighbour, "static"), [])
         kept = {run.number for run in static if run.is_kept}
         beside = [run for run in mead if run.number in kept]
         found.append((
-            f"{where}: mead keeps the bound in {KEPT:.0%} of the runs in which static does",
+            f"{where}: mead keeps the bound in {KEPT:.0%} of the runs in which static does "
+            f"({sum(run.is_kept for run in beside)} of {len(beside)})",
             None if not beside else sum(run.is_kept for run in beside) >= KEPT * len(beside),
         ))  # fmt: skip
         found.append((
@@ -112,6 +114,6 @@ def _groups(runs: Sequence[Run]) -> list[tuple[str, str, str, list[Run]]]:
     """The runs of each load, neighbour and rival, in a fixed order."""
     keys = sorted(
         {(run.load, run.neighbour, run.rival) for run in runs},
-        key=lambda key: (LOADS.index(key[0]), key[1], [rival.name for rival in RIVALS].index(key[2])),
+        key=lambda key: (LOADS.index(key[0]), MACHINES.index(key[1]), [rival.name for rival in RIVALS].index(key[2])),
     )
     return [(*key, [run for run in runs if (run.load, run.neighbour, run.rival) == key]) for key in keys]

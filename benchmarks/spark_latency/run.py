@@ -1,203 +1,234 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted against measured record latency of a real query: Poisson and bursty arrivals at three loads.
+"""Predicted against measured record latency of a real query, over allocations, loads and kinds of arrivals.
 
-One Spark session on one core runs the log analysis. First at constant rates: from those batches the demand (fixed
-and per-record seconds, with their variability) is learnt. Then each of six traces is played, none of which was used
-for learning. The prediction is made from the demand and from the Markovian arrival process fitted to the played
-trace's inter-arrival times; it knows nothing of the measured latency. Run: ``python benchmarks/spark_latency/run.py``.
+The log analysis runs on the embedded cluster as one application for all cells; Penstock is attached to it and changes
+executors and CPU shares by a timetable. Before each cell comes a turn at another allocation and load: what batches
+cost is learnt in these turns alone. A cell begins with 20 s whose arrivals are all that is known of its load. From
+these, and from the demand learnt so far, the analysis of `mead` predicts mean and 95th percentile of the next 30 s,
+with the interval that the cells before have taught it. Then they are measured.
+
+Every cell is added to `cells.jsonl` in the folder when it ends. Run again, the command goes on where it was, so it can
+be interrupted, or run in pieces (`--cells`). It ends with 1 where a bar was missed or cells are still to be measured.
+A cell takes a minute, and each start two and a half. Run: ``python benchmarks/spark_latency/run.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a file: `benchmarks` is not installed
+
+from benchmarks.spark_latency.cells import LIMITS, OBJECTIVE, POISSON, Cell, Measured, all_cells, read, write
+from benchmarks.spark_latency.timetable import Turn, arrivals, turns_for
+from benchmarks.spark_latency.verdict import table, verdicts
+from benchmarks.spark_latency.watcher import Watcher, say
+
+import penstock as ps
+from penstock.adaptors.process.children import Warden
+from penstock.adaptors.spark.cluster import EmbeddedCluster
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
-from penstock.arrivals import ReplayArrivals, parse_shape
-from penstock.markov import MAP
-from penstock.performance.demand import BatchDemand
 from penstock.performance.demand_learning import BatchDemandLearner
-from penstock.performance.operator_latency import predict
-from penstock.records import Allocation, BatchProgress
-from penstock.workload import fit_maps
+from penstock.ports import FloatArray
+from penstock.records import BatchProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
-ONE = Allocation(1, 1.0)
-SETTLING_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One trace: what was predicted and what was measured, in seconds."""
-
-    trace: str
-    load: float
-    records: int
-    batches: int
-    measured_mean: float
-    predicted_mean: float
-    measured_p95: float
-    predicted_p95: float
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """Predicted over measured, less one: mean, 95th percentile."""
-        return self.predicted_mean / self.measured_mean - 1.0, self.predicted_p95 / self.measured_p95 - 1.0
+WARM_UP_RATES, WARM_UP_SECONDS = (500.0, 2000.0, 1000.0, 4000.0, 1500.0, 3000.0), 8.0
+"""Records a second, for so long each, on all there is: code is compiled, and what a record costs is seen."""
+WARM_UP_BATCHES, WARM_UP_PATIENCE_SECONDS = 30, 240.0
+START_SECONDS = 20.0
+"""From the start of the query to its first record: Penstock is attached meanwhile."""
+PATIENCE_SECONDS = 60.0
+"""For the last records of the last cell."""
 
 
 def main() -> int:
-    """Learn, play, compare, print."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--seconds", type=float, default=150.0, help="length of each played trace")
-    arguments.add_argument("--loads", default="0.3,0.5,0.7", help="rate times per-record seconds of each trace")
-    arguments.add_argument("--patterns", type=int, default=30, help="regular expressions looked for in each line")
-    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    chosen = arguments.parse_args()
-    loads = [float(text) for text in chosen.loads.split(",")]
-    with tempfile.TemporaryDirectory() as folder, session() as spark:
-        player = Player(spark, Path(folder), chosen.patterns)
-        demand = learn(player)
-        compared = [
-            compare(player, demand, kind, load, chosen.seconds) for load in loads for kind in ("poisson", "bursty")
-        ]
-    worst = max(abs(error) for one in compared for error in one.errors)
+    """Measure what is missing, print the table and the verdicts."""
+    chosen = _arguments()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    file = chosen.folder / "cells.jsonl"
+    before = read(file)
+    has = {one.cell for one in before}
+    missing = [cell for cell in all_cells() if cell not in has][: chosen.cells]
+    if missing:
+        with tempfile.TemporaryDirectory() as folder, application(Path(folder)) as spark:
+            measure(Queries(spark, Path(folder), chosen.patterns), missing, before, file)
+    measured = read(file)
+    found = verdicts(measured)
+    print("\n".join(table(measured)))
+    for text, is_so in found:
+        print(f"- {text}: {'not known' if is_so is None else 'yes' if is_so else 'NO'}")
+    versions = sorted({f"{one.version} ({one.commit})" for one in measured})
+    print(f"measured with {', '.join(versions) or 'nothing yet'}")
     if chosen.json:
-        print(json.dumps({"demand": asdict(demand), "compared": [asdict(one) for one in compared], "worst": worst}))
-    else:
-        print(f"largest error {worst:.1%}")
-    return 0
+        print(json.dumps({"cells": [one.to_json() for one in measured], "verdicts": dict(found)}))
+    return 0 if all(is_so for _, is_so in found) else 1
 
 
 @contextmanager
-def session() -> Iterator[SparkSession]:
-    """One core, one task a stage: batch times without the play of several tasks."""
+def application(folder: Path) -> Iterator[SparkSession]:
+    """An application with as many executors of one core as the limits allow, on a cluster of its own."""
     from pyspark.sql import SparkSession
 
     from penstock.adaptors.spark.replay import register
 
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .appName("latency")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    most = LIMITS.max_executors
+    with Warden() as warden, EmbeddedCluster(warden, folder / "cluster", cores_per_worker=most) as cluster:
+        os.environ.update(cluster.spark_environment())
+        configuration = {
+            "spark.executor.cores": "1",
+            "spark.cores.max": str(most),
+            "spark.executor.memory": "1g",
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(most),
+            "spark.sql.streaming.numRecentProgressUpdates": "1000",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.ui.port": "0",
+            # Executors are drained, as `penstock run` drains them.
+            "spark.decommission.enabled": "true",
+            "spark.storage.decommission.enabled": "true",
+            "spark.storage.decommission.shuffleBlocks.enabled": "true",
+            "spark.storage.decommission.rddBlocks.enabled": "true",
+            "spark.storage.decommission.replicationReattemptInterval": "2s",
+        }
+        builder = SparkSession.builder.master(cluster.master_url).appName("latency")
+        for key, value in configuration.items():
+            builder.config(key, value)
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        register(spark)
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
-class Player:
-    """Plays shapes through the query, each in a query of its own with a checkpoint of its own."""
+class Queries:
+    """Starts the log analysis on arrivals, each time with a checkpoint of its own."""
 
     def __init__(self, spark: SparkSession, folder: Path, patterns: int) -> None:
-        self._spark = spark
-        self._folder = folder
-        self._patterns = patterns
-        self._count = 0
+        self._spark, self._folder, self._patterns, self._count = spark, folder, patterns, 0
 
-    def play(self, shape: str, seconds: float) -> tuple[list[BatchProgress], ReplayArrivals]:
-        """Play a shape for some seconds; gives its batches and its arrival times."""
+    @contextmanager
+    def on(self, times: FloatArray, start_at: float) -> Iterator[StreamingQuery]:
+        """A query on records that arrive at these times, counted from the instant `start_at`."""
         from penstock.apps.log_analysis import log_analysis
 
         self._count += 1
         own = self._folder / str(self._count)
-        options = {"shape": shape, "payload": "log", "partitions": "1"}
+        own.mkdir()
+        np.save(own / "arrivals.npy", times)
+        options = {"trace": str(own / "arrivals.npy"), "origin": "zero", "payload": "log", "startAt": str(start_at)}
         stream = self._spark.readStream.format("penstock_replay").options(**options).load()
         writer = log_analysis(stream, {"output": str(own / "output"), "pattern_count": str(self._patterns)})
-        query = writer.option("checkpointLocation", str(own / "checkpoint")).start()
+        query = writer.queryName(f"latency{self._count}").option("checkpointLocation", str(own / "checkpoint")).start()
         try:
-            time.sleep(seconds)
+            yield query
         finally:
             query.stop()
-        batches = [to_batch_progress("query", dict(p)) for p in query.recentProgress if is_batch(p)]
-        return batches, ReplayArrivals(parse_shape(shape))
 
 
-def learn(player: Player) -> BatchDemand:
-    """The demand, out of runs at constant rates; the first warms the JVM up and is not counted."""
-    player.play("constant:rate=4000,duration=10m", 60.0)
-    learner = BatchDemandLearner()
-    for rate in (1000, 8000, 3000, 10_000, 5000, 2000):
-        batches, _ = player.play(f"constant:rate={rate},duration=10m", 25.0)
-        learner.restart()
-        for batch in batches:
-            learner.observe(batch.rows, batch.duration_seconds, ONE, batch.ended_at)
-    learnt = learner.learnt()
-    demand = learnt.demand
-    print(
-        f"learnt from {learnt.batches:.0f} batches: {demand.fixed_seconds * 1e3:.0f} ms a batch + "
-        f"{demand.per_record_seconds * 1e6:.1f} us a record; SCV of a batch's time {learnt.residual_scv:.4f}",
-        file=sys.stderr,
-    )
-    return demand
+def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured], file: Path) -> None:
+    """Go through the cells, and add each to the file."""
+    record_seconds = warm_up(queries)
+    if before:  # the rates of the cells before
+        record_seconds = before[0].record_seconds
+    lot = Random(len(before))
+    turns = turns_for(cells, 0.0, lot)
+    times = arrivals(turns, record_seconds, np.random.default_rng(len(before)))
+    ahead = Turn(turns[-1].end, turns[-1].end + PATIENCE_SECONDS, cells[-1].allocation, POISSON, 0.1)
+    # Somebody has to come after the last cell, so that it shows when its last records are done.
+    times = np.concatenate([times, arrivals([ahead], record_seconds, np.random.default_rng(0))])
+    begin = time.time() + START_SECONDS
+
+    def keep(measured: Measured) -> None:
+        write(file, measured)
+        mean, p95 = measured.errors
+        say(
+            f"{measured.cell}: mean {measured.mean:.2f} s (predicted {mean:+.0%}), "
+            f"p95 {measured.p95:.2f} s (predicted {p95:+.0%})"
+        )
+
+    instants = [replace(turn, begin=begin + turn.begin, end=begin + turn.end) for turn in turns]
+    # As `mead` has it: a process of its own, which yields to the query.
+    pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=os.nice, initargs=(10,))
+    watcher = Watcher(instants, record_seconds, before, keep, pool)
+    try:
+        with (
+            queries.on(times, begin) as query,
+            ps.attach(
+                query,
+                objective=OBJECTIVE,
+                executors=(LIMITS.min_executors, LIMITS.max_executors),
+                cpu_shares=LIMITS.cpu_shares,
+                mode="act",
+                policy=watcher,
+                guards="none",
+                warm_up_seconds=0.0,
+            ),
+        ):
+            end = instants[-1].end
+            while time.time() < end or (not watcher.is_done and time.time() < end + PATIENCE_SECONDS):
+                if query.exception() is not None:
+                    raise SystemExit(f"the query failed: {query.exception()}")
+                time.sleep(0.5)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def compare(player: Player, demand: BatchDemand, kind: str, load: float, seconds: float) -> Compared:
-    """Play one trace and set the prediction beside what was measured."""
-    rate = load / demand.per_record_seconds
-    process = MAP.poisson(rate) if kind == "poisson" else bursty(rate)
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"D0": process.D0.tolist(), "D1": process.D1.tolist()}, file)
-        file.flush()
-        shape = f"map:file={file.name},duration={seconds}s,seed=7"
-        batches, arrivals = player.play(shape, seconds)
-    latencies = []
-    settled = batches[0].ended_at + SETTLING_SECONDS
-    for batch in batches:
-        if batch.started_at >= settled:
-            latencies += [batch.ended_at - times for s in batch.sources if (times := arrivals.of(s)) is not None]
-    measured = np.concatenate(latencies)
-    iats = np.diff(arrivals.arrivals.times(0, arrivals.arrivals.total))
-    # The whole trace: at thousands of records a second a burst of seconds is longer than the usual window.
-    fitted = fit_maps(iats, best=1).maps[0]
-    (told,) = predict([fitted.map], demand, [ONE], percentiles=(0.95,))
-    p95 = told.statistic("p95")
-    assert p95 is not None  # asked for just above
-    result = Compared(
-        trace=kind,
-        load=load,
-        records=measured.size,
-        batches=len(latencies),
-        measured_mean=float(measured.mean()),
-        predicted_mean=told.mean_seconds.value,
-        measured_p95=float(np.quantile(measured, 0.95)),
-        predicted_p95=p95.value,
-    )
-    mean_error, p95_error = result.errors
-    print(
-        f"{kind:8} load {load:.2f}: mean {result.predicted_mean:.3f} s predicted, {result.measured_mean:.3f} s seen "
-        f"({mean_error:+.1%}); p95 {result.predicted_p95:.3f} s, {result.measured_p95:.3f} s ({p95_error:+.1%}); "
-        f"{result.records} records",
-        file=sys.stderr,
-    )
-    return result
+def warm_up(queries: Queries) -> float:
+    """What a record costs, roughly, once code is compiled: by batches, not by the clock, for a busy machine is slow."""
+    rng = np.random.default_rng(1)
+    rates = WARM_UP_RATES * math.ceil(WARM_UP_PATIENCE_SECONDS / (WARM_UP_SECONDS * len(WARM_UP_RATES)))
+    times = [
+        i * WARM_UP_SECONDS + np.sort(rng.uniform(0.0, WARM_UP_SECONDS, rng.poisson(rate * WARM_UP_SECONDS)))
+        for i, rate in enumerate(rates)
+    ]
+    learner = BatchDemandLearner(skip_first=8)
+    began = time.time()
+    least = began + WARM_UP_SECONDS * len(WARM_UP_RATES)
+    with queries.on(np.concatenate(times), began) as query:
+        seen: list[BatchProgress] = []
+        while time.time() < least or len(seen) < WARM_UP_BATCHES:
+            if query.exception() is not None or time.time() > began + WARM_UP_PATIENCE_SECONDS:
+                raise SystemExit(
+                    f"{len(seen)} batches in {time.time() - began:.0f} s: {query.exception() or 'too slow'}"
+                )
+            time.sleep(0.5)
+            seen = [to_batch_progress("query", dict(p)) for p in query.recentProgress if is_batch(p)]
+    for batch in seen:
+        learner.observe(batch.rows, batch.duration_seconds, LIMITS.top, batch.ended_at)
+    demand = learner.learnt().demand
+    say(f"a batch takes {demand.fixed_seconds:.2f} s and {demand.per_record_seconds * 1e3:.3f} ms a record")
+    return demand.per_record_seconds
 
 
-def bursty(rate: float) -> MAP:
-    """Two and a half times the mean rate for half a second on average, half of it for a second and a half."""
-    high, low = 2.5 * rate, 0.5 * rate
-    to_low, to_high = 1.0 / 0.5, 1.0 / 1.5
-    return MAP(np.array([[-high - to_low, to_low], [to_high, -low - to_high]]), np.array([[high, 0.0], [0.0, low]]))
+def _arguments() -> argparse.Namespace:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--cells", type=int, help="most cells to measure now; default: all that are missing")
+    arguments.add_argument("--patterns", type=int, default=30, help="regular expressions looked for in each line")
+    arguments.add_argument("--folder", type=Path, default=Path("build/spark-latency"), help="gets every cell")
+    arguments.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    return arguments.parse_args()
 
 
 if __name__ == "__main__":

@@ -121,10 +121,11 @@ def test_every_find_comes_out_soon_and_cpu_is_chosen_by_the_per_record_model(tmp
 
     assert decisions
     assert all(d.target.executors >= PARTITIONS for d in decisions)
-    by_model = [d for d in decisions if d.evidence.get("cpu_seconds_per_record")]
-    held = [d for d in decisions if d.reason.startswith("holding: ")]
+    by_model = [d for d in decisions if d.prediction is not None]
     changes = [f"{d['from']} -> {d['to']}: {d['reason']}" for d in result["decisions"]]
     print(json.dumps({"latency": latency, "settled_p95": float(np.median(settled)), "changes": changes,
-                      "by_model": len(by_model), "held": len(held)}))  # fmt: skip
-    assert by_model, "three minutes of load taught nothing"
+                      "by_model": len(by_model)}))  # fmt: skip
+    assert by_model, f"no plan in {SECONDS} s of load"
+    assert all(d.evidence["cpu_seconds_per_record"] for d in by_model)
+    assert result["objective"]["met_steady"], "the bound was broken"
     run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)

@@ -30,7 +30,8 @@ SHORT = replace(DYNAMIC, rival="dynamic allocation, 20 s")
 
 
 def _answers(*runs: Run) -> list[bool | None]:
-    return [is_so for _, is_so in verdicts(runs)]
+    """For the load and the machine of the runs above."""
+    return [is_so for text, is_so in verdicts(runs) if text.startswith("waves, alone: ")]
 
 
 def test_a_good_run_beside_all_others_keeps_every_promise() -> None:
@@ -68,6 +69,13 @@ def test_as_many_executors_as_dynamic_allocation_need_half_its_violations() -> N
 def test_what_was_not_run_is_not_known() -> None:
     """A missing rival gives no verdict, and the command ends with 1."""
     assert _answers(RUN, STATIC) == [True, True, None, None]
+
+
+def test_every_load_is_promised_alone_and_beside_a_busy_core() -> None:
+    """A load or a machine without any run is not known, so that the command ends with 1."""
+    found = verdicts([RUN, STATIC, DYNAMIC, SHORT])
+    assert len(found) == 4 * 3 * 2
+    assert sum(is_so is None for _, is_so in found) == 4 * 5
 
 
 def test_the_table_has_a_row_for_each_rival_with_all_its_runs() -> None:

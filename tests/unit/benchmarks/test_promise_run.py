@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promise keeps every run as it ends, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.promise import run as promise
+
+COMMAND = ("promise", "--loads", "waves", "--machine", "alone", "--rivals", "static", "mead")
+
+
+class RecordingPipeline:
+    """Stands in for `run_pipeline`: takes note of the folders, and fails as it is told."""
+
+    def __init__(self, fault: BaseException) -> None:
+        self.folders: list[Path] = []
+        self.fault = fault
+
+    def __call__(self, settings: Any, folder: Path, **_: Any) -> Any:
+        """Leave something behind, then fail."""
+        assert not folder.exists()
+        folder.mkdir()
+        (folder / "checkpoint").write_text("of this run")
+        self.folders.append(folder)
+        raise self.fault
+
+
+def _start(monkeypatch: pytest.MonkeyPatch, folder: Path, pipeline: RecordingPipeline, *options: str) -> int:
+    monkeypatch.setattr(promise, "run_pipeline", pipeline)
+    monkeypatch.setattr(sys, "argv", [*COMMAND, "--folder", str(folder), *options])
+    return promise.main()
+
+
+def _kept(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+
+
+def test_a_run_that_fails_in_any_way_is_kept_and_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fault that nobody thought of is a broken promise too; what the run wrote stays."""
+    pipeline = RecordingPipeline(RuntimeError("it fell over"))
+    assert _start(monkeypatch, tmp_path, pipeline, "--runs", "1") == 1
+    assert [run["failure"] for run in _kept(tmp_path)] == ["RuntimeError: it fell over"] * 2
+    assert all(run["version"] for run in _kept(tmp_path))
+    assert "| waves | alone | mead | 0 of 1 |" in capsys.readouterr().out
+    assert all(folder.exists() for folder in pipeline.folders)
+
+
+def test_it_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Round after round, of each as many as were asked for, whether run at once or in pieces."""
+    pipeline = RecordingPipeline(RuntimeError("it fell over"))
+    for _ in range(4):
+        _start(monkeypatch, tmp_path, pipeline, "--runs", "3", "--most", "2")
+    rounds = [(run["number"], run["rival"]) for run in _kept(tmp_path)]
+    assert rounds == [(n, rival) for n in (1, 2, 3) for rival in ("static", "mead")]
+    assert len(pipeline.folders) == 6
+
+
+def test_a_run_that_was_interrupted_is_run_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is not kept, and the next one does not go on with its checkpoint."""
+    with pytest.raises(KeyboardInterrupt):
+        _start(monkeypatch, tmp_path, RecordingPipeline(KeyboardInterrupt()), "--runs", "1")
+    assert not (tmp_path / "runs.jsonl").exists()
+    _start(monkeypatch, tmp_path, RecordingPipeline(RuntimeError("it fell over")), "--runs", "1")
+    assert len(_kept(tmp_path)) == 2
