@@ -27,9 +27,9 @@ from vm_image import USER, USER_ID, Image, ImageError, fetch_image, make_disk, w
 
 REPOSITORY = Path(__file__).parents[1]
 INSIDE = Path(__file__).parent / "vm" / "inside.sh"
-TESTS = ("tests/integration/test_cgroups_real.py", "tests/integration/test_cgroups_v2.py")
+TESTS = "tests/integration/cgroups"
 PACKAGES = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "numpy")
-"""What these tests, the project's settings of pytest and tests/conftest.py ask for."""
+"""What these tests and the project's settings of pytest ask for."""
 REPORTS = ("as root", "as a user with a delegated group")
 """What the reports of the second and third serial line are of."""
 MEMORY = "1024"
@@ -80,7 +80,7 @@ def fill(tree: Path, arguments: Sequence[str]) -> None:
     copy_packages(with_requirements(PACKAGES), tree / "packages")
     for folder in ("src/penstock", "tests", "packages"):
         compileall.compile_dir(tree / folder, quiet=2)  # an emulated CPU would take minutes over it
-    given = f"user={USER} user_id={USER_ID} tests=({shlex.join([*TESTS, *arguments])})\n"
+    given = f"user={USER} user_id={USER_ID} tests=({shlex.join([TESTS, *arguments])})\n"
     (tree / "inside.sh").write_text(given + INSIDE.read_text(encoding="utf-8"), encoding="utf-8")
 
 

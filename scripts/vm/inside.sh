@@ -3,7 +3,7 @@
 # set above this line. Reports go to the second and third serial line; what pytest says goes to the first.
 cd /run/penstock || exit 1
 export PYTHONPATH=/run/penstock/src:/run/penstock/packages PYTHONDONTWRITEBYTECODE=1 HOME=/root
-pytest="python3 -m pytest -p no:cacheprovider -m cgroups --color=no"
+pytest="python3 -m pytest -p no:cacheprovider -m cgroups --color=no --confcutdir=tests/integration/cgroups -o faulthandler_timeout=300"
 
 echo "penstock: Linux $(uname -r), controllers: $(cat /sys/fs/cgroup/cgroup.controllers)"
 echo "penstock: as root, in $(cut -d: -f3 /proc/self/cgroup)"

@@ -5,20 +5,20 @@ v1
     The group goes into the caller's own cgroup, so that an administrator's cap there still holds. It goes into the
     hierarchy of the ``cpu`` controller and, if ``cpuacct`` is mounted separately, into that one too.
 v2
-    A cgroup that enables controllers for its children cannot hold processes itself (except the root). The caller's
-    own cgroup holds the caller, so the group becomes its sibling or higher: it goes under the nearest ancestor that
-    already enables ``cpu``, or else under the nearest that can. A controller that was enabled for Penstock stays
-    enabled, because nobody knows afterwards who else relies on it.
+    The group goes into the cgroup of the processes that it holds, as a threaded one, so that all limits there still
+    hold; where the kernel refuses that, beside it (`places`). A controller that was enabled for Penstock above that
+    cgroup stays enabled, because nobody knows afterwards who else relies on it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from penstock.adaptors.cgroups.guard import FOLDER, GroupFolders, Kernel
+from penstock.adaptors.cgroups.places import hand_cpu_down, is_root, is_threaded_place, places_for
 from penstock.errors import ActuationError
 
 ROOT = "/sys/fs/cgroup"
@@ -66,36 +66,64 @@ class Hierarchy:
     mounts: tuple[Mount, ...]
     """The one with the quota first, then a second one if v1 counts CPU time separately."""
     bases: tuple[str, ...]
-    """For each mount, the folder in which to create the ``penstock`` folder."""
+    """For each mount, the folder in which to create the ``penstock`` folder for processes in the caller's cgroup."""
     homes: tuple[str, ...]
     """For each mount, the caller's own cgroup. It can always hold processes."""
     proc: str = "/proc"
     kernel: Kernel = field(default_factory=Kernel, compare=False)
 
-    def group(self, name: str) -> GroupFolders:
-        """Return the folders of the group with this name. They need not exist."""
+    def group(self, name: str, bases: tuple[str, ...] = ()) -> GroupFolders:
+        """Return the folders of the group with this name, in `bases` or the usual ones. They need not exist."""
+        bases = bases or self.bases
         return GroupFolders(
             self.version,
-            [f"{base}/{FOLDER}/{name}" for base in self.bases],
-            [[home, base] for home, base in zip(self.homes, self.bases, strict=True)],
+            [f"{base}/{FOLDER}/{name}" for base in bases],
+            [self.holders(base, home) for base, home in zip(bases, self.homes, strict=True)],
             proc=self.proc,
             kernel=self.kernel,
         )
 
+    def holders(self, base: str, home: str) -> list[str]:
+        """Return where processes of a group in `base` can go if nobody knows where they came from, the best first."""
+        if self.version == 1 or is_root(base):
+            return [home, base]
+        return [base, home] if is_threaded_place(base, self.kernel) else [home]
+
     def make(self, group: GroupFolders) -> None:
-        """Create the folders of a group."""
-        for folder in group.folders:
-            for _ in range(10):
-                try:
-                    self._make(folder)
-                    break
-                except FileNotFoundError:
-                    continue  # another run has just removed the empty folder around it
+        """Create the folders of a group. If that fails, nothing is left of them."""
+        try:
+            for folder in group.folders:
+                self._make_patiently(folder)
+        except BaseException:
+            group.remove()
+            raise
+
+    def make_for(self, name: str, origin: list[str]) -> GroupFolders:
+        """Create and weigh a group for processes of these cgroups, in the best place that the kernel allows.
+
+        Raises
+        ------
+        CgroupsUnavailableError
+            There is none. Nothing was left behind.
+        """
+        if self.version == 1:
+            places = [self.bases]
+        else:
+            places = [(place,) for place in places_for(origin[0], self.mounts[0].point, self.kernel)]
+        refusal = CgroupsUnavailableError(
+            f"cgroups: no permission to create groups for processes of {origin[0]}; {_mend_rights(self.version)}"
+        )
+        for bases in places:
+            group = self.group(name, bases)
+            try:
+                self.make(group)
+                self.weigh(group)
+            except CgroupsUnavailableError as fault:
+                group.remove()
+                refusal = fault
             else:
-                raise CgroupsUnavailableError(
-                    f"cgroups: {folder} cannot be created: its parent folder vanishes; "
-                    f"see what else runs there: ls {Path(folder).parent.parent}"
-                )
+                return group
+        raise refusal
 
     def weigh(self, group: GroupFolders) -> None:
         """Let a group count as a process on every core.
@@ -121,21 +149,41 @@ class Hierarchy:
             return None
         return [folder or home for folder, home in zip(folders, self.homes, strict=True)]
 
+    def _make_patiently(self, folder: str) -> None:
+        for _ in range(10):
+            try:
+                self._make(folder)
+            except FileNotFoundError:
+                continue  # another run has just removed the empty folder around it
+            return
+        raise CgroupsUnavailableError(
+            f"cgroups: {folder} cannot be created: its parent folder vanishes; "
+            f"see what else runs there: ls {Path(folder).parent.parent}"
+        )
+
     def _make(self, folder: str) -> None:
         around = str(Path(folder).parent)
+        base = str(Path(around).parent)
+        is_threaded = self.version == 2 and is_threaded_place(base, self.kernel)
         try:
-            self.kernel.make(around)
-            if self.version == 2:
-                for parent in (str(Path(around).parent), around):
-                    if "cpu" not in self.kernel.read(f"{parent}/cgroup.subtree_control").split():
-                        self.kernel.write(f"{parent}/cgroup.subtree_control", "+cpu")
-            self.kernel.make(folder)
+            for part, above in ((around, base), (folder, around)):
+                self.kernel.make(part)
+                # Threaded first: only then may one that holds processes hand the controller down.
+                if is_threaded and self.kernel.read(f"{part}/cgroup.type").strip() != "threaded":
+                    self.kernel.write(f"{part}/cgroup.type", "threaded")
+                if self.version == 2:
+                    hand_cpu_down(above, self.mounts[0].point, self.kernel)
         except FileNotFoundError:
             raise
         except OSError as fault:
-            raise CgroupsUnavailableError(
-                f"cgroups: {folder} cannot be created ({fault.strerror}); {_mend_rights(self.version)}"
-            ) from fault
+            if self.version == 2 and fault.errno in (errno.EBUSY, errno.EOPNOTSUPP):
+                mend = (
+                    f"{base} holds processes, and so do groups in it; move them: mkdir -p {base}/inside && for p in "
+                    f"$(cat {base}/cgroup.procs); do echo $p > {base}/inside/cgroup.procs; done"
+                )
+            else:
+                mend = _mend_rights(self.version)
+            raise CgroupsUnavailableError(f"cgroups: {folder} cannot be created ({fault.strerror}); {mend}") from fault
 
 
 def find_hierarchy(
@@ -195,48 +243,20 @@ def _find_v1(mounts: dict[str, Mount], proc: str, pid: int | str, kernel: Kernel
 
 def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarchy:
     home = _home(mount, proc, pid)
-    candidates = list(_ancestors(home, mount.point))
-    checks: tuple[Callable[[str], bool], ...] = (
-        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.subtree_control").split(),
-        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.controllers").split() and _may_hand_down(folder, kernel),
-    )
-    reachable = [folder for folder in candidates if kernel.may_write(folder)]
-    for check in checks:
-        for folder in reachable:
-            if check(folder):
-                _require_rights(folder, 2, kernel)
-                return Hierarchy(2, (mount,), (folder,), (home,), proc, kernel)
-    if "cpu" not in kernel.read(f"{mount.point}/cgroup.controllers").split():
+    top = mount.point
+    places = places_for(home, top, kernel)
+    if places:
+        return Hierarchy(2, (mount,), (places[0],), (home,), proc, kernel)
+    if "cpu" not in kernel.read(f"{top}/cgroup.controllers").split():
         raise CgroupsUnavailableError(
-            f"cgroups: the cpu controller is not enabled in {mount.point}; enable it in the parent cgroup, or, "
+            f"cgroups: the cpu controller is not enabled in {top}; enable it in the parent cgroup, or, "
             "if v1 uses it, boot with: systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=cpu"
         )
-    if not reachable:
-        _require_rights(candidates[0], 2, kernel)
-    top = mount.point
+    _require_rights(home, 2, kernel)
     raise CgroupsUnavailableError(
-        f"cgroups: {top} holds processes, so it cannot enable the cpu controller for its children; move them: "
-        f"mkdir -p {top}/inside && for p in $(cat {top}/cgroup.procs); do echo $p > {top}/inside/cgroup.procs; "
-        f"done && echo +cpu > {top}/cgroup.subtree_control"
+        f"cgroups: the cpu controller does not reach {home}, and those above cannot be changed from here; "
+        f"{_mend_rights(2)}"
     )
-
-
-def _may_hand_down(folder: str, kernel: Kernel) -> bool:
-    """Whether a v2 cgroup can enable controllers for its children: the true root (no type) or one without processes."""
-    if not Path(folder, "cgroup.type").exists():
-        return True
-    return not kernel.read(f"{folder}/cgroup.procs").split()
-
-
-def _ancestors(home: str, top: str) -> Iterator[str]:
-    """Return the folders above `home` up to the mount point, nearest first, or the mount point if that is home."""
-    if home == top:
-        yield top
-        return
-    for parent in Path(home).parents:
-        yield str(parent)
-        if str(parent) == top:
-            return
 
 
 def _home(mount: Mount, proc: str, pid: int | str) -> str:
