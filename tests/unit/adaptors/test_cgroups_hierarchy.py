@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, Mount, find_hierarchy
+from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, find_hierarchy
+from penstock.adaptors.cgroups.mounts import Mount
 from penstock.testing.fake_kernel import FakeKernel
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.adaptors.cgroups.counters import quota_above
-from penstock.adaptors.cgroups.guard import GroupFolders, process_stat, restore_all
+from penstock.adaptors.cgroups.descendants import descendants
+from penstock.adaptors.cgroups.guard import GroupFolders, restore_all
 from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy
 from penstock.adaptors.cgroups.owner import Owner
 from penstock.adaptors.cgroups.part import Part
@@ -148,7 +149,7 @@ class CpuGroup:
                 return False
             # A child forked between the listing and the parent's move is found in the next round.
             for _ in range(_JOIN_ROUNDS):
-                outside = _descendants(self.hierarchy.proc, pid) - set(self.pids())
+                outside = descendants(self.hierarchy.proc, pid) - set(self.pids())
                 joined = [self._join(child) for child in sorted(outside)]
                 if not any(joined):
                     break
@@ -307,21 +308,3 @@ class CpuGroup:
             self._before = (self._before[0] + used, self._before[1] + throttled)
             self._parts = [other for other in self._parts if other is not part]
             self._by_origin = {origin: other for origin, other in self._by_origin.items() if other is not part}
-
-
-def _descendants(proc: str, pid: int) -> set[int]:
-    """Return the children of a process, their children, and so on."""
-    children: dict[int, list[int]] = {}
-    for entry in Path(proc).iterdir():
-        if entry.name.isdigit():
-            stat = process_stat(proc, entry.name)
-            if stat is not None and stat.state not in "ZX":
-                children.setdefault(stat.parent, []).append(int(entry.name))
-    found: set[int] = set()
-    rest = [pid]
-    while rest:
-        for child in children.get(rest.pop(), []):
-            if child not in found:
-                found.add(child)
-                rest.append(child)
-    return found

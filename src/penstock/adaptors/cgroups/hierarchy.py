@@ -15,9 +15,10 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from penstock.adaptors.cgroups.guard import FOLDER, GroupFolders, Kernel
+from penstock.adaptors.cgroups.mounts import Mount, home_of, mount_at, v1_mounts
 from penstock.adaptors.cgroups.places import hand_cpu_down, is_root, is_threaded_place, places_for
 from penstock.errors import ActuationError
 
@@ -30,32 +31,6 @@ class CgroupsUnavailableError(ActuationError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason, target="cgroups")
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One mounted hierarchy."""
-
-    controllers: frozenset[str]
-    """Its v1 controllers; empty for v2, which has one hierarchy for all."""
-    point: str
-    shows: str = "/"
-    """The cgroup at the mount point. A container often sees only part of the tree."""
-
-    def folder_of(self, proc: str, pid: int | str) -> str | None:
-        """Return the folder of a process's cgroup, or None if the process is gone or outside this mount."""
-        try:
-            lines = Path(proc, str(pid), "cgroup").read_text(encoding="utf-8").splitlines()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        for line in lines:
-            _, controllers, path = line.split(":", 2)
-            if self.controllers <= set(controllers.split(",")) if self.controllers else controllers == "":
-                relative = os.path.relpath(path.removesuffix(" (deleted)"), self.shows)
-                if ".." in PurePosixPath(relative).parts:
-                    return None
-                return str(Path(self.point, relative))
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +182,13 @@ def find_hierarchy(
     """
     kernel = kernel or Kernel()
     if Path(root, "cgroup.controllers").is_file():
-        return _find_v2(_mount(root, frozenset(), proc), proc, pid, kernel)
-    by_controller = _v1_mounts(root, proc)
+        return _find_v2(mount_at(root, frozenset(), proc), proc, pid, kernel)
+    by_controller = v1_mounts(root, proc)
     if "cpu" in by_controller:
         return _find_v1(by_controller, proc, pid, kernel)
     unified = Path(root, "unified")
     if (unified / "cgroup.controllers").is_file() and "cpu" in (unified / "cgroup.controllers").read_text().split():
-        return _find_v2(_mount(str(unified), frozenset(), proc), proc, pid, kernel)
+        return _find_v2(mount_at(str(unified), frozenset(), proc), proc, pid, kernel)
     raise CgroupsUnavailableError(
         f"cgroups: no hierarchy with the cpu controller under {root}; mount one: "
         f"sudo mkdir -p {root}/cpu,cpuacct && sudo mount -t cgroup -o cpu,cpuacct cgroup {root}/cpu,cpuacct"
@@ -235,14 +210,14 @@ def _find_v1(mounts: dict[str, Mount], proc: str, pid: int | str, kernel: Kernel
             f"sudo mkdir -p {folder} && sudo mount -t cgroup -o cpuacct cgroup {folder}"
         )
     used = (cpu,) if counting == cpu else (cpu, counting)
-    homes = tuple(_home(mount, proc, pid) for mount in used)
+    homes = tuple(home_of(mount, proc, pid) for mount in used)
     for home in homes:
         _require_rights(home, 1, kernel)
     return Hierarchy(1, used, homes, homes, proc, kernel)
 
 
 def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarchy:
-    home = _home(mount, proc, pid)
+    home = home_of(mount, proc, pid)
     top = mount.point
     places = places_for(home, top, kernel)
     if places:
@@ -257,36 +232,6 @@ def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarc
         f"cgroups: the cpu controller does not reach {home}, and those above cannot be changed from here; "
         f"{_mend_rights(2)}"
     )
-
-
-def _home(mount: Mount, proc: str, pid: int | str) -> str:
-    """Return the caller's own cgroup, or the mount point if its own is not visible."""
-    folder = mount.folder_of(proc, pid)
-    return folder if folder is not None and Path(folder).is_dir() else mount.point
-
-
-def _v1_mounts(root: str, proc: str) -> dict[str, Mount]:
-    """Return the v1 hierarchies under `root` by controller. A name such as ``cpu,cpuacct`` stands for two."""
-    found: dict[str, Mount] = {}
-    for folder in sorted(Path(root).iterdir()) if Path(root).is_dir() else []:
-        controllers = frozenset(folder.name.split(",")) & {"cpu", "cpuacct"}
-        # Links such as cpu -> cpu,cpuacct lead to a mount that is also found under its own name.
-        if controllers and folder.is_dir() and not folder.is_symlink():
-            mount = _mount(str(folder), controllers, proc)
-            found.update(dict.fromkeys(controllers, mount))
-    return found
-
-
-def _mount(point: str, controllers: frozenset[str], proc: str) -> Mount:
-    try:
-        lines = Path(proc, "self", "mountinfo").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        lines = []
-    for line in lines:
-        fields = line.split()
-        if len(fields) > 4 and fields[4] == point:
-            return Mount(controllers, point, fields[3])
-    return Mount(controllers, point)
 
 
 def _require_rights(folder: str, version: int, kernel: Kernel) -> None:
