@@ -94,7 +94,7 @@ def is_alive(proc: str, pid: int, started: int) -> bool:
     return stat is not None and stat.started == started and stat.state not in "ZX"
 
 
-class Origins(dict):  # type: ignore[type-arg] - of a pid, the folders it came from
+class Origins(dict[int, list[str]]):
     """For each process that was moved into a group, the folders it came from, one for each hierarchy."""
 
     def __init__(self, proc: str) -> None:
@@ -119,8 +119,7 @@ class Origins(dict):  # type: ignore[type-arg] - of a pid, the folders it came f
         """Return where a process came from, or the ancestor that forked it."""
         for _ in range(64):
             if pid in self:
-                found: list[str] = self[pid]
-                return found
+                return self[pid]
             stat = process_stat(self._proc, pid)
             if stat is None or stat.parent <= 1:
                 return None
@@ -307,7 +306,7 @@ class Watch:
                 if "pid" in message:
                     self.parts[0].origins.note(int(message["pid"]), message["origin"])
                 else:
-                    self._take_part(message)
+                    self._take_part(message["folders"], message["fallbacks"])
         self.is_expired = False
 
     def until_end(self, descriptor: int) -> None:
@@ -328,16 +327,11 @@ class Watch:
                 open_all(self.parts)
                 self.is_expired = True
 
-    def _take_part(self, message: dict[str, list]) -> None:  # type: ignore[type-arg] - typing is a module to load
+    def _take_part(self, folders: list[str], fallbacks: list[list[str]]) -> None:
         first, *others = self.parts
         still = [part for part in others if os.path.isdir(part.folders[0])]  # noqa: PTH112
         part = GroupFolders(
-            first.version,
-            message["folders"],
-            message["fallbacks"],
-            proc=first.proc,
-            kernel=first.kernel,
-            origins=first.origins,
+            first.version, folders, fallbacks, proc=first.proc, kernel=first.kernel, origins=first.origins
         )
         self.parts = [first, *still, part]
 
