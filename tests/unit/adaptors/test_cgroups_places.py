@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,24 @@ def test_counters_go_on_when_a_part_is_gone(kernel: FakeKernel) -> None:
     group.drop_empty_parts()
     assert len(group.parts) == 1
     assert (group.read().used_seconds, group.read().throttled_seconds) == (3.0, 3.0)
+
+
+def test_part_that_went_with_its_cgroup_hinders_nothing(kernel: FakeKernel) -> None:
+    """When systemd stops a service it removes all groups in it: the quota of the other executors can still be set."""
+    cgroup(kernel, "one", 100)
+    cgroup(kernel, "two", 200)
+    group = make_group(kernel)
+    group.set_quota(1.0)
+    for pid in (100, 200):
+        group.add(pid)
+    kernel.end(200)
+    shutil.rmtree(kernel.root / "two")
+    assert not group.has_quota(1.0)
+    group.set_quota(1.0)
+    assert group.has_quota(1.0)
+    assert group.read().quota_cores == 1.0
+    group.release()
+    assert kernel.where(100) == "/one"
 
 
 def test_cgroup_with_groups_that_hold_processes_is_left(kernel: FakeKernel, caplog: pytest.LogCaptureFixture) -> None:

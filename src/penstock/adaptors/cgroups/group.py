@@ -118,6 +118,7 @@ class CpuGroup:
                 f"cores: {cores!r} is not a CPU quota; give a number above 0, or None for no cap", field="cores"
             )
         with self._lock:
+            self._drop_vanished()
             if cores is None:
                 self._cores = None  # also if the kernel refuses: no later process that joins may bring the old cap back
             self._divide(cores)
@@ -134,7 +135,8 @@ class CpuGroup:
         """Whether this was the last cap to be set, and the kernel still has it."""
         with self._lock:
             # The kernel may have rounded the quota, or there is none under a tighter parent.
-            return self._cores == cores and all(part.is_as_set() for part in self._parts)
+            are_same = not self._drop_vanished() and self._cores == cores
+            return are_same and all(part.is_as_set() for part in self._parts)
 
     # --- the processes -----------------------------------------------------------------------------------------
 
@@ -187,6 +189,7 @@ class CpuGroup:
     def read(self) -> CpuReading:
         """Return CPU time used and withheld since the group was created, its cap, and that of its parents."""
         with self._lock:
+            self._drop_vanished()
             try:
                 usages = [self._before, *(part.usage() for part in self._parts)]
                 quota, parents, processes = self.quota(), self._parents_quota(self._held_parts()), len(self.pids())
@@ -299,6 +302,13 @@ class CpuGroup:
             self.on_part(folders)
         self._parts = [*self._parts, part]
         return part
+
+    def _drop_vanished(self) -> bool:
+        """Forget parts that somebody has removed with the cgroup around them. Return whether there were any."""
+        vanished = [part for part in self._parts[1:] if not Path(part.folder).is_dir()]
+        for part in vanished:
+            self._drop(part)
+        return bool(vanished)
 
     def _drop(self, part: Part) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError):
