@@ -13,9 +13,7 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -25,11 +23,13 @@ from xml.etree import ElementTree
 
 from vm_image import USER, USER_ID, Image, ImageError, fetch_image, make_disk, why_not_here
 
+from penstock.adaptors.process.children import Child, Warden
+
 REPOSITORY = Path(__file__).parents[1]
 INSIDE = Path(__file__).parent / "vm" / "inside.sh"
 TESTS = "tests/integration/cgroups"
-PACKAGES = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "numpy")
-"""What these tests and the project's settings of pytest ask for."""
+PACKAGES = ("pytest", "pytest-timeout", "numpy")
+"""What these tests need."""
 REPORTS = ("as root", "as a user with a delegated group")
 """What the reports of the second and third serial line are of."""
 MEMORY = "1024"
@@ -69,25 +69,28 @@ def copy_packages(names: Iterable[str], target: Path) -> None:
             if ".." in file.parts or not source.is_file():
                 continue  # programs in bin
             (target / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target / file)
+            shutil.copy2(source, target / file)  # with its time, so that what is compiled already is taken
 
 
 def fill(tree: Path, arguments: Sequence[str]) -> None:
     """Put everything that is run inside into a folder: sources, tests, pytest and the script that runs them."""
-    for folder in ("src", "tests"):
-        shutil.copytree(REPOSITORY / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("src", TESTS):
+        shutil.copytree(REPOSITORY / folder, tree / folder)
     shutil.copy(REPOSITORY / "pyproject.toml", tree)
     copy_packages(with_requirements(PACKAGES), tree / "packages")
-    for folder in ("src/penstock", "tests", "packages"):
+    for folder in ("src", "tests", "packages"):
         compileall.compile_dir(tree / folder, quiet=2)  # an emulated CPU would take minutes over it
     given = f"user={USER} user_id={USER_ID} tests=({shlex.join([TESTS, *arguments])})\n"
     (tree / "inside.sh").write_text(given + INSIDE.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def qemu(image: Image, disk: Path, reports: Sequence[Path]) -> list[str]:
-    """Return the command line of the machine. It ends when the process that started it does."""
+    """Return the command line of the machine."""
     append = "root=/dev/vda rw console=ttyS0 quiet loglevel=3 systemd.unit=penstock-tests.service"
-    line = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"]
+    line = ["qemu-system-x86_64"]
+    # Time inside goes on with the instructions that were run, and jumps where nothing is to be done: on a busy machine
+    # tests take longer, and see nothing of it.
+    line += ["-icount", "shift=1,sleep=off"]
     line += ["-accel", "tcg", "-cpu", "max", "-m", MEMORY, "-nodefaults", "-no-user-config", "-no-reboot"]
     line += ["-display", "none", "-nic", "none", "-serial", "stdio"]
     line += [word for report in reports for word in ("-serial", f"file:{report}")]
@@ -98,24 +101,34 @@ def qemu(image: Image, disk: Path, reports: Sequence[Path]) -> list[str]:
 
 
 def run(image: Image, arguments: Sequence[str]) -> list[ElementTree.Element | None]:
-    """Run the tests inside. Return pytest's reports; None for one that did not come."""
-    with tempfile.TemporaryDirectory(prefix="penstock-vm-") as name:
-        folder = Path(name)
+    """Run the tests inside. Return pytest's reports; None for one that did not come.
+
+    The machine and its folder end with this process, even if that is killed.
+    """
+    with Warden() as warden:
+        folder = warden.temporary_folder()
         fill(folder / "tree", arguments)
         make_disk(folder / "tree", folder / "disk.img", 400)
+        shutil.rmtree(folder / "tree")
         reports = [folder / f"report-{number}.xml" for number in range(len(REPORTS))]
-        environment = {**os.environ, "TMPDIR": name}  # what the machine writes to its first disk goes there, too
-        machine = subprocess.Popen(qemu(image, folder / "disk.img", reports), stdin=subprocess.DEVNULL, env=environment)
-        old = signal.signal(signal.SIGTERM, lambda *_: machine.kill())
-        try:
-            machine.wait(timeout=LONGEST_SECONDS)
-        except subprocess.TimeoutExpired:
-            print(f"penstock: the virtual machine was ended after {LONGEST_SECONDS:g} s", file=sys.stderr)
-        finally:
-            machine.kill()
-            machine.wait()
-            signal.signal(signal.SIGTERM, old)
+        environment = {**os.environ, "TMPDIR": str(folder)}  # what the machine writes to its first disk goes there, too
+        line = qemu(image, folder / "disk.img", reports)
+        machine = warden.start("the virtual machine", line, log=folder / "console.log", env=environment)
+        _follow(machine)
         return [_parsed(report) for report in reports]
+
+
+def _follow(machine: Child) -> None:
+    """Print what the machine says until it is off."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    with machine.log.open(encoding="utf-8", errors="replace", newline="") as console:
+        is_off = False
+        while not is_off:
+            is_off = machine.wait(0.5) is not None
+            print(console.read().replace("\r", ""), end="", flush=True)
+            if time.monotonic() > deadline:
+                print(f"penstock: the virtual machine was ended after {LONGEST_SECONDS:g} s", file=sys.stderr)
+                return
 
 
 def _parsed(report: Path) -> ElementTree.Element | None:
@@ -137,6 +150,7 @@ def cell(report: ElementTree.Element | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Make the machine if it is not there, run the tests inside, and print the table for docs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is put away
     reason = why_not_here()
     if reason is not None:
         print(f"penstock: the tests on cgroup v2 are skipped: {reason}")

@@ -37,7 +37,6 @@ NEEDED = {
     "qemu-system-x86_64": "apt-get install qemu-system-x86",
     "debootstrap": "apt-get install debootstrap",
     "mke2fs": "apt-get install e2fsprogs",
-    "setpriv": "apt-get install util-linux",
 }
 
 
@@ -75,6 +74,8 @@ def fetch_image() -> Image:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several that start at once, one makes it for all
+        for unfinished in folder.parent.glob(".making-*"):
+            shutil.rmtree(unfinished)  # its maker was killed
         if not folder.is_dir():
             print(f"penstock: making a small Debian (once, some minutes, 250 MB fetched) in {folder}", flush=True)
             with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as temporary:

@@ -71,13 +71,32 @@ def test_success_needs_tests_that_passed_from_both_users(
     assert script.main([]) == code
 
 
-def test_machine_has_no_network_changes_no_image_and_ends_with_its_parent(script: ModuleType) -> None:
-    """What the command line promises: nothing stays behind, and nothing goes out."""
+def test_machine_has_no_network_and_changes_no_image(script: ModuleType) -> None:
+    """What the command line promises: nothing goes out, and the next run finds the same disk."""
     image = script.Image(Path("/c/disk.img"), Path("/c/vmlinuz-6"), Path("/c/initrd"))
     line = " ".join(script.qemu(image, Path("/t/disk.img"), [Path("/t/report")]))
-    assert line.startswith("setpriv --pdeathsig KILL ")
     assert "-nic none" in line
     assert "file=/c/disk.img,format=raw,if=virtio,snapshot=on" in line
+
+
+def test_what_the_machine_says_is_printed_until_it_is_off(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In place of QEMU a shell writes the reports: they are read, and nothing of the run is left."""
+    reports = "".join(f"echo '<testsuites><testsuite tests=\"{n}\"/></testsuites>' > $0-{n}.xml; " for n in range(2))
+    monkeypatch.setattr(script, "fill", lambda tree, _: tree.mkdir())
+    monkeypatch.setattr(script, "make_disk", lambda *_: None)
+    monkeypatch.setattr(
+        script,
+        "qemu",
+        lambda _, disk, files: ["sh", "-c", f"{reports} echo one; sleep 0.7; echo two", str(files[0])[:-6]],
+    )
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    found = script.run(script.Image(tmp_path, tmp_path, tmp_path), [])
+    assert [next(iter(report)).get("tests") for report in found] == ["0", "1"]
+    assert capsys.readouterr().out == "one\ntwo\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_everything_that_the_tests_import_is_brought(script: ModuleType, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def limited(hierarchy: Hierarchy) -> Iterator[Callable[[], Path]]:
         for group in (folder / "inner", folder):
             with contextlib.suppress(FileNotFoundError):
                 (group / "cgroup.kill").write_text("1")
-                wait_until(lambda group=group: "populated 0" in (group / "cgroup.events").read_text(), "all have ended")
+                wait_until(partial(is_empty, group), "all have ended")
                 group.rmdir()
 
 
@@ -83,6 +84,11 @@ def limited(hierarchy: Hierarchy) -> Iterator[Callable[[], Path]]:
 def former(limited: Callable[[], Path]) -> Path:
     """One such cgroup."""
     return limited()
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether no process is left in a cgroup or below."""
+    return "populated 0" in (folder / "cgroup.events").read_text()
 
 
 def put(process: subprocess.Popen[str], folder: Path) -> None:
