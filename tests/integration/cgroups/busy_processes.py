@@ -46,6 +46,11 @@ def cgroups_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
+def is_held(pid: int) -> bool:
+    """Whether a process is in a group of ours."""
+    return f"/{FOLDER}/" in cgroups_of(pid)
+
+
 def penstock_folders(hierarchy: Hierarchy) -> list[str]:
     """Groups of ours that exist, in each hierarchy."""
     return [str(path) for mount in hierarchy.mounts for path in Path(mount.point).rglob(f"{FOLDER}/test-*")]

@@ -18,14 +18,13 @@ from tests.integration.cgroups.busy_processes import (
     EXECUTOR_WORDS,
     HOLDER,
     SPIN,
-    cgroups_of,
     first_line,
+    is_held,
     quota_in,
     wait_until,
 )
 
 from penstock.adaptors.cgroups import CgroupsUnavailableError, Hierarchy, find_hierarchy, sweep_stale
-from penstock.adaptors.cgroups.guard import FOLDER
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def held(
     holder = start(HOLDER, application)
     told = json.loads(first_line(holder))
     assert told["joined"] == ["0"]
-    assert FOLDER in cgroups_of(executor.pid)
+    assert is_held(executor.pid)
     assert quota_in(hierarchy, told["folder"]) == "20000"
     yield holder, executor.pid, told["folder"], told["guard"]
     holder.kill()

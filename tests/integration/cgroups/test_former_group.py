@@ -43,9 +43,10 @@ GREEDY = "import time\ninput()\nkept = b'x' * (200 << 20)\nprint('has it', flush
 FIRST_THREAD_ENDS = """
 import ctypes, threading
 def spin():
-    print("spins", flush=True)
+    print(threading.get_native_id(), flush=True)
     while True: pass
 threading.Thread(target=spin).start()
+input()
 ctypes.CDLL(None).syscall(60, 0)  # exit of this thread alone
 """
 
@@ -170,15 +171,20 @@ def test_executors_of_two_cgroups_share_the_quota_by_their_number(
 
 
 def test_process_whose_first_thread_has_ended_is_given_back(hierarchy: Hierarchy, start: Start, former: Path) -> None:
-    """The kernel does not list such a process among the threads of its group; it is found nevertheless."""
+    """The kernel does not list such a process among the threads of its group by its number; it is found all the same."""
     process = start(FIRST_THREAD_ENDS)
-    first_line(process)
-    wait_until(lambda: ") Z " in Path(f"/proc/{process.pid}/stat").read_text(), "the first thread ends")
+    thread = int(first_line(process))
     put(process, former)
     group = CpuGroup.create(hierarchy, "test", "headless")
-    assert group.add(process.pid)
-    group.release()
-    assert is_in(process, former, hierarchy)
+    try:
+        assert group.add(process.pid)
+        assert process.stdin is not None
+        print(file=process.stdin, flush=True)
+        wait_until(lambda: ") Z " in Path(f"/proc/{process.pid}/stat").read_text(), "the first thread ends")
+        assert group.pids() == [process.pid]
+    finally:
+        group.release()
+    assert (former / "cgroup.threads").read_text() == f"{thread}\n"
     assert is_ordinary(former)
 
 

@@ -16,6 +16,7 @@ from tests.integration.cgroups.busy_processes import (
     SPIN,
     cgroups_of,
     first_line,
+    is_held,
     open_text,
     penstock_folders,
     quota_in,
@@ -23,7 +24,6 @@ from tests.integration.cgroups.busy_processes import (
 )
 
 from penstock.adaptors.cgroups import CpuGroup, CpuShares, Hierarchy, sweep_stale
-from penstock.adaptors.cgroups.guard import FOLDER
 from penstock.records import Allocation
 
 pytestmark = [pytest.mark.cgroups, pytest.mark.core]
@@ -93,7 +93,7 @@ def test_executor_started_later_is_joined(
         wait_until(lambda: list(shares.joined) == ["0"], "the executor joins")
         assert shares.joined["0"].pid == executor.pid
         assert shares.read().processes == 1
-    assert FOLDER not in cgroups_of(executor.pid)
+    assert not is_held(executor.pid)
     assert penstock_folders(hierarchy) == []
 
 
@@ -108,7 +108,7 @@ def test_killed_holder_is_cleaned_up_by_its_guard(
     os.kill(holder.pid, signal.SIGKILL)
     wait_until(lambda: not Path(folder).exists(), "the group is removed")
     wait_until(lambda: not Path(f"/proc/{guard}").exists(), "the guard ends")
-    assert FOLDER not in cgroups_of(executor)
+    assert not is_held(executor)
     assert penstock_folders(hierarchy) == []
 
 
@@ -125,7 +125,7 @@ def test_group_of_killed_holder_and_guard_is_swept(
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(timeout=30)
     assert folder in sweep_stale(hierarchy)
-    assert FOLDER not in cgroups_of(executor)
+    assert not is_held(executor)
     assert penstock_folders(hierarchy) == []
 
 
@@ -137,7 +137,7 @@ def test_hung_holder_loses_its_lease_and_takes_it_up_again(
     holder, executor, folder, _ = held
     os.kill(holder.pid, signal.SIGSTOP)
     wait_until(lambda: quota_in(hierarchy, folder) == open_text(hierarchy), "the quota is opened")
-    assert FOLDER in cgroups_of(executor)
+    assert is_held(executor)
     os.kill(holder.pid, signal.SIGCONT)
     wait_until(lambda: quota_in(hierarchy, folder) == "20000", "the quota is set again")
 
@@ -157,7 +157,7 @@ def test_killed_guard_is_replaced(hierarchy: Hierarchy, held: tuple[subprocess.P
     # The new guard may still be coming up: it must do its work nevertheless.
     os.kill(holder.pid, signal.SIGKILL)
     wait_until(lambda: not Path(folder).exists(), "the group is removed")
-    assert FOLDER not in cgroups_of(executor)
+    assert not is_held(executor)
 
 
 def test_guard_is_small_and_alone(hierarchy: Hierarchy, held: tuple[subprocess.Popen[str], int, str, int]) -> None:
