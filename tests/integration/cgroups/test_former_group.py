@@ -171,7 +171,7 @@ def test_executors_of_two_cgroups_share_the_quota_by_their_number(
 
 
 def test_process_whose_first_thread_has_ended_is_given_back(hierarchy: Hierarchy, start: Start, former: Path) -> None:
-    """The kernel does not list such a process among the threads of its group by its number; it is found all the same."""
+    """The kernel does not list such a process by its number among the threads of a group; it is still found."""
     process = start(FIRST_THREAD_ENDS)
     thread = int(first_line(process))
     put(process, former)
