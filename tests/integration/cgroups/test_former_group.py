@@ -39,6 +39,7 @@ pytestmark = [pytest.mark.cgroups, pytest.mark.core]
 
 Start = Callable[..., "subprocess.Popen[str]"]
 LIMIT = 60 << 20  # bytes
+NUMBERS = itertools.count()
 GREEDY = "import time\ninput()\nkept = b'x' * (200 << 20)\nprint('has it', flush=True)\ntime.sleep(300)"
 FIRST_THREAD_ENDS = """
 import ctypes, threading
@@ -63,10 +64,9 @@ def limited(hierarchy: Hierarchy) -> Iterator[Callable[[], Path]]:
     else:
         pytest.skip("no cgroup above that is ours hands memory down")
     made: list[Path] = []
-    numbers = itertools.count()
 
     def make() -> Path:
-        folder = Path(above, f"former-{os.getpid()}-{next(numbers)}")
+        folder = Path(above, f"former-{os.getpid()}-{next(NUMBERS)}")
         folder.mkdir()
         made.append(folder)
         (folder / "memory.max").write_text(str(LIMIT))
@@ -186,6 +186,8 @@ def test_process_whose_first_thread_has_ended_is_given_back(hierarchy: Hierarchy
         group.release()
     assert (former / "cgroup.threads").read_text() == f"{thread}\n"
     assert is_ordinary(former)
+    process.kill()  # cgroup.kill would not find it
+    process.wait(timeout=30)
 
 
 def test_cgroup_with_ordinary_groups_in_it_is_left_and_taken_up_again(
