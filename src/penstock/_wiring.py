@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -220,14 +221,24 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     scaler = ExecutorScaler.of(context, executors)
     actuator = SparkActuator(scaler, shares)
 
+    seen: tuple[ExecutorState, ...] = ()
+
+    def read_executors() -> tuple[ExecutorState, ...]:
+        nonlocal seen
+        seen = executors()
+        return seen
+
     def faults() -> tuple[str, ...]:
-        return (*actuator.take_faults(), *(shares.faults if shares is not None else ()))
+        if shares is None:
+            return actuator.take_faults()
+        unheld = shares.unheld(seen, time.time())
+        return (*actuator.take_faults(), *shares.faults, *(() if unheld is None else (unheld,)))
 
     probe = QueryProbe(
         query,
         operator,
         shares.read if shares is not None else None,
-        read_executors=executors,
+        read_executors=read_executors,
         draining=lambda: scaler.draining,
         other_faults=faults,
         refused=actuator.refused,

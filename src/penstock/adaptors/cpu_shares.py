@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 from penstock.errors import ActuationError, AdaptorError, ConfigurationError
-from penstock.records import Allocation, CpuReading
+from penstock.records import Allocation, CpuReading, ExecutorState
 
 
 class OpenedShares(Protocol):
@@ -38,6 +38,10 @@ class OpenedShares(Protocol):
 
     def share_refusal(self) -> str | None:
         """Return why the share that was last applied will not come about. None: it has, or still may."""
+        ...
+
+    def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:
+        """Return in one line which of the executors, as the driver sees them, can have no share. None: none."""
         ...
 
     def read(self) -> CpuReading:

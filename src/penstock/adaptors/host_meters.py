@@ -90,5 +90,5 @@ class GroupUse:
                     use = (usage, int(stat["throttled_time"]) / 1e9)
             except (OSError, KeyError, ValueError):
                 continue  # the group has just ended, or this tree counts nothing
-            found[folder.parent.name] = use
+            found[str(folder.parent.resolve())] = use  # not by name: parts of one group have the same
         return found

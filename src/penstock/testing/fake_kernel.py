@@ -70,6 +70,19 @@ class FakeKernel(Kernel):
         """Return the folder (under the mount) of a process's cpu cgroup."""
         return "/" + str(self._where(pid, self.mounts[0]).relative_to(self.root / self.mounts[0])).strip(".")
 
+    def read(self, path: str) -> str:
+        """Read as the kernel would: of threaded groups in v2, the domain around them lists the processes."""
+        file = Path(path)
+        if self.version == 2 and file.exists() and (file.parent / "cgroup.type").exists():
+            if file.name == "cgroup.type":
+                return f"{self._type(file.parent)}\n"
+            if file.name == "cgroup.procs":
+                if self._is_threaded(file.parent):
+                    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), path)
+                if self._is_thread_root(file.parent):
+                    return "".join(procs.read_text() for procs in sorted(file.parent.rglob("cgroup.procs")))
+        return super().read(path)
+
     def write(self, path: str, text: str) -> None:
         """Write as the kernel would, or refuse as it would."""
         if not self.may_write(path):
@@ -81,6 +94,8 @@ class FakeKernel(Kernel):
             self._move(int(text), file.parent)
         elif file.name == "cgroup.subtree_control":
             self._hand_down(file.parent, text)
+        elif file.name == "cgroup.type":
+            self._make_threaded(file.parent)
         elif file.name == "cpu.max":
             quota, period = [*text.split(), *file.read_text().split()[1:]][:2]
             _check_quota("-1" if quota == "max" else quota)
@@ -120,6 +135,7 @@ class FakeKernel(Kernel):
                 for name, text in _V1_FILES[controller].items():
                     (folder / name).write_text(text)
             return
+        (folder / "cgroup.threads").write_text("")
         has_cpu = is_root or "cpu" in (folder.parent / "cgroup.subtree_control").read_text().split()
         (folder / "cgroup.controllers").write_text("cpu\n" if has_cpu else "\n")
         (folder / "cgroup.subtree_control").write_text("\n")
@@ -131,22 +147,84 @@ class FakeKernel(Kernel):
                 (folder / "cpu.weight").write_text("100\n")
 
     def _hand_down(self, folder: Path, text: str) -> None:
-        if text != "+cpu" or "cpu" not in (folder / "cgroup.controllers").read_text().split():
+        if "cpu" not in (folder / "cgroup.controllers").read_text().split():
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-        if (folder / "cgroup.type").exists() and (folder / "cgroup.procs").read_text().split():
+        children = [child for child in folder.iterdir() if child.is_dir()]
+        handed = set((folder / "cgroup.subtree_control").read_text().split())
+        if text == "-cpu":
+            if any(_hands_down(child) for child in children):
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
+            (folder / "cgroup.subtree_control").write_text(" ".join(sorted(handed - {"cpu"})) + "\n")
+            for child in children:
+                (child / "cgroup.controllers").write_text("\n")
+                (child / "cpu.max").unlink()
+                (child / "cpu.weight").unlink()
+            return
+        if self._holds(folder) and not (self._can_be_thread_root(folder) or self._is_threaded(folder)):
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
-        (folder / "cgroup.subtree_control").write_text("cpu\n")
-        for child in folder.iterdir():
-            if child.is_dir():
-                (child / "cgroup.controllers").write_text("cpu\n")
-                (child / "cpu.max").write_text("max 100000\n")
-                (child / "cpu.weight").write_text("100\n")
+        if text != "+cpu" or "cpu" in handed:
+            return
+        (folder / "cgroup.subtree_control").write_text(" ".join(sorted(handed | {"cpu"})) + "\n")
+        for child in children:
+            (child / "cgroup.controllers").write_text("cpu\n")
+            (child / "cpu.max").write_text("max 100000\n")
+            (child / "cpu.weight").write_text("100\n")
+
+    # What follows is as in the kernel's kernel/cgroup/cgroup.c, with functions of the same names.
+
+    def _make_threaded(self, folder: Path) -> None:
+        domain = folder.parent
+        while self._is_threaded(domain):
+            domain = domain.parent
+        if self._holds(folder) or not self._can_be_thread_root(domain):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), str(folder))
+        (folder / "cgroup.type").write_text("threaded\n")
+
+    def _type(self, folder: Path) -> str:
+        if self._is_threaded(folder):
+            return "threaded"
+        if self._is_thread_root(folder):
+            return "domain threaded"
+        return "domain" if self._is_valid_domain(folder) else "domain invalid"
+
+    def _is_threaded(self, folder: Path) -> bool:
+        return not self._is_root(folder) and (folder / "cgroup.type").read_text().strip() == "threaded"
+
+    def _is_thread_root(self, folder: Path) -> bool:
+        if self._is_root(folder) or self._is_threaded(folder):
+            return False
+        has_threaded = any(self._is_threaded(child) for child in folder.iterdir() if child.is_dir())
+        return has_threaded or (self._holds(folder) and bool(_hands_down(folder)))
+
+    def _can_be_thread_root(self, folder: Path) -> bool:
+        if self._is_root(folder):
+            return True
+        children = [child for child in folder.iterdir() if child.is_dir() and not self._is_threaded(child)]
+        populated = any(file.read_text().strip() for child in children for file in child.rglob("cgroup.procs"))
+        return not (self._is_threaded(folder) or populated or _hands_down(folder) - {"cpu"})
+
+    def _is_valid_domain(self, folder: Path) -> bool:
+        parent = folder.parent
+        while not self._is_root(folder) and not self._is_root(parent):
+            if self._is_thread_root(parent) or self._is_threaded(parent):
+                return False
+            parent = parent.parent
+        return True
+
+    def _is_root(self, folder: Path) -> bool:
+        return not (folder / "cgroup.type").exists()
+
+    def _holds(self, folder: Path) -> bool:
+        return not self._is_root(folder) and bool((folder / "cgroup.procs").read_text().split())
 
     def _move(self, pid: int, target: Path) -> None:
         if not (self.proc / str(pid)).exists():
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), str(pid))
-        if (target / "cgroup.type").exists() and (target / "cgroup.subtree_control").read_text().split():
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
+        if self.version == 2 and not self._is_threaded(target):
+            if not self._is_valid_domain(target):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), str(target))
+            if not self._can_be_thread_root(target) and _hands_down(target):
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
         mount = target.relative_to(self.root).parts[0] if self.version == 1 else ""
         self._leave(pid, mount)
         self._place(pid, mount, target)
@@ -159,18 +237,26 @@ class FakeKernel(Kernel):
         raise AssertionError(f"process {pid} is in no cgroup of {mount!r}")
 
     def _leave(self, pid: int, mount: str) -> None:
-        procs = self._where(pid, mount) / "cgroup.procs"
-        procs.write_text("".join(f"{word}\n" for word in procs.read_text().split() if word != str(pid)))
+        for procs in self._lists(self._where(pid, mount)):
+            procs.write_text("".join(f"{word}\n" for word in procs.read_text().split() if word != str(pid)))
+
+    def _lists(self, folder: Path) -> list[Path]:
+        """The lists of processes in a folder. Every process has one thread."""
+        return [folder / name for name in ("cgroup.procs", "cgroup.threads") if (folder / name).exists()]
 
     def _place(self, pid: int, mount: str, target: Path) -> None:
-        procs = target / "cgroup.procs"
-        procs.write_text(f"{procs.read_text()}{pid}\n")
+        for procs in self._lists(target):
+            procs.write_text(f"{procs.read_text()}{pid}\n")
         file = self.proc / str(pid) / "cgroup"
         lines = file.read_text().splitlines() if file.exists() else []
         kept = [line for line in lines if line.split(":", 2)[1] != mount]
         path = "/" + str(target.relative_to(self.root / mount)).removeprefix(".")
         number = 0 if self.version == 2 else self.mounts.index(mount) + 1
         file.write_text("\n".join([*kept, f"{number}:{mount}:{path}"]) + "\n")
+
+
+def _hands_down(folder: Path) -> set[str]:
+    return set((folder / "cgroup.subtree_control").read_text().split())
 
 
 def _check_quota(text: str) -> None:

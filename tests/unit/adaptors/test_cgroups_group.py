@@ -139,8 +139,9 @@ def test_add_brings_existing_children_and_release_puts_all_back(kernel: FakeKern
     assert group.add(100)
     assert group.add(200)
     assert group.pids() == [100, 101, 200]
-    for folder in group.folders.folders:
-        assert group.folders.pids_in(folder) == [100, 101, 200]
+    for mount in kernel.mounts:
+        held = [pid for part in group.parts for pid in part.pids_in(part.folders[kernel.mounts.index(mount)])]
+        assert sorted(held) == [100, 101, 200]
     group.release()
     assert [kernel.where(pid) for pid in (100, 101, 200)] == ["/worker", "/worker", "/"]
     assert folders_left(kernel) == []
@@ -162,8 +163,13 @@ def test_child_forked_in_the_group_goes_where_its_parent_came_from(kernel: FakeK
     assert kernel.where(102) == "/worker"
 
 
-def test_process_whose_origin_is_gone_goes_to_the_own_cgroup(kernel: FakeKernel) -> None:
-    """When the cgroup a process came from was removed, it goes to the holder's own rather than staying."""
+@pytest.mark.parametrize("layout", ["v1", "v1-together"])
+def test_process_whose_origin_is_gone_goes_to_the_own_cgroup(tmp_path: Path, layout: str) -> None:
+    """When the cgroup a process came from was removed, it goes to the holder's own rather than staying.
+
+    In v2 the group is inside that cgroup, which cannot be removed before.
+    """
+    kernel = FakeKernel(tmp_path, layout)
     for mount in kernel.mounts:
         kernel.make(str(kernel.root / mount / "worker"))
     kernel.spawn(100)

@@ -46,7 +46,7 @@ def pipe() -> Iterator[tuple[int, BufferedIOBase]]:
 
 def watch_of(group: CpuGroup, lease_seconds: float = 60.0) -> Watch:
     """A watch over a group whose holder is this process."""
-    return Watch(group.folders, os.getpid(), 1000, lease_seconds)
+    return Watch(group.parts, os.getpid(), 1000, lease_seconds)
 
 
 def test_origins_arrive_in_pieces(group: CpuGroup) -> None:
@@ -101,7 +101,7 @@ def test_dead_holder_ends_the_watch_though_the_pipe_is_open(
 ) -> None:
     """A child that the holder had forked may keep the pipe open; the holder's death is seen nevertheless."""
     monkeypatch.setattr(guard, "TICK_SECONDS", 0.0)
-    watch = Watch(group.folders, os.getpid(), 999, 60.0)  # another start time: another process
+    watch = Watch(group.parts, os.getpid(), 999, 60.0)  # another start time: another process
     watch.until_end(pipe[0])
     assert not watch.is_expired
 
@@ -142,15 +142,13 @@ def test_guard_imports_the_standard_library_alone() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_origins_of_ended_processes_are_not_kept_for_ever(
-    group: CpuGroup, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_origins_of_ended_processes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors come and go for weeks: beyond a number, those that are gone are forgotten, and no other."""
     monkeypatch.setattr(guard, "ORIGINS_KEPT", 10)
-    folders = guard.GroupFolders(1, ["f"], [[]], proc="/proc", kernel=kernel)
-    folders.note_origin(os.getpid(), ["here"])
+    origins = guard.Origins("/proc")
+    origins.note(os.getpid(), ["here"])
     for number in range(1000):
-        folders.note_origin(10_000_000 + number, ["there"])
-        assert len(folders.origins) <= 10
-    assert folders.origins[os.getpid()] == ["here"]
-    assert folders.origins[10_000_999] == ["there"]
+        origins.note(10_000_000 + number, ["there"])
+        assert len(origins) <= 10
+    assert origins[os.getpid()] == ["here"]
+    assert origins[10_000_999] == ["there"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, Mount, find_hierarchy
+from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy, find_hierarchy
+from penstock.adaptors.cgroups.mounts import Mount
 from penstock.testing.fake_kernel import FakeKernel
 
 
@@ -54,46 +55,6 @@ def test_hybrid_machine_uses_v1(tmp_path: Path) -> None:
     (kernel.root / "unified").mkdir()
     (kernel.root / "unified" / "cgroup.controllers").write_text("\n")
     assert find(kernel).version == 1
-
-
-def test_v2_group_goes_beside_the_own_cgroup(tmp_path: Path) -> None:
-    """In v2 the group goes under the nearest ancestor that hands cpu down: the own cgroup holds processes."""
-    kernel = FakeKernel(tmp_path, "v2")
-    kernel.write(str(kernel.root / "cgroup.subtree_control"), "+cpu")
-    kernel.make(str(kernel.root / "user"))
-    kernel.write(str(kernel.root / "user" / "cgroup.subtree_control"), "+cpu")
-    put_self_in(kernel, "user/session")
-    hierarchy = find(kernel)
-    assert hierarchy.version == 2
-    assert hierarchy.bases == (str(kernel.root / "user"),)
-    assert hierarchy.homes == (str(kernel.root / "user/session"),)
-
-
-def test_v2_prefers_an_ancestor_that_hands_cpu_down_already(tmp_path: Path) -> None:
-    """A further ancestor that needs no change is taken before a nearer one that would have to be changed."""
-    kernel = FakeKernel(tmp_path, "v2")
-    kernel.write(str(kernel.root / "cgroup.subtree_control"), "+cpu")
-    put_self_in(kernel, "user", "user/session")
-    assert find(kernel).bases == (str(kernel.root),)
-
-
-def test_v2_hands_cpu_down_where_nobody_does(tmp_path: Path) -> None:
-    """Where no ancestor hands cpu down, the nearest that can is made to when the group is made."""
-    kernel = FakeKernel(tmp_path, "v2")
-    put_self_in(kernel, "session")
-    hierarchy = find(kernel)
-    hierarchy.make(hierarchy.group("x"))
-    assert (kernel.root / "cgroup.subtree_control").read_text().split() == ["cpu"]
-    assert (kernel.root / "penstock" / "x" / "cpu.max").exists()
-
-
-def test_v2_container_whose_root_holds_processes_is_told_how_to_move_them(tmp_path: Path) -> None:
-    """A container's root that holds its processes cannot hand cpu down; the line says how to mend that."""
-    kernel = FakeKernel(tmp_path, "v2")
-    (kernel.root / "cgroup.type").write_text("domain\n")
-    with pytest.raises(CgroupsUnavailableError, match=r"holds processes, so it cannot enable.*\+cpu > ") as caught:
-        find(kernel)
-    assert "\n" not in caught.value.reason
 
 
 def test_v2_without_the_cpu_controller_says_so(tmp_path: Path) -> None:

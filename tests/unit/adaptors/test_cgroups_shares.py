@@ -18,7 +18,7 @@ from penstock.adaptors.cgroups.hierarchy import find_hierarchy
 from penstock.adaptors.cgroups.lease import Lease
 from penstock.adaptors.cgroups.shares import CpuShares, quota_cores
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
-from penstock.records import Allocation
+from penstock.records import Allocation, ExecutorState
 from penstock.testing.fake_kernel import FakeKernel
 
 TOP = Allocation(4, 1.0)
@@ -81,6 +81,22 @@ def test_apply_open_and_release(kernel: FakeKernel, shares: CpuShares) -> None:
     assert sorted(kernel.root.rglob("penstock*")) == []
     assert not Path(f"/proc/{guard_pid}").exists()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-cgroup")]
+
+
+def test_executors_of_other_hosts_are_told(kernel: FakeKernel, shares: CpuShares) -> None:
+    """An executor that the driver has had for a while and that is no process of this host has no share: it is named."""
+    kernel.spawn(100, command=EXECUTOR)
+    shares.start()
+
+    def executor(name: str, host: str, added_at: float | None, *, is_active: bool = True) -> ExecutorState:
+        return ExecutorState(name, host, 2, is_active, 0, 0.0, added_at)
+
+    here, young = executor("0", "here", 10.0), executor("1", "far", 95.0)
+    ended = executor("2", "far", 10.0, is_active=False)
+    assert shares.unheld([here, young, ended], 100.0) is None
+    told = shares.unheld([here, young, executor("3", "far", 10.0), executor("4", "farther", None)], 100.0)
+    assert told is not None
+    assert told.startswith("executors 3, 4 (on far, farther) have no CPU share")
 
 
 def test_nothing_is_touched_before_the_start(kernel: FakeKernel, shares: CpuShares) -> None:

@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
+import logging
 import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.adaptors.cgroups.guard import GroupFolders, process_stat
-from penstock.adaptors.cgroups.hierarchy import Hierarchy
+from penstock.adaptors.cgroups.counters import quota_above
+from penstock.adaptors.cgroups.descendants import descendants
+from penstock.adaptors.cgroups.guard import GroupFolders, restore_all
+from penstock.adaptors.cgroups.hierarchy import CgroupsUnavailableError, Hierarchy
 from penstock.adaptors.cgroups.owner import Owner
+from penstock.adaptors.cgroups.part import Part
+from penstock.adaptors.cgroups.places import without_ours
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
 from penstock.records import CpuReading
 
-MIN_QUOTA_US = 1000  # the kernel's minimum
+_log = logging.getLogger(__name__)
+
 _JOIN_ROUNDS = 5
 _RELEASE_SECONDS = 5.0
 
@@ -24,8 +30,11 @@ _RELEASE_SECONDS = 5.0
 class CpuGroup:
     """A group of processes that share one CPU quota. Created by `create`, gone after `release`. Thread-safe.
 
+    In v2 processes stay in the cgroup they are in, with a part of the group in each such cgroup. Usually there is one.
+    Several divide the quota by the number of processes that were added to each.
+
     `on_origin` receives where each process came from before the process is moved, so that the group's guard can always
-    put it back.
+    put it back, and `on_part` each further part before a process is moved there.
     """
 
     def __init__(
@@ -44,15 +53,17 @@ class CpuGroup:
                 field="period_seconds",
             )
         self.hierarchy = hierarchy
-        self.folders = folders
         self.owner = owner
         self.on_origin = on_origin
+        self.on_part: Callable[[GroupFolders], None] | None = None
         self._kernel = hierarchy.kernel
         self._period_us = round(period_seconds * 1e6)
         self._clock = clock or SystemClock()
         self._lock = threading.RLock()
-        self._used = _Rising()
-        self._throttled = _Rising()
+        self._parts = [Part(folders, self._period_us)]
+        self._by_origin: dict[str, Part] = {}
+        self._cores: float | None = None
+        self._before = (0.0, 0.0)  # CPU time used and withheld in parts that are gone
         self._is_released = False
 
     @classmethod
@@ -68,14 +79,13 @@ class CpuGroup:
     ) -> CpuGroup:
         """Create the group of an operator, empty and without a cap."""
         owner = Owner.this_process(hierarchy.proc)
-        folders = hierarchy.group(owner.group_name(run, operator))
+        name = owner.group_name(run, operator)
         group = cls(
-            hierarchy, folders, owner, period_seconds=period_seconds, on_origin=on_origin, clock=clock
+            hierarchy, hierarchy.group(name), owner, period_seconds=period_seconds, on_origin=on_origin, clock=clock
         )  # fmt: skip
-        hierarchy.make(folders)
+        group._parts = [Part(hierarchy.make_for(name, list(hierarchy.homes)), group._period_us)]
         try:
-            hierarchy.weigh(folders)
-            group._set_period()
+            group._parts[0].set_period()
         except BaseException:
             group.release()
             raise
@@ -83,8 +93,18 @@ class CpuGroup:
 
     @property
     def folder(self) -> str:
-        """The folder with the quota."""
-        return self.folders.folders[0]
+        """The folder with the quota for processes of the holder's own cgroup."""
+        return self._parts[0].folder
+
+    @property
+    def folders(self) -> GroupFolders:
+        """The folders for processes of the holder's own cgroup."""
+        return self._parts[0].folders
+
+    @property
+    def parts(self) -> list[GroupFolders]:
+        """The folders of all parts, those of the holder's own cgroup first."""
+        return [part.folders for part in list(self._parts)]
 
     # --- the quota ---------------------------------------------------------------------------------------------
 
@@ -98,21 +118,25 @@ class CpuGroup:
                 f"cores: {cores!r} is not a CPU quota; give a number above 0, or None for no cap", field="cores"
             )
         with self._lock:
-            if cores is not None and self._is_beyond_parents(cores):
-                cores = None  # a parent caps it lower already, and v1 refuses a child's quota above its parent's
-            try:
-                self._write_quota(None if cores is None else max(MIN_QUOTA_US, round(cores * self._period_us)))
-            except OSError as fault:
-                wanted = "no quota" if cores is None else f"a quota of {cores:.3g} cores"
-                raise ActuationError(
-                    f"cgroups: {wanted} could not be set on {self.folder}: {fault.strerror}",
-                    target=self.folder,
-                    retryable=fault.errno in (errno.EBUSY, errno.EINTR),
-                ) from fault
+            self._drop_vanished()
+            if cores is None:
+                self._cores = None  # also if the kernel refuses: no later process that joins may bring the old cap back
+            self._divide(cores)
+            self._cores = cores
 
     def quota(self) -> float | None:
         """The cap on this group in cores, read from the kernel, or None for no cap."""
-        return self._quota_of(self.folder)
+        with self._lock:
+            caps = [part.quota() for part in self._held_parts()]
+            known = [cap for cap in caps if cap is not None]
+            return sum(known) if len(known) == len(caps) else None
+
+    def has_quota(self, cores: float | None) -> bool:
+        """Whether this was the last cap to be set, and the kernel still has it."""
+        with self._lock:
+            # The kernel may have rounded the quota, or there is none under a tighter parent.
+            are_same = not self._drop_vanished() and self._cores == cores
+            return are_same and all(part.is_as_set() for part in self._parts)
 
     # --- the processes -----------------------------------------------------------------------------------------
 
@@ -122,43 +146,61 @@ class CpuGroup:
         Children forked later are in the group automatically.
         """
         with self._lock:
-            if self._is_released or not self._join(pid):
+            part = None if self._is_released else self._join(pid)
+            if part is None:
                 return False
             # A child forked between the listing and the parent's move is found in the next round.
             for _ in range(_JOIN_ROUNDS):
-                outside = _descendants(self.hierarchy.proc, pid) - set(self.pids())
+                outside = descendants(self.hierarchy.proc, pid) - set(self.pids())
                 joined = [self._join(child) for child in sorted(outside)]
                 if not any(joined):
                     break
+            part.add_member(pid)
+            if len(self._parts) > 1:
+                self._divide(self._cores)
             return True
 
     def pids(self) -> list[int]:
         """Return the processes in the group now."""
-        return self.folders.pids_in(self.folder)
+        return sorted(pid for part in list(self._parts) for pid in part.pids())
 
     def forget_dead(self) -> None:
-        """Forget the origins of processes that have ended."""
+        """Forget processes that have ended."""
         with self._lock:
-            for pid in list(self.folders.origins):
-                if process_stat(self.hierarchy.proc, pid) is None:
-                    del self.folders.origins[pid]
+            self.folders.origins.forget_dead()
+            for part in self._parts:
+                part.forget_dead()
+
+    def drop_empty_parts(self) -> None:
+        """Remove parts without processes, but for the first: who made the cgroup around one may want to remove it."""
+        if len(self._parts) == 1:
+            return
+        with self._lock:
+            before = [(part.folder, part.members) for part in self._parts]
+            self.forget_dead()
+            for part in self._parts[1:]:
+                if not part.pids():
+                    self._drop(part)
+            if before != [(part.folder, part.members) for part in self._parts]:
+                self._divide(self._cores)
 
     # --- the counters ------------------------------------------------------------------------------------------
 
     def read(self) -> CpuReading:
         """Return CPU time used and withheld since the group was created, its cap, and that of its parents."""
         with self._lock:
+            self._drop_vanished()
             try:
-                used, throttled = self._counters()
-                quota, parents, processes = self.quota(), self._parents_quota(), len(self.pids())
+                usages = [self._before, *(part.usage() for part in self._parts)]
+                quota, parents, processes = self.quota(), self._parents_quota(self._held_parts()), len(self.pids())
             except (OSError, ValueError, KeyError) as fault:
                 raise MetricSourceError(
                     f"cgroups: the counters of {self.folder} cannot be read: {fault}", target=self.folder
                 ) from fault
             return CpuReading(
                 at=self._clock.now(),
-                used_seconds=self._used.at(used),
-                throttled_seconds=self._throttled.at(throttled),
+                used_seconds=sum(used for used, _ in usages),
+                throttled_seconds=sum(throttled for _, throttled in usages),
                 quota_cores=quota,
                 processes=processes,
                 parents_quota_cores=parents,
@@ -172,7 +214,7 @@ class CpuGroup:
             if self._is_released:
                 return
             try:
-                is_gone = self.folders.restore(_RELEASE_SECONDS)
+                is_gone = restore_all(self.parts, _RELEASE_SECONDS)
             except OSError as fault:
                 raise ActuationError(
                     f"cgroups: {self.folder} could not be released: {fault}", target=self.folder, retryable=True
@@ -188,106 +230,91 @@ class CpuGroup:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
-    def _join(self, pid: int) -> bool:
+    def _held_parts(self) -> list[Part]:
+        """The parts that count: those with members or, as long as there are none, the first."""
+        return [part for part in self._parts if part.members] or self._parts[:1]
+
+    def _divide(self, cores: float | None) -> None:
+        total = sum(part.members for part in self._parts)
+        for part in self._parts:
+            quota = cores
+            if quota is not None and part.members:
+                quota *= part.members / total
+            above = self._parents_quota([part])
+            if quota is not None and above is not None and quota > above:
+                quota = None  # a parent caps it lower already, and v1 refuses a child's quota above its parent's
+            part.set_quota(quota)
+
+    def _parents_quota(self, parts: list[Part]) -> float | None:
+        top = self.hierarchy.mounts[0].point
+        return quota_above([part.folder for part in parts], top, self.hierarchy.version, self._kernel)
+
+    def _join(self, pid: int) -> Part | None:
+        """Move a process into the part for its cgroup, and return that. None: it is gone."""
         origin = self.hierarchy.origin_of(pid)
         if origin is None:
-            return False
-        if origin[0] == self.folder:
-            return True
-        self.folders.note_origin(pid, origin)
+            return None
+        for part in self._parts:
+            if origin[0] == part.folder:
+                return part
+        part = self._part_for(origin)
+        part.folders.origins.note(pid, origin)
         if self.on_origin is not None:
             self.on_origin(pid, origin)
-        for folder in reversed(self.folders.folders):  # read before the cap: no CPU time goes missing
+        for folder in reversed(part.folders.folders):  # read before the cap: no CPU time goes missing
             try:
                 self._kernel.write(f"{folder}/cgroup.procs", str(pid))
             except ProcessLookupError:
-                return False
+                return None
             except OSError as fault:
                 raise ActuationError(
                     f"cgroups: process {pid} could not be moved to {folder}: {fault.strerror}; "
                     "run as the user of the executors or as root",
                     target=folder,
                 ) from fault
-        return True
+        return part
 
-    def _set_period(self) -> None:
+    def _part_for(self, origin: list[str]) -> Part:
+        """Return the part for processes of a cgroup, made if it is the first process from there."""
+        if self.hierarchy.version == 1:
+            return self._parts[0]
+        around = without_ours(origin[0], self.hierarchy.mounts[0].point)
+        part = self._by_origin.get(around)
+        if part is None:
+            part = self._by_origin[around] = self._make_part(origin)
+            if str(Path(part.folder).parents[1]) != around:
+                _log.warning("cgroups: processes of %s leave it, and its limits, until they are given back", around)
+        return part
+
+    def _make_part(self, origin: list[str]) -> Part:
         try:
-            if self.folders.version == 1:
-                self._kernel.write(f"{self.folder}/cpu.cfs_period_us", str(self._period_us))
-            self._write_quota(None)
-        except OSError as fault:
-            raise ActuationError(
-                f"cgroups: the period of {self.folder} could not be set: {fault.strerror}", target=self.folder
-            ) from fault
+            folders = self.hierarchy.make_for(Path(self.folder).name, origin)
+        except CgroupsUnavailableError as fault:
+            _log.warning("%s", fault)
+            return self._parts[0]
+        for part in self._parts:
+            if part.folder == folders.folders[0]:
+                return part
+        folders.origins = self.folders.origins
+        part = Part(folders, self._period_us)
+        part.set_period()
+        if self.on_part is not None:
+            self.on_part(folders)
+        self._parts = [*self._parts, part]
+        return part
 
-    def _write_quota(self, quota_us: int | None) -> None:
-        if self.folders.version == 1:
-            self._kernel.write(f"{self.folder}/cpu.cfs_quota_us", str(-1 if quota_us is None else quota_us))
-        else:
-            quota = "max" if quota_us is None else str(quota_us)
-            self._kernel.write(f"{self.folder}/cpu.max", f"{quota} {self._period_us}")
+    def _drop_vanished(self) -> bool:
+        """Forget parts that somebody has removed with the cgroup around them. Return whether there were any."""
+        vanished = [part for part in self._parts[1:] if not Path(part.folder).is_dir()]
+        for part in vanished:
+            self._drop(part)
+        return bool(vanished)
 
-    def _counters(self) -> tuple[float, float]:
-        """Return CPU seconds used and withheld, as the kernel counts them."""
-        stat = dict(line.split()[:2] for line in self._kernel.read(f"{self.folder}/cpu.stat").splitlines())
-        if self.folders.version == 1:
-            usage = self._kernel.read(f"{self.folders.folders[-1]}/cpuacct.usage")
-            return int(usage) / 1e9, int(stat["throttled_time"]) / 1e9
-        return int(stat["usage_usec"]) / 1e6, int(stat["throttled_usec"]) / 1e6
-
-    def _quota_of(self, folder: str) -> float | None:
-        if self.folders.version == 1:
-            quota = self._kernel.read(f"{folder}/cpu.cfs_quota_us").strip()
-            period = self._kernel.read(f"{folder}/cpu.cfs_period_us").strip()
-        else:
-            quota, period = self._kernel.read(f"{folder}/cpu.max").split()
-        return None if quota in ("-1", "max") else int(quota) / int(period)
-
-    def _parents_quota(self) -> float | None:
-        """Return the smallest cap of the parent cgroups, as far as this mount shows them."""
-        top = Path(self.hierarchy.mounts[0].point)
-        caps = []
-        for parent in Path(self.folder).parents:
-            try:
-                caps.append(self._quota_of(str(parent)))
-            except FileNotFoundError:
-                break  # the root of v2 has no cap
-            if parent == top:
-                break
-        return min((cap for cap in caps if cap is not None), default=None)
-
-    def _is_beyond_parents(self, cores: float) -> bool:
-        above = self._parents_quota()
-        return above is not None and cores > above
-
-
-class _Rising:
-    """A cumulative counter that never falls, even when someone resets the kernel's."""
-
-    def __init__(self) -> None:
-        self._total = 0.0
-        self._last = 0.0
-
-    def at(self, raw: float) -> float:
-        """Return the total at the kernel's present count."""
-        self._total += raw - self._last if raw >= self._last else raw
-        self._last = raw
-        return self._total
-
-
-def _descendants(proc: str, pid: int) -> set[int]:
-    """Return the children of a process, their children, and so on."""
-    children: dict[int, list[int]] = {}
-    for entry in Path(proc).iterdir():
-        if entry.name.isdigit():
-            stat = process_stat(proc, entry.name)
-            if stat is not None and stat.state not in "ZX":
-                children.setdefault(stat.parent, []).append(int(entry.name))
-    found: set[int] = set()
-    rest = [pid]
-    while rest:
-        for child in children.get(rest.pop(), []):
-            if child not in found:
-                found.add(child)
-                rest.append(child)
-    return found
+    def _drop(self, part: Part) -> None:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            part.usage()  # if the cgroup around it is gone already, what was last read counts
+        if part.folders.remove():
+            used, throttled = part.last_usage()
+            self._before = (self._before[0] + used, self._before[1] + throttled)
+            self._parts = [other for other in self._parts if other is not part]
+            self._by_origin = {origin: other for origin, other in self._by_origin.items() if other is not part}

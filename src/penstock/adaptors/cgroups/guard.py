@@ -21,7 +21,7 @@ import sys
 import time
 
 FOLDER = "penstock"
-"""The folder that holds every group of Penstock. Nothing outside it is ever changed or removed."""
+"""The folder that holds every group of Penstock. Nothing outside it is ever removed."""
 
 TICK_SECONDS = 1.0
 LINGER_SECONDS = 60.0
@@ -94,6 +94,39 @@ def is_alive(proc: str, pid: int, started: int) -> bool:
     return stat is not None and stat.started == started and stat.state not in "ZX"
 
 
+class Origins(dict[int, list[str]]):
+    """For each process that was moved into a group, the folders it came from, one for each hierarchy."""
+
+    def __init__(self, proc: str) -> None:
+        super().__init__()
+        self._proc = proc
+        self._look_at = ORIGINS_KEPT
+
+    def note(self, pid: int, origin: list[str]) -> None:
+        """Remember where a process came from. From time to time, forget those that have ended."""
+        self[pid] = origin
+        if len(self) >= self._look_at:
+            self.forget_dead(but=pid)
+            self._look_at = max(ORIGINS_KEPT, 2 * len(self))
+
+    def forget_dead(self, but: int | None = None) -> None:
+        """Forget processes that have ended."""
+        for pid in list(self):
+            if pid != but and process_stat(self._proc, pid) is None:
+                del self[pid]
+
+    def of(self, pid: int) -> list[str] | None:
+        """Return where a process came from, or the ancestor that forked it."""
+        for _ in range(64):
+            if pid in self:
+                return self[pid]
+            stat = process_stat(self._proc, pid)
+            if stat is None or stat.parent <= 1:
+                return None
+            pid = stat.parent
+        return None
+
+
 class GroupFolders:
     """The folders of one group (the one with the quota first), with methods to uncap, empty and remove them.
 
@@ -105,26 +138,26 @@ class GroupFolders:
         One folder per hierarchy the group lives in.
     fallbacks
         For each folder, where a process goes if its origin is unknown or no longer accepts it; tried in order.
+    origins
+        Where processes came from, if that is shared with other groups.
     """
 
     def __init__(
-        self, version: int, folders: list[str], fallbacks: list[list[str]], *, proc: str, kernel: Kernel
+        self,
+        version: int,
+        folders: list[str],
+        fallbacks: list[list[str]],
+        *,
+        proc: str,
+        kernel: Kernel,
+        origins: Origins | None = None,
     ) -> None:
         self.version = version
         self.folders = folders
         self.fallbacks = fallbacks
         self.proc = proc
         self.kernel = kernel
-        self.origins: dict[int, list[str]] = {}
-        """For each process that was moved in, the folders it came from, in the order of `folders`."""
-        self._look_at = ORIGINS_KEPT
-
-    def note_origin(self, pid: int, origin: list[str]) -> None:
-        """Remember where a process came from. From time to time, forget those that have ended."""
-        self.origins[pid] = origin
-        if len(self.origins) >= self._look_at:
-            self.origins = {p: o for p, o in self.origins.items() if p == pid or process_stat(self.proc, p) is not None}
-            self._look_at = max(ORIGINS_KEPT, 2 * len(self.origins))
+        self.origins = Origins(proc) if origins is None else origins
 
     def open(self) -> None:
         """Lift the cap. A group that is gone has none."""
@@ -138,13 +171,13 @@ class GroupFolders:
     def pids_in(self, folder: str) -> list[int]:
         """Return the processes in a folder, or none if it is gone."""
         try:
-            text = self.kernel.read(f"{folder}/cgroup.procs")
+            return sorted(self._listed(f"{folder}/cgroup.procs"))
         except OSError as fault:
             if fault.errno in _GONE_ERRORS:
                 return []
-            raise
-        # A process of another pid namespace is listed as 0. Written back, 0 would mean the writer itself.
-        return sorted({int(word) for word in text.split()} - {0})
+            if fault.errno != errno.EOPNOTSUPP:
+                raise
+        return sorted(self._pids_by_threads(folder))
 
     def give_back(self) -> int:
         """Move every process back to where it came from. Return how many could not be moved."""
@@ -167,7 +200,9 @@ class GroupFolders:
         for folder in self.folders:
             around = os.path.dirname(folder)  # noqa: PTH120
             if os.path.basename(around) == FOLDER:  # noqa: PTH119
-                self._remove(around)  # other groups live in it: it stays
+                is_threaded = self._is_threaded(around)
+                if self._remove(around) and is_threaded:  # while it holds other groups it stays
+                    self._take_cpu_back(os.path.dirname(around))  # noqa: PTH120
         return gone
 
     def restore(self, within_seconds: float) -> bool:
@@ -185,7 +220,7 @@ class GroupFolders:
             pause = min(2 * pause, 0.5)
 
     def _move(self, pid: int, index: int) -> bool:
-        origin = self._origin(pid)
+        origin = self.origins.of(pid)
         targets = ([origin[index]] if origin else []) + self.fallbacks[index]
         for target in targets:
             try:
@@ -197,16 +232,44 @@ class GroupFolders:
             return True
         return False
 
-    def _origin(self, pid: int) -> list[str] | None:
-        """Return where a process came from, or the ancestor that forked it."""
-        for _ in range(64):
-            if pid in self.origins:
-                return self.origins[pid]
-            stat = process_stat(self.proc, pid)
-            if stat is None or stat.parent <= 1:
-                return None
-            pid = stat.parent
-        return None
+    def _listed(self, path: str) -> set[int]:
+        # A process of another pid namespace is listed as 0. Written back, 0 would mean the writer itself.
+        return {int(word) for word in self.kernel.read(path).split()} - {0}
+
+    def _pids_by_threads(self, folder: str) -> set[int]:
+        """Return the processes in a threaded folder. The kernel lists them in the domain around it alone."""
+        threads = self._listed(f"{folder}/cgroup.threads")
+        around = os.path.dirname(folder)  # noqa: PTH120
+        while True:
+            try:
+                processes = self._listed(f"{around}/cgroup.procs")
+                break
+            except OSError as fault:
+                if fault.errno != errno.EOPNOTSUPP:
+                    raise
+                around = os.path.dirname(around)  # noqa: PTH120
+        if processes & threads or not threads:
+            return processes & threads
+        # Only processes are left whose first thread has ended.
+        return {pid for pid in processes if threads & _threads_of(self.proc, pid)}
+
+    def _is_threaded(self, folder: str) -> bool:
+        try:
+            return self.version == 2 and self.kernel.read(f"{folder}/cgroup.type").strip() == "threaded"
+        except OSError:
+            return False  # it is gone
+
+    def _take_cpu_back(self, base: str) -> None:
+        """Let a cgroup of v2 be as it was before threaded groups were made in it, once there are no groups in it.
+
+        While it hands a controller down, nobody can make ordinary groups in it that hold processes.
+        """
+        try:
+            with os.scandir(base) as entries:
+                if not any(entry.is_dir() for entry in entries):
+                    self.kernel.write(f"{base}/cgroup.subtree_control", "-cpu")
+        except OSError:
+            pass  # it is gone, or somebody else has just made a group in it
 
     def _remove(self, folder: str) -> bool:
         try:
@@ -216,11 +279,18 @@ class GroupFolders:
         return True
 
 
-class Watch:
-    """The lease: renewed by lines, broken by silence, ended by the holder's end."""
+def _threads_of(proc: str, pid: int) -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(f"{proc}/{pid}/task")}  # noqa: PTH208
+    except OSError:
+        return set()
 
-    def __init__(self, group: GroupFolders, holder_pid: int, holder_started: int, lease_seconds: float) -> None:
-        self.group = group
+
+class Watch:
+    """The lease over the parts of a group: renewed by lines, broken by silence, ended by the holder's end."""
+
+    def __init__(self, parts: list[GroupFolders], holder_pid: int, holder_started: int, lease_seconds: float) -> None:
+        self.parts = parts
         self.holder_pid = holder_pid
         self.holder_started = holder_started
         self.lease_seconds = lease_seconds
@@ -228,12 +298,15 @@ class Watch:
         self._rest = b""
 
     def take(self, chunk: bytes) -> None:
-        """Read what the holder wrote: an empty line is a beat, JSON reports a process's origin."""
+        """Read what the holder wrote: an empty line is a beat, JSON tells a process's origin or another part."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             if line:
                 message = json.loads(line)
-                self.group.note_origin(int(message["pid"]), message["origin"])
+                if "pid" in message:
+                    self.parts[0].origins.note(int(message["pid"]), message["origin"])
+                else:
+                    self._take_part(message["folders"], message["fallbacks"])
         self.is_expired = False
 
     def until_end(self, descriptor: int) -> None:
@@ -248,11 +321,38 @@ class Watch:
                     return
                 self.take(chunk)
                 deadline = time.monotonic() + self.lease_seconds
-            elif not is_alive(self.group.proc, self.holder_pid, self.holder_started):
+            elif not is_alive(self.parts[0].proc, self.holder_pid, self.holder_started):
                 return  # a child that the holder forked still holds the pipe
             elif not self.is_expired and time.monotonic() >= deadline:
-                self.group.open()
+                open_all(self.parts)
                 self.is_expired = True
+
+    def _take_part(self, folders: list[str], fallbacks: list[list[str]]) -> None:
+        first, *others = self.parts
+        still = [part for part in others if os.path.isdir(part.folders[0])]  # noqa: PTH112
+        part = GroupFolders(
+            first.version, folders, fallbacks, proc=first.proc, kernel=first.kernel, origins=first.origins
+        )
+        self.parts = [first, *still, part]
+
+
+def open_all(parts: list[GroupFolders]) -> None:
+    """Lift the caps of all parts of a group, also where one of them cannot be lifted."""
+    fault = None
+    for part in parts:
+        try:
+            part.open()
+        except OSError as one:
+            fault = one
+    if fault is not None:
+        raise fault
+
+
+def restore_all(parts: list[GroupFolders], within_seconds: float) -> bool:
+    """Lift the caps of all parts, then move their processes back and remove them. Return whether all are gone."""
+    open_all(parts)
+    gone = [part.restore(within_seconds) for part in parts]
+    return all(gone)
 
 
 def _say_ready() -> None:
@@ -273,17 +373,22 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     description = json.loads(arguments[0])
-    group = GroupFolders(
-        description["version"],
-        description["folders"],
-        description["fallbacks"],
-        proc=description["proc"],
-        kernel=Kernel(),
-    )
-    watch = Watch(group, description["holder_pid"], description["holder_started"], description["lease_seconds"])
+    origins = Origins(description["proc"])
+    parts = [
+        GroupFolders(
+            description["version"],
+            part["folders"],
+            part["fallbacks"],
+            proc=description["proc"],
+            kernel=Kernel(),
+            origins=origins,
+        )
+        for part in description["parts"]
+    ]
+    watch = Watch(parts, description["holder_pid"], description["holder_started"], description["lease_seconds"])
     _say_ready()
     watch.until_end(0)
-    return 0 if group.restore(LINGER_SECONDS) else 1
+    return 0 if restore_all(watch.parts, LINGER_SECONDS) else 1
 
 
 if __name__ == "__main__":

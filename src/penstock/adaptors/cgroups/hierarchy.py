@@ -5,20 +5,21 @@ v1
     The group goes into the caller's own cgroup, so that an administrator's cap there still holds. It goes into the
     hierarchy of the ``cpu`` controller and, if ``cpuacct`` is mounted separately, into that one too.
 v2
-    A cgroup that enables controllers for its children cannot hold processes itself (except the root). The caller's
-    own cgroup holds the caller, so the group becomes its sibling or higher: it goes under the nearest ancestor that
-    already enables ``cpu``, or else under the nearest that can. A controller that was enabled for Penstock stays
-    enabled, because nobody knows afterwards who else relies on it.
+    The group goes into the cgroup of the processes that it holds, as a threaded one, so that all limits there still
+    hold; where the kernel refuses that, beside it (`places`). A controller that was enabled for Penstock above that
+    cgroup stays enabled, because nobody knows afterwards who else relies on it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from penstock.adaptors.cgroups.guard import FOLDER, GroupFolders, Kernel
+from penstock.adaptors.cgroups.mounts import Mount, home_of, mount_at, v1_mounts
+from penstock.adaptors.cgroups.places import hand_cpu_down, is_root, is_threaded_place, places_for
 from penstock.errors import ActuationError
 
 ROOT = "/sys/fs/cgroup"
@@ -33,32 +34,6 @@ class CgroupsUnavailableError(ActuationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """One mounted hierarchy."""
-
-    controllers: frozenset[str]
-    """Its v1 controllers; empty for v2, which has one hierarchy for all."""
-    point: str
-    shows: str = "/"
-    """The cgroup at the mount point. A container often sees only part of the tree."""
-
-    def folder_of(self, proc: str, pid: int | str) -> str | None:
-        """Return the folder of a process's cgroup, or None if the process is gone or outside this mount."""
-        try:
-            lines = Path(proc, str(pid), "cgroup").read_text(encoding="utf-8").splitlines()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        for line in lines:
-            _, controllers, path = line.split(":", 2)
-            if self.controllers <= set(controllers.split(",")) if self.controllers else controllers == "":
-                relative = os.path.relpath(path.removesuffix(" (deleted)"), self.shows)
-                if ".." in PurePosixPath(relative).parts:
-                    return None
-                return str(Path(self.point, relative))
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class Hierarchy:
     """Where CPU quotas can be set. Created by `find_hierarchy`."""
 
@@ -66,36 +41,64 @@ class Hierarchy:
     mounts: tuple[Mount, ...]
     """The one with the quota first, then a second one if v1 counts CPU time separately."""
     bases: tuple[str, ...]
-    """For each mount, the folder in which to create the ``penstock`` folder."""
+    """For each mount, the folder in which to create the ``penstock`` folder for processes in the caller's cgroup."""
     homes: tuple[str, ...]
     """For each mount, the caller's own cgroup. It can always hold processes."""
     proc: str = "/proc"
     kernel: Kernel = field(default_factory=Kernel, compare=False)
 
-    def group(self, name: str) -> GroupFolders:
-        """Return the folders of the group with this name. They need not exist."""
+    def group(self, name: str, bases: tuple[str, ...] = ()) -> GroupFolders:
+        """Return the folders of the group with this name, in `bases` or the usual ones. They need not exist."""
+        bases = bases or self.bases
         return GroupFolders(
             self.version,
-            [f"{base}/{FOLDER}/{name}" for base in self.bases],
-            [[home, base] for home, base in zip(self.homes, self.bases, strict=True)],
+            [f"{base}/{FOLDER}/{name}" for base in bases],
+            [self.holders(base, home) for base, home in zip(bases, self.homes, strict=True)],
             proc=self.proc,
             kernel=self.kernel,
         )
 
+    def holders(self, base: str, home: str) -> list[str]:
+        """Return where processes of a group in `base` can go if nobody knows where they came from, the best first."""
+        if self.version == 1 or is_root(base):
+            return [home, base]
+        return [base, home] if is_threaded_place(base, self.kernel) else [home]
+
     def make(self, group: GroupFolders) -> None:
-        """Create the folders of a group."""
-        for folder in group.folders:
-            for _ in range(10):
-                try:
-                    self._make(folder)
-                    break
-                except FileNotFoundError:
-                    continue  # another run has just removed the empty folder around it
+        """Create the folders of a group. If that fails, nothing is left of them."""
+        try:
+            for folder in group.folders:
+                self._make_patiently(folder)
+        except BaseException:
+            group.remove()
+            raise
+
+    def make_for(self, name: str, origin: list[str]) -> GroupFolders:
+        """Create and weigh a group for processes of these cgroups, in the best place that the kernel allows.
+
+        Raises
+        ------
+        CgroupsUnavailableError
+            There is none. Nothing was left behind.
+        """
+        if self.version == 1:
+            places = [self.bases]
+        else:
+            places = [(place,) for place in places_for(origin[0], self.mounts[0].point, self.kernel)]
+        refusal = CgroupsUnavailableError(
+            f"cgroups: no permission to create groups for processes of {origin[0]}; {_mend_rights(self.version)}"
+        )
+        for bases in places:
+            group = self.group(name, bases)
+            try:
+                self.make(group)
+                self.weigh(group)
+            except CgroupsUnavailableError as fault:
+                group.remove()
+                refusal = fault
             else:
-                raise CgroupsUnavailableError(
-                    f"cgroups: {folder} cannot be created: its parent folder vanishes; "
-                    f"see what else runs there: ls {Path(folder).parent.parent}"
-                )
+                return group
+        raise refusal
 
     def weigh(self, group: GroupFolders) -> None:
         """Let a group count as a process on every core.
@@ -121,21 +124,41 @@ class Hierarchy:
             return None
         return [folder or home for folder, home in zip(folders, self.homes, strict=True)]
 
+    def _make_patiently(self, folder: str) -> None:
+        for _ in range(10):
+            try:
+                self._make(folder)
+            except FileNotFoundError:
+                continue  # another run has just removed the empty folder around it
+            return
+        raise CgroupsUnavailableError(
+            f"cgroups: {folder} cannot be created: its parent folder vanishes; "
+            f"see what else runs there: ls {Path(folder).parent.parent}"
+        )
+
     def _make(self, folder: str) -> None:
         around = str(Path(folder).parent)
+        base = str(Path(around).parent)
+        is_threaded = self.version == 2 and is_threaded_place(base, self.kernel)
         try:
-            self.kernel.make(around)
-            if self.version == 2:
-                for parent in (str(Path(around).parent), around):
-                    if "cpu" not in self.kernel.read(f"{parent}/cgroup.subtree_control").split():
-                        self.kernel.write(f"{parent}/cgroup.subtree_control", "+cpu")
-            self.kernel.make(folder)
+            for part, above in ((around, base), (folder, around)):
+                self.kernel.make(part)
+                # Threaded first: only then may one that holds processes hand the controller down.
+                if is_threaded and self.kernel.read(f"{part}/cgroup.type").strip() != "threaded":
+                    self.kernel.write(f"{part}/cgroup.type", "threaded")
+                if self.version == 2:
+                    hand_cpu_down(above, self.mounts[0].point, self.kernel)
         except FileNotFoundError:
             raise
         except OSError as fault:
-            raise CgroupsUnavailableError(
-                f"cgroups: {folder} cannot be created ({fault.strerror}); {_mend_rights(self.version)}"
-            ) from fault
+            if self.version == 2 and fault.errno in (errno.EBUSY, errno.EOPNOTSUPP):
+                mend = (
+                    f"{base} holds processes, and so do groups in it; move them: mkdir -p {base}/inside && for p in "
+                    f"$(cat {base}/cgroup.procs); do echo $p > {base}/inside/cgroup.procs; done"
+                )
+            else:
+                mend = _mend_rights(self.version)
+            raise CgroupsUnavailableError(f"cgroups: {folder} cannot be created ({fault.strerror}); {mend}") from fault
 
 
 def find_hierarchy(
@@ -159,13 +182,13 @@ def find_hierarchy(
     """
     kernel = kernel or Kernel()
     if Path(root, "cgroup.controllers").is_file():
-        return _find_v2(_mount(root, frozenset(), proc), proc, pid, kernel)
-    by_controller = _v1_mounts(root, proc)
+        return _find_v2(mount_at(root, frozenset(), proc), proc, pid, kernel)
+    by_controller = v1_mounts(root, proc)
     if "cpu" in by_controller:
         return _find_v1(by_controller, proc, pid, kernel)
     unified = Path(root, "unified")
     if (unified / "cgroup.controllers").is_file() and "cpu" in (unified / "cgroup.controllers").read_text().split():
-        return _find_v2(_mount(str(unified), frozenset(), proc), proc, pid, kernel)
+        return _find_v2(mount_at(str(unified), frozenset(), proc), proc, pid, kernel)
     raise CgroupsUnavailableError(
         f"cgroups: no hierarchy with the cpu controller under {root}; mount one: "
         f"sudo mkdir -p {root}/cpu,cpuacct && sudo mount -t cgroup -o cpu,cpuacct cgroup {root}/cpu,cpuacct"
@@ -187,86 +210,28 @@ def _find_v1(mounts: dict[str, Mount], proc: str, pid: int | str, kernel: Kernel
             f"sudo mkdir -p {folder} && sudo mount -t cgroup -o cpuacct cgroup {folder}"
         )
     used = (cpu,) if counting == cpu else (cpu, counting)
-    homes = tuple(_home(mount, proc, pid) for mount in used)
+    homes = tuple(home_of(mount, proc, pid) for mount in used)
     for home in homes:
         _require_rights(home, 1, kernel)
     return Hierarchy(1, used, homes, homes, proc, kernel)
 
 
 def _find_v2(mount: Mount, proc: str, pid: int | str, kernel: Kernel) -> Hierarchy:
-    home = _home(mount, proc, pid)
-    candidates = list(_ancestors(home, mount.point))
-    checks: tuple[Callable[[str], bool], ...] = (
-        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.subtree_control").split(),
-        lambda folder: "cpu" in kernel.read(f"{folder}/cgroup.controllers").split() and _may_hand_down(folder, kernel),
-    )
-    reachable = [folder for folder in candidates if kernel.may_write(folder)]
-    for check in checks:
-        for folder in reachable:
-            if check(folder):
-                _require_rights(folder, 2, kernel)
-                return Hierarchy(2, (mount,), (folder,), (home,), proc, kernel)
-    if "cpu" not in kernel.read(f"{mount.point}/cgroup.controllers").split():
+    home = home_of(mount, proc, pid)
+    top = mount.point
+    places = places_for(home, top, kernel)
+    if places:
+        return Hierarchy(2, (mount,), (places[0],), (home,), proc, kernel)
+    if "cpu" not in kernel.read(f"{top}/cgroup.controllers").split():
         raise CgroupsUnavailableError(
-            f"cgroups: the cpu controller is not enabled in {mount.point}; enable it in the parent cgroup, or, "
+            f"cgroups: the cpu controller is not enabled in {top}; enable it in the parent cgroup, or, "
             "if v1 uses it, boot with: systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=cpu"
         )
-    if not reachable:
-        _require_rights(candidates[0], 2, kernel)
-    top = mount.point
+    _require_rights(home, 2, kernel)
     raise CgroupsUnavailableError(
-        f"cgroups: {top} holds processes, so it cannot enable the cpu controller for its children; move them: "
-        f"mkdir -p {top}/inside && for p in $(cat {top}/cgroup.procs); do echo $p > {top}/inside/cgroup.procs; "
-        f"done && echo +cpu > {top}/cgroup.subtree_control"
+        f"cgroups: the cpu controller does not reach {home}, and those above cannot be changed from here; "
+        f"{_mend_rights(2)}"
     )
-
-
-def _may_hand_down(folder: str, kernel: Kernel) -> bool:
-    """Whether a v2 cgroup can enable controllers for its children: the true root (no type) or one without processes."""
-    if not Path(folder, "cgroup.type").exists():
-        return True
-    return not kernel.read(f"{folder}/cgroup.procs").split()
-
-
-def _ancestors(home: str, top: str) -> Iterator[str]:
-    """Return the folders above `home` up to the mount point, nearest first, or the mount point if that is home."""
-    if home == top:
-        yield top
-        return
-    for parent in Path(home).parents:
-        yield str(parent)
-        if str(parent) == top:
-            return
-
-
-def _home(mount: Mount, proc: str, pid: int | str) -> str:
-    """Return the caller's own cgroup, or the mount point if its own is not visible."""
-    folder = mount.folder_of(proc, pid)
-    return folder if folder is not None and Path(folder).is_dir() else mount.point
-
-
-def _v1_mounts(root: str, proc: str) -> dict[str, Mount]:
-    """Return the v1 hierarchies under `root` by controller. A name such as ``cpu,cpuacct`` stands for two."""
-    found: dict[str, Mount] = {}
-    for folder in sorted(Path(root).iterdir()) if Path(root).is_dir() else []:
-        controllers = frozenset(folder.name.split(",")) & {"cpu", "cpuacct"}
-        # Links such as cpu -> cpu,cpuacct lead to a mount that is also found under its own name.
-        if controllers and folder.is_dir() and not folder.is_symlink():
-            mount = _mount(str(folder), controllers, proc)
-            found.update(dict.fromkeys(controllers, mount))
-    return found
-
-
-def _mount(point: str, controllers: frozenset[str], proc: str) -> Mount:
-    try:
-        lines = Path(proc, "self", "mountinfo").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        lines = []
-    for line in lines:
-        fields = line.split()
-        if len(fields) > 4 and fields[4] == point:
-            return Mount(controllers, point, fields[3])
-    return Mount(controllers, point)
 
 
 def _require_rights(folder: str, version: int, kernel: Kernel) -> None:

@@ -54,6 +54,7 @@ class Lease:
         with self._pipe_lock:
             self._start_guard()
         self._group.on_origin = self.tell_origin
+        self._group.on_part = self.tell_part
         self._thread = threading.Thread(target=self._run, name="penstock-cgroup-lease", daemon=True)
         self._thread.start()
 
@@ -66,12 +67,15 @@ class Lease:
             if cores is None:
                 self._wanted = None  # also if the kernel refuses now: no later beat may set the old cap again
             self._group.set_quota(cores)
-            # The kernel may round the quota, or set none under a tighter parent. Later beats expect that value.
-            self._wanted = self._group.quota()
+            self._wanted = cores
 
     def tell_origin(self, pid: int, origin: list[str]) -> None:
         """Report where a process came from to the guard."""
         self._send(json.dumps({"pid": pid, "origin": origin}))
+
+    def tell_part(self, part: guard.GroupFolders) -> None:
+        """Report a new part of the group to the guard."""
+        self._send(json.dumps(_described(part)))
 
     def beat(self) -> None:
         """Renew the lease once, and set the quota again if the guard has lifted it."""
@@ -80,7 +84,7 @@ class Lease:
                 return
             try:
                 self._send("")
-                if self._group.quota() != self._wanted:
+                if not self._group.has_quota(self._wanted):
                     self._group.set_quota(self._wanted)
                     self.reapplied += 1
             except (AdaptorError, OSError) as fault:
@@ -134,8 +138,7 @@ class Lease:
         description = json.dumps(
             {
                 "version": group.folders.version,
-                "folders": group.folders.folders,
-                "fallbacks": group.folders.fallbacks,
+                "parts": [_described(part) for part in group.parts],
                 "proc": group.folders.proc,
                 "holder_pid": group.owner.pid,
                 "holder_started": group.owner.started,
@@ -192,3 +195,7 @@ class Lease:
             self._guard.kill()
             self._guard.wait()
         self._guard = None
+
+
+def _described(part: guard.GroupFolders) -> dict[str, list[str] | list[list[str]]]:
+    return {"folders": part.folders, "fallbacks": part.fallbacks}

@@ -144,6 +144,10 @@ class MembershipWatcher:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
         if self._joined.keys() - joined.keys():
             self._group.forget_dead()
+        try:
+            self._group.drop_empty_parts()
+        except (AdaptorError, OSError) as fault:
+            faults.append(f"what an ended executor left could not be removed: {fault}")
         self._joined = joined
         self._tell("; ".join(faults) or None)
 

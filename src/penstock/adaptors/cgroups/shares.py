@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from types import TracebackType
 
 from penstock.adaptors.cgroups.group import CpuGroup
@@ -12,7 +13,10 @@ from penstock.adaptors.cgroups.lease import LEASE_SECONDS, Lease
 from penstock.adaptors.cgroups.members import ExecutorFinder, JoinedExecutor, MembershipWatcher
 from penstock.clock import Clock
 from penstock.errors import ActuationError, ConfigurationError, MetricSourceError
-from penstock.records import Allocation, CpuReading
+from penstock.records import Allocation, CpuReading, ExecutorState
+
+_JOINED_WITHIN_SECONDS = 10.0
+"""An executor of this host is found and held long before."""
 
 
 def quota_cores(allocation: Allocation, uncapped: Allocation, cores_per_executor: float) -> float | None:
@@ -136,6 +140,22 @@ class CpuShares:
     def share_refusal(self) -> str | None:
         """Return None: the kernel takes a cap at once, or fails at once."""
         return None
+
+    def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:
+        """Return in one line which executors are not held, because they are no processes of this host. None: none."""
+        held = self.joined
+        others = [
+            executor
+            for executor in executors
+            if executor.is_active
+            and executor.executor_id not in held
+            and (executor.added_at is None or now - executor.added_at > _JOINED_WITHIN_SECONDS)
+        ]
+        if not others:
+            return None
+        ids = ", ".join(sorted({executor.executor_id for executor in others}))
+        hosts = ", ".join(sorted({executor.host for executor in others}))
+        return f"executors {ids} (on {hosts}) have no CPU share: they are not among the processes of the driver's host"
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:

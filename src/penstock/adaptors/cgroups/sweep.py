@@ -24,10 +24,11 @@ def sweep_stale(hierarchy: Hierarchy) -> tuple[str, ...]:
     for mount, home in zip(hierarchy.mounts, hierarchy.homes, strict=True):
         for folder in _stale_folders(mount.point, hierarchy.proc):
             above = str(Path(folder).parents[1])
-            group = GroupFolders(
-                hierarchy.version, [folder], [[above, home]], proc=hierarchy.proc, kernel=hierarchy.kernel
-            )
             try:
+                holders = sorted(hierarchy.holders(above, home), key=lambda holder: holder != above)
+                group = GroupFolders(
+                    hierarchy.version, [folder], [holders], proc=hierarchy.proc, kernel=hierarchy.kernel
+                )
                 if mount == hierarchy.mounts[0]:
                     group.open()
                 group.give_back()

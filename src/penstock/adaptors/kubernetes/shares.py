@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.adaptors.kubernetes.api import ExecutorPods, PodGoneError
@@ -18,7 +18,7 @@ from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu, ResizeState
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError, MetricSourceError
-from penstock.records import Allocation, CpuReading
+from penstock.records import Allocation, CpuReading, ExecutorState
 
 _log = logging.getLogger(__name__)
 
@@ -198,6 +198,10 @@ class PodShares:
             seen = self._seen if self._share is not None else None
         refused = [] if seen is None else [p for p in seen.pods if p.resize in _REFUSED and self._is_wanted(p, seen)]
         return "; ".join(self._sentence(pod) for pod in refused) or None
+
+    def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:  # noqa: ARG002
+        """Return None: pods of all nodes can be resized."""
+        return None
 
     @property
     def faults(self) -> tuple[str, ...]:

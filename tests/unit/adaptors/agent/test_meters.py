@@ -147,6 +147,20 @@ def test_control_groups_of_penstock_are_found_wherever_they_lie(tmp_path: Path, 
     assert use.read() == {"groups_cpu_used": pytest.approx(1.0), "groups_throttled": pytest.approx(0.1)}
 
 
+def test_all_parts_of_a_control_group_count(tmp_path: Path) -> None:
+    """With cgroup v2 a group has a part of the same name in each cgroup that holds executors: their CPU adds up."""
+    moment = [0.0]
+    use = GroupUse(tmp_path, monotonic=lambda: moment[0])
+    for now, used in ((0.0, (1.0, 2.0)), (10.0, (6.0, 22.0))):
+        moment[0] = now
+        for service, seconds in zip(("a.service", "b.service"), used, strict=True):
+            folder = tmp_path / service / "penstock" / "run-op"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "cpu.stat").write_text(f"usage_usec {int(seconds * 1e6)}\nthrottled_usec 0\n")
+        found = use.read()
+    assert found["groups_cpu_used"] == pytest.approx(2.5)
+
+
 def test_this_host_can_be_measured() -> None:
     """The real kernel answers."""
     meters = host_meters()
