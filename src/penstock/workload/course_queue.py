@@ -20,7 +20,8 @@ from penstock.workload.replay_queue import SHARE
 FloatArray = npt.NDArray[np.float64]
 
 _BUSIEST = 0.97
-"""Largest part of its time for which the server is taken to be busy at no work of earlier pieces: no piece lasts for ever."""
+"""Largest part of its time for which the server is taken to be busy where no work of earlier pieces is left: no piece
+lasts for ever."""
 
 _HALVINGS = 24
 

@@ -54,7 +54,14 @@ def fluid_of(theta: FloatArray, shape: Cycle, loads: FloatArray) -> FloatArray:
 
 
 def cycle_curves(theta: FloatArray, shape: Cycle, loads: FloatArray, missing: Missing) -> tuple[FloatArray, FloatArray]:
-    """Return means and percentiles of a cycle's queue: the fluid, and what was found missing at a cycle close by."""
+    """Return means and percentiles of a cycle's queue: the fluid, and what was found missing at a cycle close by.
+
+    The queue itself is solved at loads at which the fluid cannot be: where a part neither rises nor falls.
+    """
     curves = fluid_of(theta[None], shape, loads)[0] * np.exp(missing.at(loads))
     mean, percentile = curves.reshape(2, -1)
+    open_loads = ~(np.isfinite(mean) & np.isfinite(percentile))
+    if open_loads.any():
+        means, percentiles = load_curves(*shape.matrices(theta[None]), loads[open_loads])
+        mean[open_loads], percentile[open_loads] = means[0], percentiles[0]
     return mean, percentile

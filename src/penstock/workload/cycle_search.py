@@ -27,8 +27,8 @@ from penstock.workload.replay_queue import MOST_LIFT, ReplayedQueue
 FloatArray = npt.NDArray[np.float64]
 
 _PARTS = {4: 0.7, 6: 1.5, 9: 1.5, 13: 1.5}
-"""Parts of a cycle in the order in which they are tried: the fewer, the more stages each has. A course of so many pieces
-whose own queue is off by more than this, in units of the bars, is not made a cycle."""
+"""Parts of a cycle in the order in which they are tried: the fewer, the more stages each has. A course of so many
+pieces whose own queue is off by more than this, in units of the bars, is not made a cycle."""
 
 _STATES, _MORE_STATES = 64, 96
 """States of a cycle, and of one that is not right with as many. More take long to solve."""
@@ -84,7 +84,6 @@ class _Tried:
 
     theta: FloatArray
     shape: Cycle
-    missing: Missing
     errors: FloatArray
     added: FloatArray
 
@@ -119,7 +118,7 @@ def search(course_in: Callable[[int], Course], queue: ReplayedQueue, states: int
         found = _rounds(theta, more, aim, _LAST_ROUNDS, _FAIR)
         best = found if found is not None and found.worst < best.worst else best
     if best is not None:
-        yield from _found(_lifted(best))
+        yield from _found(_lifted(best), queue)
 
 
 def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator[Found]:
@@ -128,7 +127,7 @@ def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator
         return
     found = _rounds(recipe.theta, recipe.cycle.order, CycleAim.of(queue), _LAST_ROUNDS, _FAIR)
     if found is not None:
-        yield from _found(_lifted(found))
+        yield from _found(_lifted(found), queue)
 
 
 def _rounds(theta: FloatArray, states: int, aim: CycleAim, rounds: int, good: float) -> _Tried | None:
@@ -136,10 +135,10 @@ def _rounds(theta: FloatArray, states: int, aim: CycleAim, rounds: int, good: fl
     best: _Tried | None = None
     for turn in range(rounds):
         shape = _shared(theta, states)
-        missing = Missing.of(theta, _shared(theta, min(max(_FEW_STATES, shape.parts), states)), aim.loads)
-        curves = np.log(fluid_of(theta[None], shape, aim.loads))[0] + missing.at(aim.loads)
+        lacking = _missing(theta, states, aim.loads).at(aim.loads)
+        curves = np.log(fluid_of(theta[None], shape, aim.loads))[0] + lacking
         added = curves - course_curves(theta[None], aim.loads)[0]
-        tried = _Tried(theta, shape, missing, aim.errors(curves), added)
+        tried = _Tried(theta, shape, aim.errors(curves), added)
         if not np.isfinite(tried.worst):
             break
         is_slow = best is not None and tried.worst > _SLOW * best.worst
@@ -155,7 +154,7 @@ def _lifted(tried: _Tried) -> _Tried:
     """Make the cycle a little longer if there is room above its curves: a window's own replay is mostly too low."""
     room = min(max(_ROOM - float(tried.errors.max()), 0.0) * MEAN_BAR, MOST_LIFT)
     longer = tried.theta + np.repeat([0.0, room], tried.shape.parts)
-    return _Tried(longer, tried.shape, tried.missing, tried.errors, tried.added)
+    return _Tried(longer, tried.shape, tried.errors, tried.added)
 
 
 def _shared(theta: FloatArray, states: int) -> Cycle:
@@ -164,10 +163,17 @@ def _shared(theta: FloatArray, states: int) -> Cycle:
     return Cycle.sharing(rates * lengths.sum() / (rates * lengths).sum(), lengths, states)
 
 
-def _found(tried: _Tried) -> Iterator[Found]:
+def _found(tried: _Tried, queue: ReplayedQueue) -> Iterator[Found]:
     d0, d1 = tried.shape.matrices(tried.theta[None])
-    name = f"cycle of {tried.shape.parts} parts"
-    yield from valid(d0[0], d1[0], Recipe(name, cycle=tried.shape, theta=tried.theta, missing=tried.missing))
+    # Near the load from which on a part queues, what the fluid lacks changes from one load to the next.
+    missing = _missing(tried.theta, tried.shape.order, queue.utilisations)
+    recipe = Recipe(f"cycle of {tried.shape.parts} parts", cycle=tried.shape, theta=tried.theta, missing=missing)
+    yield from valid(d0[0], d1[0], recipe)
+
+
+def _missing(theta: FloatArray, states: int, loads: FloatArray) -> Missing:
+    """Return what the fluid lacks, by a cycle of the same parts in fewer stages."""
+    return Missing.of(theta, _shared(theta, min(max(_FEW_STATES, theta.size // 2), states)), loads)
 
 
 def _moved(theta: FloatArray, aim: CycleAim, added: FloatArray | float, steps: int) -> tuple[FloatArray, FloatArray]:

@@ -35,12 +35,13 @@ _MOST_KINDS = 3
 _FEWER_SHARES, _STAGED_SHARES = (0.05, 0.5), (0.5, 0.8, 0.95)
 
 _FEW_CYCLES = 3.0
-"""If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles are tried at
-once."""
+"""If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles (of a small
+process: bursts in stages) are tried at once."""
 
 _TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
 """If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses
-more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar."""
+more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar. In a
+small process, more kinds do not help above that, but regular ones may."""
 
 _AGAIN_STEPS, _STAGED_STEPS = 3, (8, 4)
 
@@ -142,15 +143,25 @@ class Fitting:
 
     def search(self, rng: np.random.Generator) -> None:
         """Search chains of bursts, smallest first, until one is good, then cycles; these first if they tell all."""
-        gap = self._gap()
-        if gap == 1 and self.max_states > SMALL and self.course.cost <= _TOLD:
+        gap, is_small = self._gap(), self.max_states <= SMALL
+        if not is_small and gap == 1 and self.course.cost <= _TOLD:
             self._search_cycles()
             if self.worst <= 1.0:
                 return
+        self._search_bursts(gap)
+        if is_small and self.worst > 1.0:
+            self._search_stages()
+        elif not is_small and self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
+            self._search_cycles()
+        if not self.candidates or (gap > 1 and self.worst > 1.0):
+            self.compose(rng)
+
+    def _search_bursts(self, gap: int) -> None:
+        """Search chains of one kind of bursts, of two and of three; cycles in between if one kind is far off."""
         for kinds in range(1, _MOST_KINDS + 1):
             shape = Bursts((1,) * kinds, gap=gap)
             if shape.order > self.max_states or (self.candidates and self.is_late()):
-                break
+                return
             smaller = self._best_of(Bursts((1,) * (kinds - 1), gap=gap))
             if smaller is None:
                 starts = burst_search.cold_starts(shape, self.queue)
@@ -158,20 +169,12 @@ class Fitting:
                 cold = burst_search.cold_starts(shape, self.queue, _FEWER_SHARES)
                 starts = np.concatenate([burst_search.extended(smaller), cold])
             self._burst(shape, starts)
-            if self._has_good():
-                return
-            if self.max_states <= SMALL and self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES):
-                break
-            if kinds == 1 and self.worst > _FEW_CYCLES and self.course.cost <= _HARDLY_TOLD:
+            is_far = kinds == 1 and self.worst > _FEW_CYCLES
+            if is_far and self.max_states > SMALL and self.course.cost <= _HARDLY_TOLD:
                 self._search_cycles()
-                if self.worst <= 1.0:
-                    return
-        if self.max_states <= SMALL and self.worst > 1.0:
-            self._search_stages()
-        elif self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
-            self._search_cycles()
-        if not self.candidates or (gap > 1 and self.worst > 1.0):
-            self.compose(rng)
+            is_hopeless = self.max_states <= SMALL and self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES)
+            if self._has_good() or is_hopeless or (self._has_cycles and self.worst <= 1.0):
+                return
 
     def _best_of(self, shape: Bursts) -> FloatArray | None:
         """Return the parameters of the best chain of a shape so far."""
@@ -179,8 +182,8 @@ class Fitting:
         return min(of_shape, key=lambda candidate: candidate.worst_error).recipe.theta if of_shape else None
 
     def _search_cycles(self) -> None:
-        """Search cycles, once. They need more states than a small process may have."""
-        if self._has_cycles or self.max_states <= SMALL or (self.candidates and self.is_late()):
+        """Search cycles, once."""
+        if self._has_cycles or (self.candidates and self.is_late()):
             return
         self._has_cycles = True
         found = cycle_search.search(
