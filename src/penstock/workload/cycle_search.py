@@ -41,8 +41,8 @@ _FIRST_STEPS, _MORE_STEPS, _ROUNDS, _LAST_ROUNDS = 10, 5, 3, 2
 _GOOD, _FAIR = 0.45, 0.75
 """In units of the bars: rounds end at the first worst error, and no more parts or states are tried below the second."""
 
-_NEAR = 1.5
-"""More states are tried if the worst error is below this."""
+_NEAR = 1.3
+"""More states are tried if the worst error is below this, and no more parts after two."""
 
 _SLOW = 0.97
 """A round that leaves more than this part of the worst error is the last."""
@@ -95,7 +95,7 @@ class _Tried:
 
 def search(course_in: Callable[[int], Course], queue: ReplayedQueue, states: int, is_late: IsLate) -> Iterator[Found]:
     """Search cycles of up to so many states, of few parts first; `course_in` gives the course in so many pieces."""
-    aim, best = CycleAim.of(queue), None
+    aim, best, tries = CycleAim.of(queue), None, 0
     few = min(states, _STATES)
     for parts, out_of_reach in _PARTS.items():
         if 2 * parts > few:
@@ -106,10 +106,12 @@ def search(course_in: Callable[[int], Course], queue: ReplayedQueue, states: int
         theta, errors = _moved(start, aim, 0.0, _FIRST_STEPS)
         if np.abs(errors).max() > out_of_reach:
             continue
-        found = _rounds(theta, few, aim, _ROUNDS, _GOOD)
+        found, tries = _rounds(theta, few, aim, _ROUNDS, _GOOD), tries + 1
         if found is not None and (best is None or found.worst < best.worst):
             best = found
-        if is_late() or (best is not None and best.worst <= _FAIR):
+        # If two are near the bar alike, it is chance that keeps them off, and more stages help, not more parts.
+        enough = _NEAR if tries > 1 else _FAIR
+        if is_late() or (best is not None and best.worst <= enough):
             break
     if best is not None and few < states and _FAIR < best.worst <= _NEAR:
         more = min(states, _MORE_STATES)
