@@ -91,15 +91,20 @@ class Window:
     following: FloatArray | None
 
 
-def real_windows(folder: Path, most: int = 50_000) -> Iterator[Window]:
+def real_windows(folder: Path, most: int = 50_000, only: str = "") -> Iterator[Window]:
     """Give the start, the middle and the end of each trace; a third of a trace that is shorter than three windows.
 
     The published formats are read as `penstock fit` reads them. The next window is as long, and follows at once.
+    With `only`, those are left out whose trace and place do not have it.
     """
     for trace, path in _FILES.items():
+        if not any(only in f"{trace}, {place}" for place in _PLACES):
+            continue
         gaps = open_gaps(folder / path, Reading())
         size = min(most, gaps.total // 3)
         for place, share in _PLACES.items():
+            if only not in f"{trace}, {place}":
+                continue
             first = int(share * (gaps.total - size))
             after = first + 2 * size <= gaps.total
             following = np.asarray(gaps.window(first + size, first + 2 * size)) if after else None

@@ -27,7 +27,7 @@ _MOST_ROWS_SHOWN = 24
 @click.option("--window", type=click.IntRange(1), default=50_000, show_default=True, help="Inter-arrival times each.")
 @click.option("--step", type=click.IntRange(1), help="From one window's start to the next.  [default: the window]")
 @click.option("--fit/--no-fit", default=True, show_default=True, help="Whether to fit processes too.")
-@click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
+@click.option("--max-states", type=click.IntRange(1), default=96, show_default=True, help="Most states of a process.")
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same numbers."
 )

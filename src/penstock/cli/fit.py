@@ -33,7 +33,7 @@ _WHY_FIRST = "The best does not have the least loss: the trace may be a Poisson 
 @click.option(
     "--best", type=click.IntRange(1), default=5, show_default=True, help="How many distinct processes to show."
 )
-@click.option("--max-states", type=click.IntRange(1), default=16, show_default=True, help="Most states of a process.")
+@click.option("--max-states", type=click.IntRange(1), default=96, show_default=True, help="Most states of a process.")
 @click.option(
     "--method", type=click.Choice(["auto", "kpc"]), default="auto", show_default=True,
     help="auto: processes whose queue is right along the load; kpc: plain KPC compositions, to compare with.",
@@ -66,7 +66,8 @@ def fit(  # noqa: PLR0917 - click passes them by name
     "response" is the mean response time of the trace in a queue with Erlang service at that load, "p95" its 95th
     percentile, each with the relative error of the processes in predicting it. "worst" is the largest such error of
     any load from 0.05 to 0.9, in units of its bar: 15 % for the mean, 25 % for the percentile. Matrices are per second.
-    "loss" is that error plus a price per state. The least comes first, unless the trace may be a Poisson process.
+    "loss" is that error plus a price per state, plus 1 if it is above its bar. The least comes first, unless the trace
+    may be a Poisson process.
     With --method kpc, moments and autocorrelation are matched whatever the queue.
 
     --json prints one object: trace (n, mean, scv, skewness, acf from lag 1), maps (best first; each with D0, D1,

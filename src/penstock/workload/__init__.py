@@ -13,6 +13,9 @@ estimate            one estimate from several windows
 change              whether two windows differ by more than chance
 simple_fits         fits of windows that need no search
 burst_search        chains of bursts (`burst_chain`) whose queue follows the replayed one along the load
+course              the pieces of constant rate that tell a window's queue
+course_queue        the queue of a course that repeats exactly
+cycle_search        cycles of parts (`cycle_chain`) for windows of a few long bursts, by their fluid (`fluid_curve`)
 kpc                 compositions (`product_form`) that match moments and autocorrelation
 alternating         chains of short and long times in turn (`free_chain`)
 ==================  ==============================================================================================

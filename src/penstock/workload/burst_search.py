@@ -20,7 +20,7 @@ from penstock.workload.burst_chain import Bursts
 from penstock.workload.candidates import Found, Recipe, valid
 from penstock.workload.least_squares import DAMPING, DAMPINGS, IsLate, difference_least_squares
 from penstock.workload.load_curve import load_curves
-from penstock.workload.replay_queue import BARRED, ReplayedQueue
+from penstock.workload.replay_queue import BARRED, ReplayedQueue, finite_lift
 from penstock.workload.window_features import WindowFeatures
 
 FloatArray = npt.NDArray[np.float64]
@@ -44,6 +44,18 @@ SHARES = (0.05, 0.2, 0.5, 0.85)
 """Shares of the arrivals in bursts to start from. The means alone do not tell many short bursts from few long ones."""
 
 
+def spread_loads(queue: ReplayedQueue, count: int) -> list[int]:
+    """Return places of loads up to `BARRED`, evenly along both curves: more where they rise steeply."""
+    within = np.flatnonzero(queue.utilisations <= BARRED)
+    u = queue.utilisations[within]
+    way = np.diff(u) / np.ptp(u)
+    for curve in (queue.responses, queue.percentiles):
+        level = np.log(curve[within] / u)
+        way = way + 0.7 * np.abs(np.diff(level)) / max(float(np.ptp(level)), 0.5)
+    along = np.concatenate([[0.0], np.cumsum(way)])
+    return [int(within[np.argmin(np.abs(along - at))]) for at in np.linspace(0.0, along[-1], count)]
+
+
 @dataclass(frozen=True, eq=False)
 class Aim:
     """What the search follows: the replayed curves at chosen loads, and the features of the window."""
@@ -54,16 +66,8 @@ class Aim:
 
     @classmethod
     def of(cls, queue: ReplayedQueue, features: WindowFeatures, loads: int = _LOADS) -> Aim:
-        """Choose the loads up to `BARRED` evenly along both curves, more where they rise steeply, and the highest."""
-        within = np.flatnonzero(queue.utilisations <= BARRED)
-        u = queue.utilisations[within]
-        way = np.diff(u) / np.ptp(u)
-        for curve in (queue.responses, queue.percentiles):
-            level = np.log(curve[within] / u)
-            way = way + 0.7 * np.abs(np.diff(level)) / max(float(np.ptp(level)), 0.5)
-        along = np.concatenate([[0.0], np.cumsum(way)])
-        places = [int(within[np.argmin(np.abs(along - at))]) for at in np.linspace(0.0, along[-1], loads - 1)]
-        return cls(queue, features, np.unique([*places, queue.utilisations.size - 1]))
+        """Choose loads spread along both curves, and the highest."""
+        return cls(queue, features, np.unique([*spread_loads(queue, loads - 1), queue.utilisations.size - 1]))
 
     def with_fewer_loads(self) -> Aim:
         """Return the same aim at fewer loads."""
@@ -75,7 +79,8 @@ class Aim:
         With a `power` above 1, the sum of their squares is closer to the largest of them, which the bars look at.
         """
         loads = self.queue.utilisations[self.chosen]
-        mean, percentile = self.queue.responses[self.chosen], self.queue.percentiles[self.chosen]
+        lift = np.exp(finite_lift(self.queue)[self.chosen])
+        mean, percentile = self.queue.responses[self.chosen] * lift, self.queue.percentiles[self.chosen] * lift
         weight = np.where(loads > BARRED, _WEIGHT_BEYOND, 1.0)
 
         def residuals(theta: FloatArray) -> FloatArray:

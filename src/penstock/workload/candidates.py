@@ -16,6 +16,8 @@ import numpy.typing as npt
 from penstock.errors import InvalidProcessError
 from penstock.markov import MAP
 from penstock.workload.burst_chain import Bursts
+from penstock.workload.cycle_chain import Cycle
+from penstock.workload.cycle_curve import Missing, cycle_curves
 from penstock.workload.load_curve import predicted_curve
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import BARRED, ReplayedQueue
@@ -29,8 +31,14 @@ PERCENTILE_BAR = 0.25
 GOOD_ENOUGH = 0.35
 """A worst error below this part of its bar counts as this part: closer than that, it is the window's chance."""
 
-PRICE_OF_A_STATE = 0.02
-"""How much an additional state must reduce the loss to be worth it."""
+PRICE_OF_A_STATE, PRICE_OF_A_STAGE, SMALL = 0.02, 0.001, 16
+"""How much an additional state must reduce the loss to be worth it: up to `SMALL` of them, and beyond."""
+
+LARGE = 40
+"""Queues of cycles with more states than this are told by their fluid, as they take too long to solve at every load."""
+
+SAFE, PRICE_OF_A_MISSED_BAR = 0.95, 1.0
+"""A worst error above `SAFE` of its bar costs this much more: what is good enough comes first, however large."""
 
 PRICE_OF_DISPERSION = 0.1
 """What each further doubling of the dispersion's error costs, beyond the first factor of 2."""
@@ -44,11 +52,16 @@ _LARGEST_LOOKALIKE_DIFFERENCE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a process was found, and where a search can start again: the shape of a chain of bursts, its parameters."""
+    """How a process was found, and where a search can start again: the shape of a chain or a cycle, its parameters.
+
+    `missing` is what the fluid of a cycle lacks, see `cycle_curve`.
+    """
 
     family: str
     bursts: Bursts | None = None
+    cycle: Cycle | None = None
     theta: FloatArray | None = None
+    missing: Missing | None = None
 
 
 Found = tuple[MAP, Recipe]
@@ -71,8 +84,8 @@ class FittedMap:
     `errors` are relative for mean, m2, m3, scv and skewness, absolute for acf_rmse (over lags 1 to 100) and the
     largest log ratios for idi and idc; ``None`` if the window has no such value. `queue_errors` and
     `percentile_errors` have the relative errors of the mean and of the 95th percentile of the response time for each
-    replayed utilisation. `loss` is the worst of them in units of its bar, plus a price for each state and for a
-    dispersion of counts that is off by more than a factor of 2.
+    replayed utilisation. `loss` is the worst of them in units of its bar, plus a price for each state, for a bar that
+    is missed and for a dispersion of counts that is off by more than a factor of 2.
     """
 
     map: MAP
@@ -148,13 +161,19 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     if seen.any():
         ratio = unit.idc(trace.idc_widths[seen] / trace.mean) / trace.idc[seen]
         errors["idc"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
-    mean, percentile = predicted_curve(unit, queue.utilisations)
+    if recipe.cycle is not None and recipe.theta is not None and recipe.missing is not None and unit.order > LARGE:
+        mean, percentile = cycle_curves(recipe.theta, recipe.cycle, queue.utilisations, recipe.missing)
+    else:
+        mean, percentile = predicted_curve(unit, queue.utilisations)
     means, percentiles = _relative(queue, mean / queue.responses), _relative(queue, percentile / queue.percentiles)
     dispersion = max((errors["idc"] or 0.0) / float(np.log(2.0)) - 1.0, 0.0)
+    worst = worst_error(means, percentiles)
     return FittedMap(
         map=unit.time_scaled(trace.mean),
-        loss=max(worst_error(means, percentiles), GOOD_ENOUGH)
-        + PRICE_OF_A_STATE * unit.order
+        loss=max(worst, GOOD_ENOUGH)
+        + PRICE_OF_A_STATE * min(unit.order, SMALL)
+        + PRICE_OF_A_STAGE * max(unit.order - SMALL, 0)
+        + PRICE_OF_A_MISSED_BAR * (worst > SAFE)
         + PRICE_OF_DISPERSION * dispersion,
         errors=errors,
         queue_errors=means,

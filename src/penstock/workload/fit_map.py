@@ -54,7 +54,7 @@ def fit_maps(
     iats: npt.ArrayLike,
     *,
     best: int = 5,
-    max_states: int = 16,
+    max_states: int = 96,
     seed: int = 0,
     budget_seconds: float | None = None,
     warm: FitResult | None = None,

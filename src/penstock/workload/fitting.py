@@ -2,7 +2,8 @@
 """The course of one fit: what to try on a window, in which order, and when to stop.
 
 First the simple kinds, then the result for an earlier window, then chains of bursts of growing size, until the queue is
-right along the whole load. Compositions are tried if no such chain is.
+right along the whole load. If none is, the window's own course is repeated as a cycle: at once, if a few pieces of
+constant rate tell all of the window. Compositions are tried if gaps are regular and nothing else is right.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov import MAP
-from penstock.workload import alternating, burst_search, kpc, simple_fits
+from penstock.workload import alternating, burst_search, cycle_search, kpc, simple_fits
 from penstock.workload.burst_chain import Bursts
 from penstock.workload.burst_search import Aim
-from penstock.workload.candidates import FittedMap, Found, Recipe, best_distinct, score
+from penstock.workload.candidates import SMALL, FittedMap, Found, Recipe, best_distinct, score
+from penstock.workload.course import Course, course_of
 from penstock.workload.exponential_mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
@@ -32,16 +34,18 @@ _GOOD = 0.4
 _MOST_KINDS = 3
 _FEWER_SHARES, _STAGED_SHARES = (0.05, 0.5), (0.5, 0.8, 0.95)
 
-_HOPELESS = 1.6
-"""If two kinds of bursts leave an error above this, in units of its bar, more kinds do not help; regular ones may."""
-
 _FEW_CYCLES = 3.0
-"""If one kind leaves an error above this, the window has but a few cycles of burst and lull, and regular ones are tried
-at once."""
+"""If one kind leaves an error above this, the window has but a few cycles of burst and lull, and cycles (of a small
+process: bursts in stages) are tried at once."""
+
+_TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
+"""If its course in pieces loses no more than the first part of a window's queue, cycles are tried first. If it loses
+more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar. In a
+small process, more kinds do not help above that, but regular ones may."""
 
 _AGAIN_STEPS, _STAGED_STEPS = 3, (8, 4)
 
-_MOST_CONTINUED, _SMALL = 3, 5
+_MOST_CONTINUED, _FEW_STATES = 3, 5
 """How many fits of an earlier window are continued, and the most states of those after the first."""
 
 _AGAIN_DAMPING = 1.0
@@ -68,12 +72,17 @@ class Fitting:
         self.best, self.max_states, self.is_late = best, max_states, is_late
         self.candidates: list[FittedMap] = []
         self.notes: list[str] = []
-        self.is_warm = False
+        self.is_warm = self._has_cycles = False
 
     @cached_property
     def aim(self) -> Aim:
         """What searches of chains follow."""
         return Aim.of(self.queue, WindowFeatures.of(self.values, self.trace))
+
+    @cached_property
+    def course(self) -> Course:
+        """The window in pieces of constant rate."""
+        return course_of(self.values, self.queue)
 
     def simple(self) -> str | None:
         """Try the fits that need no search. Return the kind of window if one of them is good enough, else ``None``."""
@@ -112,9 +121,12 @@ class Fitting:
         chains = [f for f in known if f.recipe.theta is not None and f.states <= self.max_states]
         for place, fitted in enumerate(chains[:_MOST_CONTINUED]):
             shape, theta = fitted.recipe.bursts, fitted.recipe.theta
-            if shape is None or theta is None or (place and (fitted.states > _SMALL or self._has_enough())):
+            if theta is None or (place and (fitted.states > _FEW_STATES or self._has_enough())):
                 continue
-            self._burst(shape, theta[None], _AGAIN_STEPS, damping=_AGAIN_DAMPING)
+            if shape is not None:
+                self._burst(shape, theta[None], _AGAIN_STEPS, damping=_AGAIN_DAMPING)
+            else:
+                self._add(cycle_search.continued(fitted.recipe, self.queue, self.is_late))
         self.is_warm = is_same_kind and self.worst <= max(1.0, _ERROR_GROWTH_ALLOWED * before)
         if not self.is_warm:
             self.notes.append("the last window's processes no longer fit: searched anew")
@@ -130,12 +142,26 @@ class Fitting:
         return min((candidate.worst_error for candidate in self.candidates), default=np.inf)
 
     def search(self, rng: np.random.Generator) -> None:
-        """Search chains of bursts, smallest first, until one is good; then regular ones and compositions."""
-        gap = self._gap()
+        """Search chains of bursts, smallest first, until one is good, then cycles; these first if they tell all."""
+        gap, is_small = self._gap(), self.max_states <= SMALL
+        if not is_small and gap == 1 and self.course.cost <= _TOLD:
+            self._search_cycles()
+            if self.worst <= 1.0:
+                return
+        self._search_bursts(gap)
+        if is_small and self.worst > 1.0:
+            self._search_stages()
+        elif not is_small and self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
+            self._search_cycles()
+        if not self.candidates or (gap > 1 and self.worst > 1.0):
+            self.compose(rng)
+
+    def _search_bursts(self, gap: int) -> None:
+        """Search chains of one kind of bursts, of two and of three; cycles in between if one kind is far off."""
         for kinds in range(1, _MOST_KINDS + 1):
             shape = Bursts((1,) * kinds, gap=gap)
             if shape.order > self.max_states or (self.candidates and self.is_late()):
-                break
+                return
             smaller = self._best_of(Bursts((1,) * (kinds - 1), gap=gap))
             if smaller is None:
                 starts = burst_search.cold_starts(shape, self.queue)
@@ -143,19 +169,27 @@ class Fitting:
                 cold = burst_search.cold_starts(shape, self.queue, _FEWER_SHARES)
                 starts = np.concatenate([burst_search.extended(smaller), cold])
             self._burst(shape, starts)
-            if self._has_good():
+            is_far = kinds == 1 and self.worst > _FEW_CYCLES
+            if is_far and self.max_states > SMALL and self.course.cost <= _HARDLY_TOLD:
+                self._search_cycles()
+            is_hopeless = self.max_states <= SMALL and self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES)
+            if self._has_good() or is_hopeless or (self._has_cycles and self.worst <= 1.0):
                 return
-            if self.worst > (_HOPELESS if kinds > 1 else _FEW_CYCLES):
-                break
-        if self.worst > 1.0:
-            self._search_stages()
-        if not self.candidates or (gap > 1 and self.worst > 1.0):
-            self.compose(rng)
 
     def _best_of(self, shape: Bursts) -> FloatArray | None:
         """Return the parameters of the best chain of a shape so far."""
         of_shape = [c for c in self.candidates if c.recipe.bursts == shape]
         return min(of_shape, key=lambda candidate: candidate.worst_error).recipe.theta if of_shape else None
+
+    def _search_cycles(self) -> None:
+        """Search cycles, once."""
+        if self._has_cycles or (self.candidates and self.is_late()):
+            return
+        self._has_cycles = True
+        found = cycle_search.search(
+            lambda pieces: course_of(self.values, self.queue, pieces), self.queue, self.max_states, self.is_late
+        )
+        self._add(found)
 
     def _search_stages(self) -> None:
         """Search bursts and bases of several stages each, of one and of two kinds."""

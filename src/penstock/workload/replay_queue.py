@@ -18,8 +18,11 @@ from penstock.markov import PH
 
 FloatArray = npt.NDArray[np.float64]
 
-UTILISATIONS = tuple(round(0.05 + 0.03 * step, 2) for step in range(31))
-"""Utilisations of the replay, close enough that a curve has no room to bend in between."""
+UTILISATIONS = tuple(sorted({*(round(0.05 + 0.03 * step, 2) for step in range(31)), 0.065, 0.9}))
+"""Utilisations of the replay, close enough that a curve has no room to bend in between.
+
+Bursts of twenty times the mean rate begin to queue at 0.05, and curves rise tenfold from there to 0.1.
+"""
 
 BARRED = 0.9
 """Up to this utilisation a fit has to be right; above it, the window's length decides more than its arrivals."""
@@ -36,13 +39,14 @@ class ReplayedQueue:
     """Response times of a window along the load, in units of its mean inter-arrival time.
 
     `responses` are means and `percentiles` the 95th. `errors` are the standard errors of the means due to the random
-    service times alone, relative to the means.
+    service times alone, relative to the means. `n` is the number of arrivals.
     """
 
     utilisations: FloatArray
     responses: FloatArray
     percentiles: FloatArray
     errors: FloatArray
+    n: int
 
 
 @lru_cache(maxsize=1)
@@ -100,4 +104,21 @@ def replay(
     each = means.reshape(pairs, 2, -1).mean(axis=1)
     # Of a single pair the difference within it is what is known: too large, as much of it cancels.
     spread = each.std(axis=0, ddof=1) / np.sqrt(pairs) if pairs > 1 else 0.5 * np.abs(means[0] - means[1])
-    return ReplayedQueue(np.array(utilisations), average, percentiles.mean(axis=0), spread / average)
+    return ReplayedQueue(np.array(utilisations), average, percentiles.mean(axis=0), spread / average, n)
+
+
+MOST_LIFT = 0.06
+_SETTLED = 0.1
+"""The part of a window in which its queue forgets, from which on the lift is full."""
+
+
+def finite_lift(queue: ReplayedQueue) -> FloatArray:
+    """Return how far above the replayed curves a fit should aim, in logarithms, at each utilisation.
+
+    A queue with mean R at load u forgets its state in about R / (1 - u). If that is a good part of the window, the
+    window held only a few independent stretches and began with an empty queue, and its replay is below what its
+    process comes to in the long run: of known processes far more often than above it. A fit uses a part of the bar to
+    make up for a part of that.
+    """
+    memory = queue.responses / np.maximum(1.0 - queue.utilisations, 1e-3) / queue.n
+    return np.asarray(MOST_LIFT * np.minimum(memory / _SETTLED, 1.0))

@@ -49,7 +49,7 @@ class WindowSettings:
     size: int = 50_000
     step: int | None = None
     fit: bool = True
-    max_states: int = 16
+    max_states: int = 96
     seed: int = 0
 
     def __post_init__(self) -> None:
