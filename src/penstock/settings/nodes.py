@@ -71,8 +71,8 @@ class NodesSettings(Part):
         known = read_latency_map(self.table).nodes
         if self.driver not in known:
             raise ConfigurationError(
-                f"nodes.driver: {self.driver!r} is in no row of {self.table} ({', '.join(known) or 'it has none'}); name "
-                "it as the table does, or leave it out",
+                f"nodes.driver: {self.driver!r} is in no row of {self.table} ({', '.join(known) or 'it has none'}); "
+                "name it as the table does, or leave it out",
                 field="nodes.driver",
             )
 

@@ -12,8 +12,8 @@ A fit that minimises sum(v r^2) with weights v, J the gradients at the samples, 
     C = M^-1 (J' V^2 J) M^-1,  M = J' V J,  V = diag(v).
 
 ``structure`` is what the form itself may be wrong by, in proportion to how far (in logarithms) a size is beyond those
-that were sampled, and likewise (in seconds) a network delay. Leaving out the largest sampled size shows it: whatever the form misses that size by, beyond what
-noise explains, it is expected to miss larger ones by at the same rate.
+that were sampled, and likewise (in seconds) a network delay. Leaving out the largest sampled size shows it: whatever
+the form misses that size by, beyond what noise explains, it is expected to miss larger ones by at the same rate.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def published(allocation: Allocation) -> float:
 def test_intervals_hold_where_nodes_are_farther_apart_than_any_that_were_sampled(
     model: LearntModel, truth: Callable[[Allocation], float], least: float
 ) -> None:
-    """Of new measurements at 200 and 280 ms, 90 % intervals of a law that saw at most 120 ms hold most, right or wrong."""
+    """Of new measurements at 200 and 280 ms, 90 % intervals of a law that saw at most 120 ms hold most."""
     rng, held, asked = np.random.default_rng(5), 0, (on(1, 6), on(1, 8), on(1, 2, 3, 8), on(1, 2, 3, 4, 5, 8))
     for number in range(40):
         sampled = (on(1), on(1, 2), on(1, 4), on(1, 2, 3, 4))[: 2 + number % 3]

@@ -70,6 +70,7 @@ def show_maximum(
     rate: float,
     at: float = 0.0,
     operator: str = "operator",
+    *,
     rows: int = CAP,
 ) -> None:
     """Let the policy see full batches of one allocation, a minute long, at so many records a second."""
