@@ -27,7 +27,7 @@ from penstock.performance.throughput.calibration import (
     noise_of,
 )
 from penstock.performance.throughput.learnt_model import LearntModel
-from penstock.performance.throughput.sample_table import SampleTable, speed_of
+from penstock.performance.throughput.sample_table import SampleTable, longest_alike, speed_of
 from penstock.ports import FloatArray
 from penstock.records import Allocation, ThroughputPrediction
 
@@ -140,7 +140,9 @@ class CurveModel(LearntModel):
     def is_sure_of(self, allocation: Allocation) -> bool:
         """Whether there were samples for all that it can tell, and some of nodes as far apart."""
         found = self.calibration
-        return found is not None and not found.is_reduced and self.delay_for(allocation) <= found.farthest
+        if found is None or found.is_reduced:
+            return False
+        return self.delay_for(allocation) <= longest_alike(found.farthest)
 
     def _answer(self, executors: int, speed: float, delay: float, coverage: float) -> ThroughputPrediction:
         found = self.calibration

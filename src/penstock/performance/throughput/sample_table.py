@@ -19,6 +19,11 @@ _SAME_DELAY_SECONDS, _SAME_DELAY_PART = 0.002, 0.1
 """Measured round trips of one pair differ by as much: what looks like two delays may be one."""
 
 
+def longest_alike(delay: float) -> float:
+    """The longest delay that measurements cannot tell from this one."""
+    return (1.0 + _SAME_DELAY_PART) * delay + _SAME_DELAY_SECONDS
+
+
 def speed_of(allocation: Allocation) -> float:
     """How fast one executor works on parallel work, in whole executors of the operator's own size.
 
@@ -93,7 +98,7 @@ class SampleTable:
         ends: list[float] = []
         for delay in np.unique(self.delay):
             if not ends or delay > ends[-1]:
-                ends.append((1.0 + _SAME_DELAY_PART) * delay + _SAME_DELAY_SECONDS)
+                ends.append(longest_alike(float(delay)))
         return np.searchsorted(ends, self.delay)
 
     @property
