@@ -204,7 +204,7 @@ def read_latency_map(path: Path, nodes: Sequence[str] = (), driver: str | None =
         With every mistake and its line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some spreadsheets begin a file with a mark of its encoding
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is no text"
         raise ConfigurationError(

@@ -389,6 +389,22 @@ class OperatorSite:
     selectivity: float | None = None
     query: str = ""
 
+    def fills_cap(self, rows: int) -> bool:
+        """Whether a batch of so many records took all that its cap lets it take: more waited.
+
+        Kafka's source shares a cap out over partitions by what waits in each, and rounds down, so that a full batch may
+        lack up to a record for each of them.
+
+        Examples
+        --------
+        >>> site = OperatorSite(Limits(1, 2), cap=1000, tasks=4)
+        >>> site.fills_cap(997), site.fills_cap(996), OperatorSite(Limits(1, 2)).fills_cap(1000)
+        (True, False, False)
+        """
+        if self.cap is None:
+            return False
+        return rows > max(self.cap - (self.tasks or 1), self.cap // 2)
+
 
 class Notebook(Protocol):
     """Texts that a policy keeps for those that come after it, in this run or in later ones.

@@ -556,11 +556,14 @@ class ThroughputSample:
         What it took in.
     at
         When, in seconds since the epoch; None where all samples count as equally old.
+    delay_seconds
+        The longest round trip between its nodes at that time; None: as it is now.
     """
 
     allocation: Allocation
     records_per_second: float
     at: float | None = None
+    delay_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.records_per_second) and self.records_per_second > 0.0):
@@ -568,6 +571,11 @@ class ThroughputSample:
                 f"throughput: {self.records_per_second!r} must be a positive number of records a second; "
                 "leave out samples in which nothing was processed",
                 field="throughput",
+            )
+        if self.delay_seconds is not None and not 0.0 <= self.delay_seconds < math.inf:
+            raise ConfigurationError(
+                f"delay_seconds: {self.delay_seconds!r} is no time; give seconds from 0 on, or None",
+                field="delay_seconds",
             )
 
 

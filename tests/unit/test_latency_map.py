@@ -58,6 +58,13 @@ def test_a_table_is_read_with_comments_units_and_holes(tmp_path: Path) -> None:
     assert ("a", "d") in apart.holes
 
 
+def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """Its file may begin with a byte order mark, and end lines as Windows does."""
+    file = tmp_path / "trips.csv"
+    file.write_bytes(b"\xef\xbb\xbffrom,to,round_trip\r\na,b,120ms\r\n")
+    assert read_latency_map(file).between("a", "b") == 0.12
+
+
 def test_every_mistake_of_a_table_is_reported_with_its_line(tmp_path: Path) -> None:
     """One run shows all that is wrong, and what to write."""
     file = tmp_path / "trips.csv"

@@ -76,6 +76,14 @@ def test_the_driver_of_the_table_is_no_node_for_executors(tmp_path: Path) -> Non
     assert found.round_trips.largest(["a"]) == 0.1
 
 
+def test_a_driver_that_the_table_does_not_know_is_refused(tmp_path: Path) -> None:
+    """All nodes would count as far from it, and nobody would see why."""
+    (tmp_path / "trips.csv").write_text("from,to,round_trip\nhome,a,100ms\nhome,b,10ms\n")
+    for names in ([], ["a", "b"]):
+        with pytest.raises(ConfigurationError, match=r"nodes\.driver: 'hom' is in no row"):
+            _ = parse_pipeline(settings(round_trips="trips.csv", driver="hom", names=names), folder=tmp_path).pipeline
+
+
 @pytest.mark.parametrize(
     ("part", "words"),
     [

@@ -50,9 +50,12 @@ def report(run: StorePlace | None, folder: Path | None, as_json: bool) -> None:
     if found.was_chosen:
         console.print(f"{found.folder} (the newest run)", markup=False)
     console.print(summary_panel(history.summary, written.html, is_ended=history.is_ended))
+    figures = {name: run_elasticity(history, name) for name in history.operators}
+    for name, one in figures.items():
+        what = "not known: too little was seen" if one is None else f"{one.accuracy_text} {one.text}"
+        console.print(f"elasticity of {name}: {what}", markup=False, highlight=False)
     if as_json:
         files = {"html": str(written.html), "png": str(written.png)}
-        figures = {name: run_elasticity(history, name) for name in history.operators}
         elastic = {name: None if one is None else one.to_json() for name, one in figures.items()}
         print_json(
             {

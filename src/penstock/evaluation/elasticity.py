@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from math import inf
 from typing import TypeAlias
 
 from penstock.errors import ConfigurationError
@@ -46,6 +47,21 @@ class Elasticity:
     def to_json(self) -> dict[str, float | int]:
         """Plain data."""
         return asdict(self)
+
+    @property
+    def text(self) -> str:
+        """The figures that stand beside the accuracies, in words."""
+        changes = "1 change" if self.reconfigurations == 1 else f"{self.reconfigurations} changes"
+        return (
+            f"executors above and below the estimated demand, {self.timeshare_over:.0f} % and "
+            f"{self.timeshare_under:.0f} % of the time; excess time {self.excess_time:.3f}, {changes}, cost "
+            f"{self.cost:.1f} executor-minutes"
+        )
+
+    @property
+    def accuracy_text(self) -> str:
+        """Executors too many and too few, on average."""
+        return f"+{self.accuracy_over:.2f} / -{self.accuracy_under:.2f}"
 
 
 def elasticity(
@@ -80,9 +96,13 @@ def elasticity(
     """
     if not seconds > 0.0:
         raise ConfigurationError(f"seconds: {seconds!r} must be a positive time", field="seconds")
-    for name, steps in (("supply", supply), ("demand", demand)):
+    for name, steps in (("supply", supply), ("demand", demand), ("paid", supply if paid is None else paid)):
         if not steps or steps[0][0] > 0.0:
             raise ConfigurationError(f"{name}: must say what there is at the start; begin it at 0", field=name)
+        if any(not later >= at for (at, _), (later, _) in pairwise(steps)):
+            raise ConfigurationError(f"{name}: its steps must follow each other; sort them by time", field=name)
+        if any(not 0.0 <= value < inf for _, value in steps):
+            raise ConfigurationError(f"{name}: executors must be numbers from 0 on", field=name)
     over = under = over_time = under_time = 0.0
     instants = sorted({0.0, seconds, *(at for at, _ in (*supply, *demand) if 0.0 < at < seconds)})
     have, want = _at(supply), _at(demand)
@@ -145,8 +165,8 @@ def run_elasticity(history: RunHistory, operator: str) -> Elasticity | None:
     demand is rather too low than too high.
     """
     seen = [o for o in history.observations.get(operator, ()) if o.cluster.observed is not None]
-    if len(seen) < 2 or seen[-1].at <= seen[0].at:
-        return None
+    if len(seen) < 2 or seen[-1].at <= seen[0].at or any(later.at < one.at for one, later in pairwise(seen)):
+        return None  # where the clock was set back, nobody knows how long anything lasted
     used = done = 0.0
     for before, now in pairwise(seen):
         observed, rate = now.cluster.observed, now.processed_rows_per_second

@@ -155,12 +155,7 @@ def cards(history: RunHistory) -> list[Card]:
         figures = run_elasticity(history, operator)
         if figures is not None:
             suffix = f" ({operator})" if len(history.operators) > 1 else ""
-            value = f"+{figures.accuracy_over:.2f} / -{figures.accuracy_under:.2f}"
-            note = (
-                f"executors above and below the estimated demand, {figures.timeshare_over:.0f} % and "
-                f"{figures.timeshare_under:.0f} % of the time; cost {figures.cost:.1f} executor-minutes"
-            )
-            result.append(Card(f"Elasticity{suffix}", value, note))
+            result.append(Card(f"Elasticity{suffix}", figures.accuracy_text, figures.text))
     for operator in history.operators:
         stood = node_seconds(history.observations.get(operator, ()))
         if stood:

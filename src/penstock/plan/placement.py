@@ -21,6 +21,7 @@ import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.latency_map import NodeDistances
+from penstock.ports import FloatArray
 from penstock.records import Allocation, Limits
 
 Choice = Literal["nearest", "random", "best"]
@@ -136,9 +137,8 @@ class Placement:
 
         sets = list(self._sets(limits.nodes, least))
         if self.round_trips is not None:
-            longest = [self.round_trips.largest(nodes) for nodes in sets]
-            shortest = min(longest)
-            sets = [nodes for nodes, trip in zip(sets, longest, strict=True) if trip == shortest]
+            longest = _longest(self.round_trips, limits.nodes, sets)
+            sets = [sets[number] for number in np.flatnonzero(longest == longest.min())]
 
         def moves(nodes: Sequence[str]) -> tuple[int, float]:
             places = self._filled(nodes, executors, most, stands)
@@ -173,3 +173,14 @@ class Placement:
         for node in nodes:
             places += [node] * min(most - places.count(node), executors - len(places))
         return places
+
+
+def _longest(apart: NodeDistances, nodes: Sequence[str], sets: Sequence[Sequence[str]]) -> FloatArray:
+    """The longest round trip within each of these sets of nodes, the driver's included, all in one go."""
+    driver, number = apart.driver, {node: place for place, node in enumerate(nodes)}
+    trips = np.array([[apart.between(a, driver or b) if a == b else apart.between(a, b) for b in nodes] for a in nodes])
+    found, members = np.zeros(len(sets)), np.array([[number[node] for node in one] for one in sets])
+    for left in range(members.shape[1]):
+        for right in range(left, members.shape[1]):
+            np.maximum(found, trips[members[:, left], members[:, right]], out=found)
+    return found

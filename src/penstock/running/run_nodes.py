@@ -120,6 +120,7 @@ def _before_measuring(
     part: NodesSettings, geo: GeoSettings | None, names: tuple[str, ...], driver: str | None
 ) -> LatencyMap | None:
     if part.table is not None:
+        part.check_driver()
         return read_latency_map(part.table, names, driver)
     if geo is not None:
         return as_set(geo, names)

@@ -60,8 +60,21 @@ class NodesSettings(Part):
     def latency_map(self) -> LatencyMap:
         """How far they are apart, as the table says; ConfigurationError where it cannot be read."""
         if self.table is not None:
+            self.check_driver()
             return read_latency_map(self.table, self.names, self.driver)
         return LatencyMap.of((), self.names, self.driver)
+
+    def check_driver(self) -> None:
+        """Raise ConfigurationError where the driver is on a node that the table does not know: all would be far."""
+        if self.table is None or self.driver is None:
+            return
+        known = read_latency_map(self.table).nodes
+        if self.driver not in known:
+            raise ConfigurationError(
+                f"nodes.driver: {self.driver!r} is in no row of {self.table} ({', '.join(known) or 'it has none'}); "
+                "name it as the table does, or leave it out",
+                field="nodes.driver",
+            )
 
     @property
     def known_names(self) -> tuple[str, ...]:

@@ -83,7 +83,8 @@ class MicroBatch:
         alone = share * executors**self.parallel / self.per_record if self.per_record > 0.0 else math.inf
         if self.cap is None:
             return alone
-        return 1.0 / (1.0 / alone + (self.fixed / share + self.driver + self.round_trips * delay) / self.cap)
+        seconds = self.cap / alone + self.fixed / share + self.driver + self.round_trips * delay
+        return self.cap / max(seconds, self.trigger or 0.0)
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Give the times of `size` batches of one record each, at full share."""

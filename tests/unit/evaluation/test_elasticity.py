@@ -46,12 +46,18 @@ def test_a_move_to_other_nodes_is_a_change() -> None:
 
 @pytest.mark.parametrize(
     ("supply", "seconds", "field"),
-    [([], 1.0, "supply"), ([(5.0, 1.0)], 10.0, "supply"), ([(0.0, 1.0)], 0.0, "seconds")],
+    [
+        ([], 1.0, "supply"),
+        ([(5.0, 1.0)], 10.0, "supply"),
+        ([(0.0, 1.0)], 0.0, "seconds"),
+        ([(0.0, 1.0)], float("nan"), "seconds"),
+        ([(0.0, 1.0), (9.0, 2.0), (5.0, 3.0)], 10.0, "supply: its steps"),
+        ([(0.0, 1.0), (5.0, float("nan"))], 10.0, "supply: executors"),
+        ([(0.0, -1.0)], 10.0, "supply: executors"),
+    ],
 )
-def test_what_says_nothing_about_the_start_is_refused(
-    supply: list[tuple[float, float]], seconds: float, field: str
-) -> None:
-    """The message names the part."""
+def test_steps_that_are_no_supply_are_refused(supply: list[tuple[float, float]], seconds: float, field: str) -> None:
+    """Without a start, out of order, or no numbers of executors: the message names the part."""
     with pytest.raises(ConfigurationError, match=field):
         elasticity(supply, [(0.0, 1.0)], seconds)
 
@@ -77,9 +83,20 @@ def test_a_run_is_held_against_the_cpu_that_its_records_took() -> None:
     assert figures.accuracy_over == pytest.approx(2.0)
     assert figures.timeshare_over == pytest.approx(100.0)
     assert figures.cost == pytest.approx(4.0)
+    assert figures.accuracy_text == "+2.00 / -0.00"
+    assert figures.text == (
+        "executors above and below the estimated demand, 100 % and 0 % of the time; excess time 0.000, 0 changes, "
+        "cost 4.0 executor-minutes"
+    )
 
 
 def test_a_run_of_which_too_little_is_known_has_no_figures() -> None:
     """None, not zeros."""
     assert run_elasticity(a_history(4, 0.0), "operator") is None
     assert run_elasticity(a_history(4, 0.3), "another") is None
+    set_back = a_history(4, 0.3)
+    looks = [
+        replace(one, at=one.at - 20.0 * (number in range(30, 50)))
+        for number, one in enumerate(set_back.observations["operator"])
+    ]
+    assert run_elasticity(replace(set_back, observations={"operator": looks}), "operator") is None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,8 @@ def test_the_truth_that_experiments_use_is_what_batches_do() -> None:
     """`sustained` says of full batches what the simulation does."""
     batch = MicroBatch(1.0, 0.1, cap=20, round_trips=2.0)
     assert batch.sustained(2, 0.5) == pytest.approx(200.0 / 30.0)
+    assert replace(batch, trigger=2.0).sustained(2, 0.5) == batch.sustained(2, 0.5)
+    assert replace(batch, trigger=5.0).sustained(2, 0.5) == pytest.approx(4.0)  # a full batch every five seconds
 
 
 def test_a_move_is_there_when_its_new_executor_is() -> None:

@@ -164,7 +164,7 @@ class BatchTimeModel(CurveModel):
         has_fixed = self.cap is not None and several
         far = table.delay > 1e-9
         has_waves = self.tasks is not None and len(np.unique(self.whole_waves(table.executors[far]))) > 1
-        order = [(2, bool(np.ptp(table.delay) > 1e-9)), (1, has_fixed), (3, has_waves)]
+        order = [(2, table.several_delays), (1, has_fixed), (3, has_waves)]
         free = free_parameters(table, 4, order)
         root = np.sqrt(table.weight)
         start = self.proportional(float(np.median(table.rate / table.capacity)))
@@ -196,4 +196,4 @@ class BatchTimeModel(CurveModel):
         )
         values = with_free(solved.x)
         values[1:] = np.where(values[1:] > 1e-9 * units[1:], values[1:], 0.0)
-        return values, free & (values > 0.0)
+        return values, free

@@ -12,8 +12,8 @@ A fit that minimises sum(v r^2) with weights v, J the gradients at the samples, 
     C = M^-1 (J' V^2 J) M^-1,  M = J' V J,  V = diag(v).
 
 ``structure`` is what the form itself may be wrong by, in proportion to how far (in logarithms) a size is beyond those
-that were sampled. Leaving out the largest sampled size shows it: whatever the form misses that size by, beyond what
-noise explains, it is expected to miss larger ones by at the same rate.
+that were sampled, and likewise (in seconds) a network delay. Leaving out the largest sampled size shows it: whatever
+the form misses that size by, beyond what noise explains, it is expected to miss larger ones by at the same rate.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ EXTRAPOLATION_SPREAD = 0.05
 REDUCED_SPREAD = 0.5
 """The same while there are fewer sizes than the form has parameters. On logarithmic scales a throughput rises with a
 slope between 0 and 1, so that a guess of either is off by at most 1 per factor of e."""
+DELAY_SPREAD = 1.0
+"""Relative error of a form that was calibrated with several delays, for each second of delay beyond those."""
+UNKNOWN_DELAY_SPREAD = 3.0
+"""The same while all samples had one delay. A fall by two thirds was measured at 200 ms, which is 5.6 a second
+(experiments/gesscale-law)."""
 WIDEST = 20.0
 """Logarithmic half-widths end here, so that bounds stay finite."""
 
@@ -67,8 +72,12 @@ class Calibration:
         Whether there were fewer sizes than the form has parameters.
     structure
         Relative error of the form itself for each factor of e beyond the sampled capacities.
-    is_set
-        Which of the parameters samples have set; the others keep their defaults.
+    is_free
+        Which of the parameters were fitted; the others keep their defaults.
+    nearest, farthest
+        Range of the network delays that were sampled, in seconds.
+    delay_structure
+        Relative error of the form itself for each second of delay beyond these.
     """
 
     values: FloatArray
@@ -80,12 +89,17 @@ class Calibration:
     limit: float | None = None
     is_reduced: bool = False
     structure: float = EXTRAPOLATION_SPREAD
-    is_set: tuple[bool, ...] = ()
+    is_free: tuple[bool, ...] = ()
+    nearest: float = 0.0
+    farthest: float = 0.0
+    delay_structure: float = 0.0
 
-    def half_width(self, gradient: FloatArray, capacity: float, coverage: float) -> float:
+    def half_width(self, gradient: FloatArray, capacity: float, delay: float, coverage: float) -> float:
         """Half the width of the interval for a new measurement, on a logarithmic scale."""
         beyond = max(0.0, math.log(capacity / self.largest), math.log(self.smallest / capacity))
-        spread = math.sqrt(self.noise_variance(gradient) + (self.structure * beyond) ** 2)
+        farther = max(0.0, delay - self.farthest, self.nearest - delay)
+        form = (self.structure * beyond) ** 2 + (self.delay_structure * farther) ** 2
+        spread = math.sqrt(self.noise_variance(gradient) + form)
         return min(WIDEST, spread * t_quantile(coverage, self.freedom))
 
     def noise_variance(self, gradient: FloatArray) -> float:

@@ -17,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.performance.throughput.calibration import (
+    DELAY_SPREAD,
     EXTRAPOLATION_SPREAD,
     REDUCED_SPREAD,
+    UNKNOWN_DELAY_SPREAD,
     Calibration,
     around,
     covariance_of,
     noise_of,
 )
 from penstock.performance.throughput.learnt_model import LearntModel
-from penstock.performance.throughput.sample_table import SampleTable, speed_of
+from penstock.performance.throughput.sample_table import SampleTable, longest_alike, speed_of
 from penstock.ports import FloatArray
 from penstock.records import Allocation, ThroughputPrediction
 
@@ -61,7 +63,7 @@ class CurveModel(LearntModel):
 
     @abstractmethod
     def calibrated(self, table: SampleTable) -> tuple[FloatArray, Flags]:
-        """The parameters for two or more sizes, and which of them the samples have set; others keep defaults."""
+        """The parameters for two or more sizes, and which of them were fitted; others keep defaults."""
 
     @abstractmethod
     def proportional(self, rate_per_executor: float) -> FloatArray:
@@ -88,14 +90,24 @@ class CurveModel(LearntModel):
     def state_of(self, order: Sequence[str]) -> str:
         """How far the calibration has come, in words: which of these parameters samples have set.
 
-        A parameter that the best fit puts at its bound counts as not set: it keeps the value that leaves it out.
+        A parameter that would fit best below 0 is not left at its default, which may be another value: it is at 0.
         """
-        if self.calibration is None:
+        found = self.calibration
+        if found is None:
             return "not calibrated"
-        flags = dict(zip(self.parameter_names, self.calibration.is_set, strict=True))
-        found = [name for name in order if flags[name]]
-        kept = [name for name in order if not flags[name]]
-        return " and ".join(found) + " calibrated" + (f", {' and '.join(kept)} left at its default" if kept else "")
+        fitted, values = (
+            dict(zip(self.parameter_names, column, strict=True)) for column in (found.is_free, found.values)
+        )
+        parts = {
+            "calibrated": [name for name in order if fitted[name] and values[name] > 0.0],
+            "at the bound of 0": [name for name in order if fitted[name] and not values[name] > 0.0],
+            "left at {} default": [name for name in order if not fitted[name]],
+        }
+        return ", ".join(
+            f"{' and '.join(names)} {what.format('its' if len(names) == 1 else 'their')}"
+            for what, names in parts.items()
+            if names
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -123,19 +135,31 @@ class CurveModel(LearntModel):
 
     def answer(self, allocation: Allocation, coverage: float) -> ThroughputPrediction:
         """The curve, flat after its peak, and the interval around it."""
-        found, speed, delay = self.calibration, speed_of(allocation), self.delay_for(allocation)
+        return self._answer(allocation.executors, speed_of(allocation), self.delay_for(allocation), coverage)
+
+    def is_sure_of(self, allocation: Allocation) -> bool:
+        """Whether there were samples for all that it can tell, and some of nodes as far apart."""
+        found = self.calibration
+        if found is None or found.is_reduced:
+            return False
+        return self.delay_for(allocation) <= longest_alike(found.farthest)
+
+    def _answer(self, executors: int, speed: float, delay: float, coverage: float) -> ThroughputPrediction:
+        found = self.calibration
         assert found is not None, "predict refuses what is not fitted"
         # Nobody would take a larger size that sustains less: flat after the peak (Imai et al., Section 4.3).
-        sizes = _some_sizes(allocation.executors)
+        sizes = _some_sizes(executors)
         best, mid = self._peak(sizes, found, speed, delay)
-        if len(sizes) < allocation.executors:  # the peak lies between the neighbours of the best of some sizes
+        if len(sizes) < executors:  # the peak lies between the neighbours of the best of some sizes
             sizes = np.arange(sizes[max(best - 1, 0)], sizes[min(best + 1, len(sizes) - 1)] + 1.0)
             best, mid = self._peak(sizes, found, speed, delay)
         if not mid > 0.0:
-            return ThroughputPrediction(0.0, 0.0, 0.0, coverage)
+            # Delay has taken all that there is, says the law. It may be wrong by that, and by no more.
+            high = self._answer(executors, speed, 0.0, coverage).high if delay > 0.0 else 0.0
+            return ThroughputPrediction(0.0, 0.0, high, coverage)
         at = sizes[best : best + 1] if found.limit is None else np.minimum(sizes[best : best + 1], found.limit / speed)
         gradient = self.log_gradient(found.values, at, np.full_like(at, speed), np.full_like(at, delay))[0]
-        return around(mid, found.half_width(gradient, allocation.executors * speed, coverage), coverage)
+        return around(mid, found.half_width(gradient, executors * speed, delay, coverage), coverage)
 
     def _peak(self, sizes: FloatArray, found: Calibration, speed: float, delay: float) -> tuple[int, float]:
         """Where among these sizes the curve is highest, and how high."""
@@ -156,7 +180,8 @@ class CurveModel(LearntModel):
         # Where a badly calibrated curve predicts nothing, its relative error is large, not infinite.
         fitted = np.maximum(self.curve(values, table.executors, table.speed, table.delay), 1e-3 * table.rate)
         gradients = self.log_gradient(values, table.executors, table.speed, table.delay) * free
-        noise, freedom = noise_of(np.log(table.rate / fitted), table.weight, int(free.sum()), table.effective_count)
+        used = int((free & (values > 0.0)).sum())
+        noise, freedom = noise_of(np.log(table.rate / fitted), table.weight, used, table.effective_count)
         return Calibration(
             values,
             covariance_of(gradients, self.loss_weights(table, fitted)),
@@ -167,7 +192,10 @@ class CurveModel(LearntModel):
             limit=float(capacity.max()) if sizes == 1 and self.ends_at_one_size else None,
             is_reduced=sizes < min(3, len(values)),
             structure=REDUCED_SPREAD if sizes < min(3, len(values)) else EXTRAPOLATION_SPREAD,
-            is_set=tuple(bool(flag) for flag in free),
+            is_free=tuple(bool(flag) for flag in free),
+            nearest=float(table.delay.min()),
+            farthest=float(table.delay.max()),
+            delay_structure=DELAY_SPREAD if table.several_delays else UNKNOWN_DELAY_SPREAD,
         )
 
     def _structure(self, inner: Calibration, table: SampleTable) -> float:

@@ -140,7 +140,7 @@ class FetchTimeModel(CurveModel):
         """What the number of configurations allows."""
         far = table.delay > 1e-9
         several = bool(np.ptp(table.executors[far]) > 1e-9) if far.any() else False
-        free = free_parameters(table, 3, [(1, bool(np.ptp(table.delay) > 1e-9)), (2, several)])
+        free = free_parameters(table, 3, [(1, table.several_delays), (2, several)])
         root = np.sqrt(table.weight)
         record = self.proportional(float(np.median(table.rate / table.capacity)))[0]
         # In units of one executor's record, and of that over the longest delay, so that steps compare.
@@ -182,7 +182,7 @@ class FetchTimeModel(CurveModel):
         as_good = [one.x for one in solved if one.cost <= _AS_GOOD * least + 1e-12]
         values = max((with_free(chosen) for chosen in as_good), key=lambda found: float(found[1]))
         values[1:] = np.where(values[1:] > 1e-9 * units[1:], values[1:], 0.0)
-        return values, free & (values > 0.0)
+        return values, free
 
 
 def _within(

@@ -100,8 +100,12 @@ class LearntModel(ABC):
         """The prediction of a trained model."""
 
     def delay_for(self, allocation: Allocation) -> float:  # noqa: ARG002
-        """The largest network delay between an allocation's nodes, in seconds."""
+        """The largest network delay between an allocation's nodes as of now, in seconds."""
         return 0.0
+
+    def is_sure_of(self, allocation: Allocation) -> bool:  # noqa: ARG002
+        """Whether its samples speak of such an allocation: what it says of others is to be tried."""
+        return False
 
     # --- the contract ------------------------------------------------------------------------------------------
 
@@ -164,4 +168,5 @@ class LearntModel(ABC):
 
     def table_of(self, samples: Sequence[ThroughputSample]) -> SampleTable:
         """The samples as columns, with the delays that this model sees."""
-        return SampleTable.of(samples, self.half_life_seconds, [self.delay_for(each.allocation) for each in samples])
+        delays = [self.delay_for(one.allocation) if one.delay_seconds is None else one.delay_seconds for one in samples]
+        return SampleTable.of(samples, self.half_life_seconds, delays)

@@ -131,14 +131,14 @@ class PowerLawModel(CurveModel):
             ftol=1e-12,
         )
         values = with_free(solved.x)
-        values[2] = values[2] if values[2] > 1e-9 else 0.0
+        values[1:] = np.where(values[1:] > 1e-9, values[1:], 0.0)
         values *= np.array([unit, 1.0, unit / delay_unit, 1.0])
-        return values, free & (values > 0.0)
+        return values, free
 
     def _free(self, table: SampleTable) -> Flags:
-        varies = [bool(np.ptp(column) > 1e-9) for column in (table.executors, table.delay, table.speed)]
-        several_executors, several_delays, several_speeds = varies
-        order = [(2, several_delays), (1, several_executors), (3, several_speeds)]  # Gesscale: gamma before beta
+        several_executors, several_speeds = (bool(np.ptp(column) > 1e-9) for column in (table.executors, table.speed))
+        # Gesscale: gamma before beta
+        order = [(2, table.several_delays), (1, several_executors), (3, several_speeds)]
         return free_parameters(table, 4, order)
 
 

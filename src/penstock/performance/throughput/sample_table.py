@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ConfigurationError
 from penstock.ports import FloatArray
@@ -14,6 +15,13 @@ from penstock.records import Allocation, ThroughputSample
 
 _FAINTEST = 1e-6
 """However old, a sample counts this much, so that a size that was sampled long ago alone is not lost."""
+_SAME_DELAY_SECONDS, _SAME_DELAY_PART = 0.002, 0.1
+"""Measured round trips of one pair differ by as much: what looks like two delays may be one."""
+
+
+def longest_alike(delay: float) -> float:
+    """The longest delay that measurements cannot tell from this one."""
+    return (1.0 + _SAME_DELAY_PART) * delay + _SAME_DELAY_SECONDS
 
 
 def speed_of(allocation: Allocation) -> float:
@@ -84,6 +92,20 @@ class SampleTable:
             np.zeros(len(samples)) if delays is None else np.asarray(delays, dtype=float),
         )
 
+    @property
+    def delay_groups(self) -> NDArray[np.intp]:
+        """Which delay each sample has, as a number from 0: those that measurements cannot tell apart share one."""
+        ends: list[float] = []
+        for delay in np.unique(self.delay):
+            if not ends or delay > ends[-1]:
+                ends.append(longest_alike(float(delay)))
+        return np.searchsorted(ends, self.delay)
+
+    @property
+    def several_delays(self) -> bool:
+        """Whether there were delays that measurements can tell apart."""
+        return len(self) > 0 and bool(np.ptp(self.delay_groups) > 0)
+
     def __len__(self) -> int:
         return len(self.rate)
 
@@ -102,7 +124,7 @@ class SampleTable:
         """How many were sampled that differ in executors, speed or delay."""
         if not len(self):
             return 0
-        return len(np.unique(np.column_stack((self.executors, np.round(self.speed, 9), self.delay)), axis=0))
+        return len(np.unique(np.column_stack((self.executors, np.round(self.speed, 9), self.delay_groups)), axis=0))
 
     def without_largest(self) -> SampleTable:
         """The samples of all capacities but the largest."""

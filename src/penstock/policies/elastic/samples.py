@@ -147,7 +147,7 @@ class FreeSamples:
     def _take(self, batch: BatchProgress, had: Allocation) -> None:
         enough = min(_POOLED * self._batch_seconds, _POOLED_SECONDS)
         if self._demand is None:
-            is_capped = self._site.cap is not None and batch.rows >= self._site.cap
+            is_capped = self._site.fills_cap(batch.rows)
             if is_capped or batch.duration_seconds >= enough:
                 rough = ThroughputSample(had, batch.rows / batch.duration_seconds, batch.ended_at)
                 self._keep(rough, is_rough=not is_capped)

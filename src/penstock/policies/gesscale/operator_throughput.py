@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from penstock.errors import NotReadyError
 from penstock.performance.throughput import (
@@ -57,7 +58,10 @@ class OperatorThroughput:
     """
 
     def __init__(self, model: LearntModel, site: OperatorSite, placement: Placement, high_pressure: float) -> None:
-        self.samples = SaturatedSamples(site, high_pressure)
+        self.samples = SaturatedSamples(site, high_pressure, model.delay_for)
+        self._most = inf
+        if site.cap is not None and site.trigger_seconds and not site.is_real_time:
+            self._most = site.cap / site.trigger_seconds  # a full batch a trigger: executors make it no sooner due
         self.lost = LostNodes()
         self.newest: Observation | None = None
         self._blank = self._model = model
@@ -92,7 +96,13 @@ class OperatorThroughput:
 
     def predicted(self, allocation: Allocation, coverage: float = 0.9) -> ThroughputPrediction:
         """What an allocation sustains; NotReadyError where nothing is known."""
-        return self.model.predict(allocation, coverage)
+        found = self.model.predict(allocation, coverage)
+        middle, low, high = (min(rate, self._most) for rate in (found.records_per_second, found.low, found.high))
+        return ThroughputPrediction(middle, low, high, coverage)
+
+    def is_sure_of(self, allocation: Allocation) -> bool:
+        """Whether samples speak of such an allocation; else what it does has to be tried."""
+        return self.model.is_sure_of(allocation)
 
     def placed(self, request: PlanRequest, executors: int) -> Allocation:
         """So many executors, on nodes as this policy chooses them."""

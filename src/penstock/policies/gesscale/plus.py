@@ -157,7 +157,9 @@ class _Plan:
             if candidate.executors <= target.executors:
                 break  # nodes hold no more
             does = self._predicted(candidate).records_per_second
-            if target is not request.current and does < _GAIN * self._predicted(target).records_per_second:
+            is_tried = target is request.current and not self._known.is_sure_of(candidate)
+            if not is_tried and does < _GAIN * self._predicted(target).records_per_second:
+                rejected = (*rejected, self._rejected(candidate))
                 break  # more bring nothing, or the model has not seen enough to say what they bring
             target = candidate
             if does >= needed:
@@ -165,7 +167,8 @@ class _Plan:
             rejected = (*rejected, self._rejected(candidate))
         rejected = tuple(one for one in rejected if one.allocation != target)
         if target.executors <= request.current.executors:
-            return self._decided(request.current, f"{why}; there is no room for more", needed)
+            why_none = "more would not do more" if rejected else "there is no room for more"
+            return self._decided(request.current, f"{why}; {why_none}", needed, rejected)
         return self._decided(target, f"{why}: {self._sustains(target)} for {needed:,.0f}", needed, rejected)
 
     def _fewer(self) -> Decision:

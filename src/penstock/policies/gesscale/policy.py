@@ -9,6 +9,7 @@ its text says the opposite, and that is what is done here (docs/decisions/0012-g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
@@ -104,7 +105,7 @@ class GesscalePolicy:
         """Algorithms 2 and 4: where enough is free, as many fewer as still sustain throughput and input rate."""
         seen, current = request.observation, request.current
         throughput, arrivals = seen.processed_rows_per_second, seen.arrival_rate_rows_per_second
-        if throughput is None:
+        if throughput is None or not isfinite(throughput):
             return decided(self.name, request, current, "holding: its throughput is not known", known)
         try:
             slack = self._slack(known.predicted(current).records_per_second, throughput)
@@ -146,7 +147,7 @@ def why_not_usable(request: PlanRequest, known: OperatorThroughput | None) -> st
     missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
     if seen.quality is not Quality.GOOD:
         return f"the data are {seen.quality.value}{missing}"
-    if seen.back_pressure is None:
+    if seen.back_pressure is None or not isfinite(seen.back_pressure):
         return f"the pressure at its input is not known{missing}"
     asked, there = cluster.requested, cluster.observed
     is_given_up = known is not None and known.lost.gave_up(request.at)

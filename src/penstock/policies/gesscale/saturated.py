@@ -10,6 +10,7 @@ enough to be sure of.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from penstock.monitor.steady import SteadyBatches
 from penstock.ports import Look, OperatorSite
@@ -32,10 +33,19 @@ class SaturatedSamples:
         How the operator was introduced.
     high_pressure
         Pressure above which its input is under pressure.
+    delay_of
+        Gives the longest round trip between an allocation's nodes as of now: a sample keeps the one it was taken with,
+        for round trips may become others.
     """
 
-    def __init__(self, site: OperatorSite, high_pressure: float = 0.5) -> None:
-        self._cap, self._high = site.cap, high_pressure
+    def __init__(
+        self,
+        site: OperatorSite,
+        high_pressure: float = 0.5,
+        delay_of: Callable[[Allocation], float] | None = None,
+    ) -> None:
+        self._delay_of = delay_of
+        self._site, self._high = site, high_pressure
         self._steady = SteadyBatches()
         self._pool: tuple[Allocation, int, float] | None = None
         self._seen_batches = 0
@@ -69,8 +79,8 @@ class SaturatedSamples:
     def _is_at_maximum(self, batch: BatchProgress, seen: Observation) -> bool:
         if batch.rows <= 0 or batch.duration_seconds <= 0.0:
             return False
-        if self._cap is not None:
-            return batch.rows >= self._cap
+        if self._site.cap is not None:
+            return self._site.fills_cap(batch.rows)
         busy, pressure = seen.busy_fraction, seen.back_pressure
         return pressure is not None and busy is not None and pressure > self._high and busy >= AT_MAXIMUM
 
@@ -81,5 +91,6 @@ class SaturatedSamples:
         if seconds >= _POOLED_SECONDS:
             self._pool = None
             self.taken += 1
-            sample = ThroughputSample(had, rows / seconds, batch.ended_at)
+            delay = None if self._delay_of is None else self._delay_of(had)
+            sample = ThroughputSample(had, rows / seconds, batch.ended_at, delay)
             self._kept.setdefault(had, deque(maxlen=_KEPT)).append(sample)

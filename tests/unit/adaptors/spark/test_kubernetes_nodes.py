@@ -42,7 +42,7 @@ def test_the_next_executors_go_where_some_are_missing() -> None:
     assert lacking_nodes({"a": 1, "b": 2, "c": 0}, {"a": 1, "b": 1}) == ("b",)
 
 
-@pytest.mark.parametrize("nodes", [(), ("",), ("a", " ")])
+@pytest.mark.parametrize("nodes", [(), ("",), ("a", " "), "edge-1"])
 def test_nodes_without_names_are_refused(nodes: tuple[str, ...]) -> None:
     """An empty selector would mean any node."""
     with pytest.raises(ConfigurationError, match="nodes"):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -122,7 +124,7 @@ def test_calibration_goes_forward_with_the_samples() -> None:
         model = model.update(ThroughputSample(allocation, rate))
         states.append(model.calibration_state)
     assert states == [
-        "alpha calibrated, gamma and beta left at its default",
+        "alpha calibrated, gamma and beta left at their default",
         "alpha and gamma calibrated, beta left at its default",
         "alpha and gamma and beta calibrated",
     ]
@@ -132,10 +134,58 @@ def test_samples_that_fall_with_executors_leave_beta_at_its_bound() -> None:
     """A negative beta is no law of throughput: predictions stay flat, finite and within their interval."""
     falling = [ThroughputSample(Allocation(n), 100.0 / n) for n in (1, 2, 4, 8)]
     model = PowerLawModel().fit(falling)
-    assert 0.0 <= model.parameters["beta"] <= 1e-3
+    assert model.parameters["beta"] == 0.0
+    assert model.calibration_state == "alpha calibrated, beta at the bound of 0, gamma left at its default"
     predictions = [model.predict(Allocation(n)) for n in (1, 3, 8, 20)]
     assert all(np.isfinite([p.low, p.records_per_second, p.high]).all() for p in predictions)
     assert len({round(p.records_per_second, 3) for p in predictions}) == 1
+
+
+def test_delays_that_measurements_cannot_tell_apart_are_one_configuration() -> None:
+    """10 and 10.5 ms are one round trip, measured twice: what lies between their samples is noise, not delay."""
+    samples = [ThroughputSample(Allocation(1), 100.0 + 5.0 * i, delay_seconds=0.01 + 0.0005 * i) for i in range(2)]
+    model = PowerLawModel(APART).fit(samples)
+    assert model.calibration_state == "alpha calibrated, gamma and beta left at their default"
+    with pytest.raises(ConfigurationError, match="delay_seconds"):
+        ThroughputSample(Allocation(1), 100.0, delay_seconds=-0.1)
+
+
+def published(allocation: Allocation) -> float:
+    """200 records a second for an executor, beta 0.85, and 30 lost with each 100 ms."""
+    return float(200.0 * allocation.executors**0.85 - 300.0 * APART(allocation))
+
+
+@pytest.mark.parametrize(
+    ("model", "truth", "least"),
+    [
+        (PowerLawModel(APART), published, 0.8),
+        (BatchTimeModel(APART, cap=600), capped, 0.8),
+        (PowerLawModel(APART), capped, 0.6),
+        (BatchTimeModel(APART, cap=600), published, 0.6),
+    ],
+)
+def test_intervals_hold_where_nodes_are_farther_apart_than_any_that_were_sampled(
+    model: LearntModel, truth: Callable[[Allocation], float], least: float
+) -> None:
+    """Of new measurements at 200 and 280 ms, 90 % intervals of a law that saw at most 120 ms hold most."""
+    rng, held, asked = np.random.default_rng(5), 0, (on(1, 6), on(1, 8), on(1, 2, 3, 8), on(1, 2, 3, 4, 5, 8))
+    for number in range(40):
+        sampled = (on(1), on(1, 2), on(1, 4), on(1, 2, 3, 4))[: 2 + number % 3]
+        fitted = model.fit(
+            [ThroughputSample(a, truth(a) * float(np.exp(rng.normal(0.0, 0.04)))) for a in sampled for _ in range(3)]
+        )
+        for allocation in asked:
+            found, measured = fitted.predict(allocation), truth(allocation) * float(np.exp(rng.normal(0.0, 0.04)))
+            held += found.low <= measured <= found.high
+    assert held >= least * 40 * len(asked)
+
+
+def test_a_law_that_predicts_nothing_is_not_sure_of_it() -> None:
+    """10 ms that seem to cost a quarter would leave nothing at 280 ms, but so long a line may be wrong."""
+    model = PowerLawModel(APART).fit([ThroughputSample(on(1), 1000.0), ThroughputSample(on(1, 2), 1200.0)])
+    found = model.predict(on(1, 8))
+    assert (found.records_per_second, found.low) == (0.0, 0.0)
+    assert found.high > 1000.0
 
 
 def test_an_outlier_moves_the_law_little() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.latency_map import LatencyMap
+from penstock.latency_map import LatencyMap, NodeDistances
 from penstock.ports import AnalysisPlace, Look, OperatorSite, PolicyContext, WatchingPolicy
 from penstock.records import (
     Allocation,
@@ -32,14 +32,18 @@ def on(*nodes: str) -> Allocation:
 
 
 def a_context(
-    *operators: str, limits: Limits = LIMITS, round_trips: LatencyMap | None = APART, tasks: int | None = None
+    *operators: str,
+    limits: Limits = LIMITS,
+    round_trips: NodeDistances | None = APART,
+    tasks: int | None = None,
+    trigger: float | None = None,
 ) -> PolicyContext:
     """Operators in a row, each with batches of at most `CAP` records in so many tasks."""
     names = operators or ("operator",)
     inputs = {name: [before] for before, name in zip(["arrivals", *names], names, strict=False)}
     topology = Topology.from_inputs(inputs)
     return PolicyContext(
-        topology, {name: OperatorSite(limits, cap=CAP, tasks=tasks) for name in names},
+        topology, {name: OperatorSite(limits, trigger, CAP, tasks=tasks) for name in names},
         dict.fromkeys(topology.paths, Objective()), AnalysisPlace("here"), round_trips=round_trips,
     )  # fmt: skip
 
@@ -61,14 +65,20 @@ def a_request(has: Allocation, limits: Limits = LIMITS, at: float = 1000.0, **fi
 
 
 def show_maximum(
-    policy: WatchingPolicy, has: Allocation, rate: float, at: float = 0.0, operator: str = "operator"
+    policy: WatchingPolicy,
+    has: Allocation,
+    rate: float,
+    at: float = 0.0,
+    operator: str = "operator",
+    *,
+    rows: int = CAP,
 ) -> None:
     """Let the policy see full batches of one allocation, a minute long, at so many records a second."""
     policy.watch(Look(Telemetry(operator, at), seen(has, at, operator)))
-    seconds = CAP / rate
+    seconds = rows / rate
     count = int(60.0 / seconds) + 1
     batches = tuple(
-        BatchProgress(operator, "q", "r", i, at + i * seconds, at + (i + 1) * seconds, CAP, {}, ())
+        BatchProgress(operator, "q", "r", i, at + i * seconds, at + (i + 1) * seconds, rows, {}, ())
         for i in range(count)
     )
     end = at + count * seconds

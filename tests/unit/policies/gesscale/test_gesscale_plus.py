@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
 
-from penstock.latency_map import LatencyMap
+from penstock.latency_map import FreshLatencyMap, LatencyMap
 from penstock.policies.gesscale.change_time import ChangeTime
 from penstock.policies.gesscale.expected_load import BusiestRate, expected_load
 from penstock.policies.gesscale.options import plus_options
@@ -296,9 +296,46 @@ def test_with_one_node_only_there_is_no_room() -> None:
 @pytest.mark.parametrize("model", ["power-law", "batch-time", "fetch-time"])
 def test_samples_that_fall_with_executors_buy_none_in_vain(model: str) -> None:
     """Where three were seen to do less than one, more than one is not expected to help, and nothing breaks."""
-    policy = GesscalePlusPolicy(a_context(), plus_options(model=model))
+    limits = replace(LIMITS, nodes=("a", "b", "c"))  # none is farther away than those that were seen
+    policy = GesscalePlusPolicy(a_context(limits=limits), plus_options(model=model))
     for number, (has, rate) in enumerate([(on("a"), 40.0), (on("a", "b"), 30.0), (on("a", "b", "c"), 20.0)]):
         show_maximum(policy, has, rate, at=200.0 * number)
-    decision = policy.plan(a_request(on("a"), arrival_rate_rows_per_second=60.0, back_pressure=0.9))
-    assert LIMITS.allows(decision.target)
-    assert decision.target.executors <= 2
+    for has in (on("a"), on("a", "b")):
+        decision = policy.plan(a_request(has, limits, arrival_rate_rows_per_second=60.0, back_pressure=0.9))
+        assert not decision.is_change
+        assert "more would not do more" in decision.reason
+
+
+def test_nodes_farther_apart_than_any_before_are_tried() -> None:
+    """What a law says of delays that it has not seen is a guess: an overload is worth one trial, and no second one."""
+    policy = GesscalePlusPolicy(a_context())
+    for number, (has, rate) in enumerate([(on("a"), 40.0), (on("a", "b"), 30.0), (on("a", "b", "c"), 20.0)]):
+        show_maximum(policy, has, rate, at=200.0 * number)
+    request = a_request(on("a", "b", "c"), arrival_rate_rows_per_second=60.0, back_pressure=0.9)
+    assert policy.plan(request).target == on("a", "b", "c", "d")
+    show_maximum(policy, on("a", "b", "c", "d"), 15.0, at=600.0)
+    assert not policy.plan(request).is_change
+
+
+def test_no_executor_is_bought_for_a_batch_that_waits_for_its_trigger() -> None:
+    """Full batches of 100 that take 5, 2.6 and 1.8 s start every 10 s: 10 records a second, whatever the executors."""
+    limits = Limits(1, 8)
+    policy = GesscalePlusPolicy(a_context(limits=limits, round_trips=None, trigger=10.0))
+    for number, rate in enumerate((20.0, 39.0, 56.0)):
+        show_maximum(policy, Allocation(number + 1), rate, at=200.0 * number)
+    decision = policy.plan(a_request(Allocation(1), limits, arrival_rate_rows_per_second=15.0, backlog_records=900))
+    assert decision.evidence["sustained_records_per_second"] == 10.0
+    assert not decision.is_change
+
+
+def test_a_sample_keeps_the_round_trip_that_it_was_taken_with() -> None:
+    """Where a way becomes longer, samples of before it say what the nodes did when it was short."""
+    seconds = [0.01]
+    fresh = FreshLatencyMap(lambda: LatencyMap.of([("a", "b", seconds[0])]), keep_seconds=0.0)
+    policy = GesscalePlusPolicy(a_context(round_trips=fresh, limits=replace(LIMITS, nodes=("a", "b"))))
+    show_maximum(policy, on("a"), 20.0)
+    show_maximum(policy, on("a", "b"), 40.0, at=200.0)
+    seconds[0] = 0.3
+    show_maximum(policy, on("a", "b"), 25.0, at=400.0)  # 1.5 s more for a batch of 100: five round trips of 0.3 s
+    evidence = policy.plan(a_request(on("a", "b"))).evidence
+    assert evidence["round_trips"] == pytest.approx(5.0, rel=0.1)

@@ -105,6 +105,14 @@ def test_calibration_needs_full_batches() -> None:
     assert policy.plan(a_request(on("a"))).evidence["samples"] == before
 
 
+@pytest.mark.parametrize(("rows", "samples"), [(97, 2), (96, 0)])
+def test_a_batch_that_lacks_less_than_a_record_of_each_partition_is_full(rows: int, samples: int) -> None:
+    """Kafka's source shares a cap out over partitions, and rounds down: four of them may lack three records of 100."""
+    policy = GesscalePolicy(a_context(tasks=4))
+    show_maximum(policy, on("a"), 20.0, rows=rows)
+    assert policy.plan(a_request(on("a"))).evidence["samples"] == samples
+
+
 @pytest.mark.parametrize("pressure", [0.05, 0.9])
 def test_with_one_size_only_nothing_changes(pressure: float) -> None:
     """n_min = n_max: whatever the load."""
@@ -163,11 +171,19 @@ def test_it_waits_for_the_last_change() -> None:
     assert decision.reason == "holding: the last change is not over"
 
 
-@pytest.mark.parametrize("fields", [{"quality": Quality.STALE}, {"back_pressure": None}])
+@pytest.mark.parametrize(
+    "fields", [{"quality": Quality.STALE}, {"back_pressure": None}, {"back_pressure": float("nan")}]
+)
 def test_it_holds_without_data(fields: dict[str, object]) -> None:
     """Whatever else is known."""
     request = a_request(on("a"), back_pressure=0.9)
     decision = GesscalePolicy(a_context()).plan(replace(request, observation=replace(request.observation, **fields)))  # type: ignore[arg-type]
+    assert not decision.is_change
+
+
+def test_nothing_is_given_up_by_a_throughput_that_is_no_number() -> None:
+    """No size is too small for it."""
+    decision = calibrated().plan(a_request(on("a", "b", "c"), processed_rows_per_second=float("nan")))
     assert not decision.is_change
 
 
