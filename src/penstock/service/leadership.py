@@ -164,7 +164,7 @@ class Leadership:
         return knocked is not None and knocked.holder != self._identity
 
     def _say_who_leads(self) -> None:
-        """Once, at the start: who has started a second master wants to see that it waits. Later changes are said."""
+        """Once, at the start: who starts a second master wants to see that it waits."""
         if not self._has_said and (leader := self.leader()) is not None:
             self._has_said = True
             _LOG.warning("%s waits: %s leads", self.holder, leader.holder)
