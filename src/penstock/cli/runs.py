@@ -140,7 +140,8 @@ def find_run(run: StorePlace | None, runs: Path = RUNS) -> Run:
     found = [path.parent for path in runs.glob(f"*/{KNOWLEDGE}")]
     if not found:
         raise ConfigurationError(
-            f"RUN: there is no run under {runs}/ here; give the folder of a run, or start one: penstock demo",
+            f"RUN: there is no run under {runs}/ here; give the folder of a run, or of masters FOLDER/NAME, or start "
+            "one: penstock demo",
             field="RUN",
         )
     newest = max(found, key=_started)

@@ -64,9 +64,9 @@ def serve(
 
     \b
     Examples:
-      penstock serve --store sqlite:/var/lib/penstock --port 7077
-      penstock serve --store sqlite:/var/lib/penstock --port 7078 --agent-port 7072     a second one, to take over
-      penstock serve --store runs/demo-20260101-120000 --store runs/logs --port 7078
+      penstock serve --store sqlite:/var/lib/penstock --port 7070
+      penstock serve --store sqlite:/var/lib/penstock --port 7073 --agent-port 7072     a second one, to take over
+      penstock serve --store runs/demo-20260101-120000 --store runs/logs --port 7073
       penstock serve --store sqlite:masters --host 0.0.0.0 --tls-certificate host.pem --tls-key host-key.pem
 
     It prints its address with a token behind the #. Ctrl-C ends it; queries go on. docs/how-to/run-a-master.md says
@@ -98,7 +98,7 @@ def _serve_master(
     from dataclasses import replace
 
     from penstock.cli.output import words_console
-    from penstock.cli.signals import stopping_on_signals
+    from penstock.cli.signals import stopping_on_signals, wait_for
     from penstock.metrics import metric_named
     from penstock.service.address_file import ADDRESS_FILE, write_address
     from penstock.service.application import make_application
@@ -141,7 +141,7 @@ def _serve_master(
         console.print(f"watch and steer: {link}", markup=False, soft_wrap=True)
         console.print(f"agents: {master.address}", markup=False, soft_wrap=True)
         with stopping_on_signals(stop, lambda _: None):
-            stop.wait()
+            wait_for(stop)
 
 
 def _allow_many_connections() -> None:
@@ -154,8 +154,8 @@ def _allow_many_connections() -> None:
 
 def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path | None) -> None:
     from penstock.cli.output import words_console
-    from penstock.cli.runs import find_run, opened
-    from penstock.cli.signals import stopping_on_signals
+    from penstock.cli.runs import opened
+    from penstock.cli.signals import stopping_on_signals, wait_for
     from penstock.clock import SystemClock
     from penstock.service.access import Access
     from penstock.service.address_file import ServiceAddress, write_address
@@ -172,7 +172,7 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
     service = Service((), access, feed)
     with ExitStack() as ends:
         ends.callback(service.close)
-        for found in map(find_run, stores or (None,)):
+        for found in map(_found, stores or (None,)):
             store = ends.enter_context(opened(found))
             # Runs of one pipeline differ by their folders.
             name = _name_of(found) if len(stores) > 1 else None
@@ -186,7 +186,19 @@ def _serve_stored(place: Site, stores: tuple[StorePlace, ...], token_file: Path 
         console.print(f"{', '.join(service.desks)}: {known.link}", markup=False, soft_wrap=True)
         ends.enter_context(Follower(tuple(service.desks.values())))
         with stopping_on_signals(stop, lambda _: None):
-            stop.wait()
+            wait_for(stop)
+
+
+def _found(store: StorePlace | None) -> Run:
+    """The stored run; where there is none, a master may have been meant, which begins with an empty folder."""
+    from penstock.cli.runs import find_run
+    from penstock.errors import ConfigurationError
+
+    try:
+        return find_run(store)
+    except ConfigurationError as fault:
+        meant = "FOLDER" if store is None else store
+        raise ConfigurationError(f"{fault}; for a master, give --store sqlite:{meant}", field="--store") from fault
 
 
 def _name_of(run: Run) -> str:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TURN_SECONDS = 0.5
 
 
 @contextmanager
@@ -41,3 +42,13 @@ def stopping_on_signals(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def wait_for(stop: threading.Event) -> None:
+    """Wait for `stop` in the main thread, in turns.
+
+    The kernel may hand a signal to any thread, and Python calls its handler in the main one, which a signal elsewhere
+    does not wake: without turns a master was seen to sleep through a SIGTERM.
+    """
+    while not stop.wait(_TURN_SECONDS):
+        continue

@@ -22,7 +22,7 @@ class ServiceAddress:
     Attributes
     ----------
     address
-        Such as ``http://127.0.0.1:7077``.
+        Such as ``http://127.0.0.1:7070``.
     read_token, operate_token
         What opens it for looking, and for steering; None: it cannot be steered.
     """

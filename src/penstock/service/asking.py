@@ -147,9 +147,8 @@ def desk_of(request: Request, name: str) -> PipelineDesk:
     """The pipeline that is meant."""
     desks = service_of(request).desks
     if name not in desks:
-        raise ProblemError(
-            404, f"there is no pipeline {name[:100]!r}", _where_else(request) or did_you_mean(name, desks)
-        )
+        here = did_you_mean(name, desks) if desks else "none is here yet: it appears when its query or run begins"
+        raise ProblemError(404, f"there is no pipeline {name[:100]!r}", _where_else(request) or here)
     desk = desks[name]
     desk.refresh()
     return desk

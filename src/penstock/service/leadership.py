@@ -72,6 +72,7 @@ class Leadership:
         self._had_agents_at = float("-inf")
         self._not_before = float("-inf")
         self._knocks = 0
+        self._has_said = False
         self.trouble: str | None = None
         """Why the store could not be asked last; None: it could."""
         self._end = threading.Event()
@@ -140,10 +141,12 @@ class Leadership:
         self.trouble, self._knocks = None, 0
         if lease is None:
             self._lose("another master leads")
+            self._say_who_leads()
         elif self._fence != lease.fence:
             self._lose("the lease had run out")
             self._until, self._had_agents_at = asked + self._lease_seconds, asked
             self._fence = lease.fence
+            self._has_said = True
             _LOG.warning("%s leads, with fencing number %d", self.holder, lease.fence)
             self._on_lead(lease.fence)
         else:
@@ -159,6 +162,12 @@ class Leadership:
             return False
         knocked = self._leases.lease(KNOCKED)
         return knocked is not None and knocked.holder != self._identity
+
+    def _say_who_leads(self) -> None:
+        """Once, at the start: who starts a second master wants to see that it waits."""
+        if not self._has_said and (leader := self.leader()) is not None:
+            self._has_said = True
+            _LOG.warning("%s waits: %s leads", self.holder, leader.holder)
 
     def _lose(self, why: str) -> None:
         if self._fence is None:

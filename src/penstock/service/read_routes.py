@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -35,7 +36,7 @@ def pipelines(request: Request, role: Annotated[Role, Depends(may_read)]) -> dic
     desks = service.desks.values()
     for desk in desks:
         desk.refresh()
-    at = max((desk.now() for desk in desks), default=0.0)
+    at = max((desk.now() for desk in desks), default=time.time())
     leadership = None if service.master is None else service.master.leadership
     return {"at": at, "role": str(role), "has_agents": leadership is not None,
             "is_leading": None if leadership is None else leadership.is_leading,

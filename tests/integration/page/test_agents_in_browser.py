@@ -4,6 +4,12 @@
 from __future__ import annotations
 
 import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +20,7 @@ from tests.integration.page.watched_page import WatchedPage
 from tests.toy_query import ToyQuery, start
 
 from penstock.adaptors.agent.master_address import MasterAddress
+from penstock.service.address_file import ADDRESS_FILE, ServiceAddress, read_address
 from penstock.service.application import make_application
 from penstock.service.asking import Service
 from penstock.service.events import EventFeed
@@ -26,6 +33,25 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
+
+
+PATIENCE_SECONDS = 120.0
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        return int(reserved.getsockname()[1])
+
+
+def leader_of(stores: StoreFolder) -> ServiceAddress:
+    """Wait until a master leads, and give the address that it writes into the folder then."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (stores.folder / ADDRESS_FILE).exists():
+        assert time.monotonic() < deadline, "no master leads"
+        time.sleep(0.1)
+    return read_address(stores.folder / ADDRESS_FILE)
 
 
 class ServedMaster:
@@ -84,6 +110,46 @@ def test_a_page_whose_master_is_gone_leads_to_the_page_of_the_other(chromium: Br
         agent.close()
         first.close()
         second.close()
+
+
+def test_a_page_whose_master_hangs_leads_to_the_page_of_the_other(chromium: Browser, tmp_path: Path) -> None:
+    """A process that was stopped keeps its connections: the way to the other one is there as soon as data are old."""
+    stores = StoreFolder(tmp_path / "masters")
+    agent_port = free_port()
+    command = [sys.executable, "-m", "penstock", "serve", "--store", f"sqlite:{stores.folder}"]
+    hanging = subprocess.Popen([*command, "--agent-port", str(agent_port)])
+    with ExitStack() as ends:
+        ends.callback(hanging.wait, 30)
+        ends.callback(hanging.kill)
+        known = leader_of(stores)
+        second = ServedMaster(stores.folder)
+        ends.callback(second.close)
+        places = (("127.0.0.1", agent_port), second.place)
+        agent, link = start(ToyQuery("counts", lambda _: None), MasterAddress(places, stores.token()))
+        ends.callback(agent.close)
+        ends.callback(link.close)
+        followed = FollowedQuery(chromium, f"{known.address}/#token={known.operate_token}", "counts", tmp_path)
+        ends.callback(followed.close)
+        followed.hears_of_another_master()
+        hanging.send_signal(signal.SIGSTOP)
+        silent = followed.page.locator(".connection", has_text="Connected, but no new data come.")
+        silent.get_by_role("link", name="Open the page of the other master").wait_for()
+        followed.go_on(second.server.address)
+
+
+def test_a_master_whose_store_is_gone_says_so(chromium: Browser, tmp_path: Path) -> None:
+    """It cannot lead, and the page says why rather than that another one does."""
+    served = ServedMaster(tmp_path / "masters")
+    watched = WatchedPage(chromium, served.server.address)
+    try:
+        page = watched.open(served.access.operate_token)
+        page.get_by_text("There is no pipeline yet.").wait_for()
+        shutil.rmtree(served.stores.folder)
+        page.locator(".connection", has_text="This master cannot lead.").wait_for()
+        page.locator(".notice", has_text="Queries go on").wait_for()
+        watched.close()
+    finally:
+        served.close()
 
 
 def test_a_master_shows_its_agents_and_what_comes_in(chromium: Browser, tmp_path: Path) -> None:

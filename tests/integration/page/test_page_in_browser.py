@@ -157,9 +157,10 @@ def test_who_may_only_look_gets_no_controls(watched: WatchedPage, pipeline: ToyP
 
 
 def test_without_a_token_the_page_asks_for_it(chromium: Browser, address: str, pipeline: ToyPipeline) -> None:
-    """Nothing is shown without a token; the right one, typed in, opens the page."""
+    """Nothing is shown without the right token but what to do about it; the right one, typed in, opens the page."""
     watched = WatchedPage(chromium, address)
-    page = watched.open(None)
+    page = watched.open("of another service")
+    page.get_by_text("Open the page with the address that was printed at the start").wait_for()
     page.get_by_label("Token").fill(pipeline.access.read_token)
     page.get_by_role("button", name="Open").click()
     page.get_by_role("heading", name="clicks", level=1).wait_for()

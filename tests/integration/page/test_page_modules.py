@@ -46,15 +46,25 @@ def test_numbers_are_short_and_what_is_unknown_is_a_dash(calculate: Calculate) -
 
 
 def test_axes_have_few_round_values_and_reach_the_top(calculate: Calculate) -> None:
-    """Whatever the highest value, the axis ends above it, with at most seven round ticks."""
+    """Whatever the highest value, the axis ends above it, with at most seven round ticks; things stay whole."""
     for top in (0.003, 0.9, 1.0, 7.3, 1999.0, 123_456.0):
         ticks = calculate("axes", "(m, top) => m.valueTicks(top)", top)
         assert ticks[0] == 0
         assert ticks[-1] >= top
         assert 2 <= len(ticks) <= 7
+    for top in (0.5, 1.0, 2.0, 3.0, 7.0):
+        counted = calculate("axes", "(m, top) => m.valueTicks(top, {areWhole: true})", top)
+        assert counted[-1] >= top
+        assert all(float(tick).is_integer() for tick in counted)
     day = calculate("axes", "(m) => m.timeTicks(1794873600, 1794960000, 8).map((tick) => tick.at)")
     assert 2 <= len(day) <= 9
     assert {b - a for a, b in pairwise(day)} == {10_800}
+
+
+def test_backticks_of_the_service_become_code(calculate: Calculate) -> None:
+    """What stands between two of them is code; a single one is only a sign, and markup stays text."""
+    shown = "(m, text) => m.html('p', null, m.withCode(text)).innerHTML"
+    assert calculate("elements", shown, "`best` or <b>`") == "<code>best</code> or &lt;b&gt;`"
 
 
 def test_a_gap_is_not_drawn_as_a_line(calculate: Calculate) -> None:

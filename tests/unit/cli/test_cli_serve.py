@@ -73,6 +73,7 @@ def test_stored_runs_are_served_until_the_end(invoke: Callable[..., Any], run_he
         (["--host", "0.0.0.0"], "other machines"),
         (["--tls-key", "k.pem"], "go together"),
         (["--store", "nowhere"], "does not exist"),
+        (["--store", "nowhere"], "for a master, give --store sqlite:nowhere"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -82,6 +83,14 @@ def test_what_cannot_be_served_is_refused(
     done = invoke("serve", *options)
     assert done.exit_code == 2
     assert says in done.output
+
+
+def test_where_there_is_no_run_the_way_to_a_master_is_said(invoke: Callable[..., Any], here: Path) -> None:
+    """Who tries `penstock serve` alone learns both: how to get a run, and how to get a master."""
+    done = invoke("serve")
+    assert done.exit_code == 2
+    assert "there is no run under runs/ here" in done.output
+    assert "for a master, give --store sqlite:FOLDER" in done.output
 
 
 def test_a_run_with_a_page_prints_its_address_and_cleans_up(

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from penstock.cli.signals import stopping_on_signals
+from penstock.cli.signals import stopping_on_signals, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -57,3 +57,24 @@ def test_a_terminal_that_is_gone_does_not_get_in_the_way() -> None:
     with stopping_on_signals(stop, tell):
         os.kill(os.getpid(), signal.SIGTERM)
     assert stop.is_set()
+
+
+def test_a_signal_that_another_thread_got_ends_the_waiting() -> None:
+    """Python calls handlers in the main thread, which the kernel does not wake where another thread took the signal."""
+    stop, is_over, late = threading.Event(), threading.Event(), list[bool]()
+
+    def rescue() -> None:
+        if not is_over.wait(30.0):
+            late.append(True)
+            stop.set()
+
+    taker, rescuer = threading.Thread(target=is_over.wait, args=(60.0,)), threading.Thread(target=rescue)
+    sender = threading.Timer(0.2, lambda: signal.pthread_kill(taker.ident or 0, signal.SIGTERM))
+    with stopping_on_signals(stop, lambda _: None):
+        for thread in (taker, rescuer, sender):
+            thread.start()
+        wait_for(stop)
+        is_over.set()
+        for thread in (taker, rescuer, sender):
+            thread.join()
+    assert not late

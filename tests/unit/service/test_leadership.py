@@ -60,6 +60,16 @@ def test_one_leads_for_as_long_as_it_renews() -> None:
     assert not second.part.is_leading
 
 
+def test_a_master_that_waits_says_once_for_whom(caplog: pytest.LogCaptureFixture) -> None:
+    """Who starts a second one sees that it works, and which one leads."""
+    clock, _, first, second = pair()
+    first.part.step()
+    clock.now += 1.0
+    second.part.step()
+    said = [record.getMessage() for record in caplog.records if "second" in record.getMessage()]
+    assert said == ["second waits: first leads"]
+
+
 def test_masters_of_one_address_do_not_lead_together() -> None:
     """On two hosts both may listen at 0.0.0.0:7071: the second waits, and has a fencing number of its own."""
     clock = Time()

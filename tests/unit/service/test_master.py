@@ -126,6 +126,19 @@ def agents(stage: Stage) -> list[str]:
     return [agent["name"] for agent in stage.master.view()["agents"]]
 
 
+def test_a_master_without_queries_says_its_time_and_what_is_awaited(stage: Stage) -> None:
+    """The instant of an answer is never 0, and a name that nobody has is not answered with an empty list of names."""
+    token = stage.service.access.operate_token
+    client = TestClient(
+        make_application(stage.service), base_url="http://127.0.0.1", headers={"Authorization": f"Bearer {token}"}
+    )
+    before = time.time()
+    listed = client.get("/api/v1/pipelines").json()
+    assert listed["pipelines"] == []
+    assert before <= listed["at"] <= time.time()
+    assert client.get("/api/v1/pipelines/toy").json()["fix"].startswith("none is here yet")
+
+
 def test_an_attached_query_is_scaled_and_shown(stage: Stage) -> None:
     """Its loop runs in the master; the API has its decisions and what it reports; detaching leaves its size."""
     query, link, done = stage.add()

@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 import { html, table } from "./elements.js";
-import { countText } from "./wording.js";
+import { countText, valueText } from "./wording.js";
 
 const MOST_SHOWN = 200;
 const OLD_SECONDS = 30;
@@ -57,7 +57,7 @@ function newestText({ metrics, offers }) {
   return Object.entries(metrics)
     .map(([name, { value, age_seconds: age }]) => {
       const unit = units.get(name) ?? "";
-      const text = value === null ? "not known" : `${Number(value.toPrecision(4))}${unit ? ` ${unit}` : ""}`;
+      const text = value === null ? "not known" : valueText(value, unit);
       return `${name}: ${text}${age > OLD_SECONDS ? ` (${Math.round(age)} s old)` : ""}`;
     })
     .join(", ");

@@ -5,12 +5,13 @@ const TIME_STEPS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
 ];
 
-/** Round values from 0 up to at least `top`, about `count` of them; the last is the axis's end. */
-export function valueTicks(top, count = 4) {
+/** Round values from 0 up to at least `top`, about `count` of them, on demand whole ones; the last is the axis's end. */
+export function valueTicks(top, { count = 4, areWhole = false } = {}) {
   if (!(top > 0) || !Number.isFinite(top)) return [0, 1];
   const rough = top / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough * 0.999);
+  const steps = [1, 2, 2.5, 5, 10].map((factor) => factor * power);
+  const step = steps.find((one) => one >= rough * 0.999 && (!areWhole || Number.isInteger(one))) ?? 1;
   const ticks = [0];
   while (ticks.at(-1) < top) ticks.push(Number((ticks.length * step).toPrecision(12)));
   return ticks;

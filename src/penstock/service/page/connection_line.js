@@ -21,13 +21,14 @@ export class ConnectionLine {
 
   /** Bring it up to date. */
   show() {
-    const { state, said, detail } = this.#words();
+    const { state, said, detail, isOld = false } = this.#words();
     setAttribute(this.element, "class", `connection ${state}`);
     setText(this.said, said);
     setText(this.detail, detail);
     this.retry.hidden = state !== "bad";
     const { otherPage, problem } = this.session;
-    this.other.hidden = !otherPage || (state !== "bad" && problem?.status !== 404 && this.session.isLeading !== false);
+    const mayBeElsewhere = state === "bad" || isOld || problem?.status === 404 || this.session.isLeading === false;
+    this.other.hidden = !otherPage || !mayBeElsewhere; // a master that hangs keeps its connections: it is only silent
   }
 
   /** The same view there. The token goes along, since masters of one store may share theirs; no browser sends it. */
@@ -37,20 +38,21 @@ export class ConnectionLine {
   }
 
   #words() {
-    const { connection, pipelines, pipeline, problem, isEnded, isLeading } = this.session;
+    const { connection, pipelines, pipeline, problem, isEnded, isLeading, trouble } = this.session;
     if (pipelines === null)
       return problem
         ? { state: "bad", said: problem.message, detail: "" }
         : { state: "", said: "Connecting…", detail: "" };
     if (!pipelines.length)
-      return { state: "", said: isLeading === false ? "This master does not lead." : "Waiting for a run.", detail: "" };
+      return { state: "", said: isLeading === false ? notLeading(trouble) : "Waiting for a run.", detail: "" };
     const isLive = pipeline ? goesOn(pipeline) : pipelines.some(goesOn);
     if (isEnded) return { state: "", said: "The run has ended.", detail: "" };
     if (!isLive) return { state: "", said: pipeline ? "A stored run." : "", detail: "" };
     const newest = Math.max(...(pipeline?.operators ?? []).map((one) => one.observed_at ?? -Infinity));
     const age = Number.isFinite(newest) ? `newest data ${ageText(this.session.now() - newest)}` : "no data yet";
     const isOld = Number.isFinite(newest) && isStale(this.session.now() - newest, pipeline);
-    if (connection.isConnected && isOld) return { state: "", said: "Connected, but no new data come.", detail: age };
+    if (connection.isConnected && isOld)
+      return { state: "", said: "Connected, but no new data come.", detail: age, isOld };
     if (connection.isConnected) return { state: "good", said: "Live.", detail: pipeline ? age : "" };
     if (connection.since === null) return { state: "", said: "Connecting…", detail: "" };
     const wait = connection.retryAt === null ? 0 : Math.max(0, Math.ceil(connection.retryAt - Date.now() / 1000));
@@ -60,4 +62,8 @@ export class ConnectionLine {
       detail: `${pipeline ? `${age}; ` : ""}next try in ${secondsText(wait)}`,
     };
   }
+}
+
+function notLeading(trouble) {
+  return trouble === null ? "This master does not lead." : "This master cannot lead.";
 }

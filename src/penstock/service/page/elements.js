@@ -28,6 +28,11 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** A text of the service, with what stands between two backticks as code. */
+export function withCode(text) {
+  return text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? html("code", null, part) : part));
+}
+
 /** Set an attribute where it differs; null takes it away. */
 export function setAttribute(node, name, value) {
   if (value === null || value === undefined) node.removeAttribute(name);

@@ -6,7 +6,7 @@ import { address, headers } from "./api.js";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 30000;
-const LONGEST_SILENCE_MS = 45000; // the service sends a comment at least every 15 s
+const LONGEST_SILENCE_MS = 25000; // the service sends a comment at least every 10 s
 
 /** Takes text as it comes, in pieces cut anywhere, and gives each whole event as {id, name, data}. */
 export class EventReader {

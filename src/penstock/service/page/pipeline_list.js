@@ -44,11 +44,7 @@ export class PipelineList {
     this.filterTools.hidden = !all || all.length < FEWEST_TO_FILTER;
     if (!all) return;
     if (!all.length) {
-      const text =
-        this.session.isLeading === false
-          ? "This master does not lead, so it shows no pipeline. They appear here when it takes over."
-          : "There is no pipeline yet. One appears here when a run starts, or a query is attached.";
-      this.body.replaceChildren(html("p", { class: "notice" }, text));
+      this.body.replaceChildren(html("p", { class: "notice" }, whyEmpty(this.session)));
       return;
     }
     const wanted = this.filter.value.trim().toLowerCase();
@@ -74,6 +70,13 @@ export class PipelineList {
       ),
     );
   }
+}
+
+function whyEmpty({ isLeading, trouble }) {
+  if (isLeading !== false) return "There is no pipeline yet. One appears here when a run starts, or a query is attached.";
+  return trouble === null
+    ? "This master does not lead, so it shows no pipeline. They appear here when it takes over."
+    : `This master cannot lead: ${trouble}. Queries go on, and are not scaled from here until its store is mended.`;
 }
 
 function stateText(one) {

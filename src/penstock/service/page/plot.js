@@ -10,6 +10,7 @@ import { clockText, valueText } from "./wording.js";
 const MARGIN = { left: 70, right: 10, top: 8, bottom: 22 };
 const HEIGHT = 170;
 const FEWEST_PIXELS_CHOSEN = 6;
+const COUNTED = ["executors", "records"]; // there is no half of them
 const HALF_LABEL = 22; // of an axis, in pixels
 
 /** The index of the last time at or before `at` in rising times; -1: there is none. */
@@ -137,7 +138,7 @@ export class Plot {
 
   #draw() {
     const bottom = HEIGHT - MARGIN.bottom;
-    const ticks = valueTicks(this.#top());
+    const ticks = valueTicks(this.#top(), { areWhole: COUNTED.includes(this.unit) });
     const y = (value) => bottom - (value / ticks.at(-1)) * (bottom - MARGIN.top);
     setAttribute(this.svg, "viewBox", `0 0 ${this.width} ${HEIGHT}`);
     setAttributes(this.clip, {

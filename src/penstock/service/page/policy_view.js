@@ -3,7 +3,7 @@
 // would decide now. Only what was tried can be applied.
 
 import { get, post, put } from "./api.js";
-import { button, html, setText, table } from "./elements.js";
+import { button, html, setText, table, withCode } from "./elements.js";
 import { explanation, foldedExplanation } from "./explanation.js";
 import { readOnlyReason } from "./facts.js";
 import { nameField, orderedBy } from "./order_panel.js";
@@ -123,7 +123,7 @@ export class PolicyView {
         });
         if (option.name in given) field.value = shownValue(given[option.name]);
         this.fields.set(option.name, field);
-        return [html("span", { class: "nowrap" }, option.name), field, option.meaning];
+        return [html("span", { class: "nowrap" }, option.name), field, html("span", null, withCode(option.meaning))];
       });
     this.options.replaceChildren(
       html("legend", null, "Options"),

@@ -29,6 +29,7 @@ export class Session {
     this.role = null;
     this.hasAgents = false; // whether the service is a master
     this.isLeading = null; // whether it leads; null: it is no master
+    this.trouble = null; // why a master cannot find out who leads; null: it can
     this.otherPage = null; // where the page of another master is
     this.name = null; // of the pipeline that is shown
     this.pipeline = null; // null: not read yet
@@ -56,9 +57,9 @@ export class Session {
   async readList() {
     try {
       const answer = await get(["pipelines"]);
-      const { at, role, pipelines } = answer;
+      const { at, role, pipelines, trouble } = answer;
       const { has_agents: hasAgents, is_leading: isLeading, other_page: otherPage } = answer;
-      Object.assign(this, { role, pipelines, hasAgents, isLeading, otherPage, problem: null });
+      Object.assign(this, { role, pipelines, hasAgents, isLeading, trouble, otherPage, problem: null });
       this.#learnClock(at);
       if (pipelines.some((one) => goesOn(one))) this.#follow();
       if (!pipelines.length) setTimeout(() => this.readList(), READ_EMPTY_LIST_MS);
@@ -117,7 +118,7 @@ export class Session {
   }
 
   #learnClock(at) {
-    if (at > 0) this.#clockAhead = at - Date.now() / 1000; // 0: there is no pipeline yet
+    this.#clockAhead = at - Date.now() / 1000;
   }
 
   #failed(problem, again) {
