@@ -45,3 +45,11 @@ def api(cluster: LocalCluster) -> Api:
 def manifest() -> list[dict[str, Any]]:
     """The documents of the manifest."""
     return list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def driver_login(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Log in with no more rights than the manifest gives. A driver's Java reads this once, when it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(api.kubeconfig_of("streaming-driver", tmp_path_factory.mktemp("login"))))
+        yield
