@@ -44,17 +44,19 @@ def login(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def hold(api: Api, application: str) -> Iterator[Callable[[], PodShares]]:
     """Makes shares of the application; they are released at the end."""
-    made: list[PodShares] = []
+    made: list[HeldExecutors] = []
 
-    def make() -> PodShares:
-        shares = PodShares("counts", api.executor_pods(application), 1.0, ASKED, look_every_seconds=0.5)
+    def make() -> HeldExecutors:
+        watch = PodWatch("counts", api.executor_pods(application), ASKED, look_every_seconds=0.5)
+        shares = PodShares(watch, 1.0)
         shares.start()
-        made.append(shares)
+        watch.start()
+        made.append(HeldExecutors(shares, watch))
         return shares
 
     yield make
-    for shares in made:
-        shares.release()
+    for held in made:
+        held.close()
 
 
 def test_half_a_share_is_half_the_quota_and_is_put_back(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds executors to a running application, and removes them, without stopping its query.
 
-What the cluster manager promises (seen on standalone, Spark 4.3; YARN and Kubernetes have the same calls but were
-not tried):
+What the cluster manager promises (seen on standalone and Kubernetes with Spark 4.3; YARN has the same calls and was not
+tried):
 
 - The requested total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
 - An executor that dies is replaced while fewer run than the total. One that goes after the total was lowered is not.
@@ -137,6 +137,11 @@ class ExecutorScaler:
         """Executors last seen on their way out, or asked to go. Sends no request to the application."""
         return self._leaving
 
+    @property
+    def requested(self) -> int | None:
+        """The total that was last requested here; None: none was. Sends no request to the application."""
+        return self._total
+
     def ensure_scalable(self) -> None:
         """Raise ActuationRejectedError with the reason if executors cannot be scaled."""
         reason = self._control.refusal()
@@ -189,6 +194,7 @@ class ExecutorScaler:
             )
         self.ensure_scalable()
         with self._lock:
+            self._notice_others()
             census = self._take_census()
             missing = target - len(census.active)
             # Leaving executors still count for the cluster manager. The extra is requested only while executors are
@@ -216,6 +222,7 @@ class ExecutorScaler:
                 "no executors were requested; a running query needs at least 1", target="spark"
             )
         with self._lock:
+            self._notice_others()
             census = self._take_census()
             executors = self._located(census)
             may_ask = self._placing.goes_on(wanted, executors, self._monotonic(), self._placing_patience_seconds)
@@ -234,6 +241,17 @@ class ExecutorScaler:
                 target="spark",
                 retryable=True,
             )
+
+    def _notice_others(self) -> None:
+        """Where Spark was asked for another total than the last one from here, say so, and ask again."""
+        found = self._control.requested_total()
+        if self._total is None or found is None or found == self._total:
+            return
+        self._notes.append(
+            f"somebody else has asked Spark for {found} executors, Penstock for {self._total}: let one alone scale "
+            "this application"
+        )
+        self._total = None
 
     def _take_census(self) -> Census:
         census = self._control.census()
