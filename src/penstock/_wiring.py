@@ -201,15 +201,17 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     from penstock.adaptors.spark.scaling import ExecutorScaler
 
     context = query_context(query)
-    executors = executors_of_this_driver()
-    cores = _cores_per_executor(context, executors)
-    scaler = ExecutorScaler.of(context, executors)
+    by_rest = executors_of_this_driver()
+    cores = _cores_per_executor(context, by_rest)
+    scaler: ExecutorScaler | None = None
     held = HeldExecutors()
     if mode is Mode.ACT:
         application = SharedApplication(
             context.applicationId, context.master or "", dict(context.getConf().getAll()), cores
         )
-        held = hold_executors(application, operator, limits, lambda: scaler.requested)
+        held = hold_executors(application, operator, limits, lambda: None if scaler is None else scaler.requested)
+    executors, nodes = held.placed(by_rest)
+    scaler = ExecutorScaler.of(context, executors, nodes=nodes)
     notes = (*unseen_executors(context), *held.notes)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
@@ -223,7 +225,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         other_faults=lambda: (*actuator.take_faults(), *held.faults),
         refused=actuator.refused,
     )
-    meters = query_meters(query, context, executors.entries)
+    meters = query_meters(query, context, by_rest.entries)
     return QueryHold(probe, actuator, cores, meters, notes, held.close)
 
 

@@ -94,7 +94,7 @@ def counting(api: Api, folder: Path, settings: Mapping[str, str] | None = None) 
     from pyspark.sql.functions import col
 
     checkpoints = folder / "checkpoints"
-    checkpoints.mkdir()
+    checkpoints.mkdir(exist_ok=True)
     chosen = {
         **spark_settings(folder, namespace=api.namespace, writable=[checkpoints]),
         **SETTINGS,

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from tests.kubernetes.api_of_tests import Api
 
+from penstock.adaptors.cpu_shares import HeldExecutors
 from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState
+from penstock.adaptors.kubernetes.pod_watch import PodWatch
 from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
@@ -46,7 +48,7 @@ def hold(api: Api, application: str) -> Iterator[Callable[[], PodShares]]:
     """Makes shares of the application; they are released at the end."""
     made: list[HeldExecutors] = []
 
-    def make() -> HeldExecutors:
+    def make() -> PodShares:
         watch = PodWatch("counts", api.executor_pods(application), ASKED, look_every_seconds=0.5)
         shares = PodShares(watch, 1.0)
         shares.start()
@@ -89,7 +91,7 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     name = api.start_executor(application, "1")
     shares = hold()
     pods = api.executor_pods(application)
-    shares._asked = PodCpu(1000.0, 1000.0)  # as if Spark had asked for more than any node has
+    shares._watch.asked = PodCpu(1000.0, 1000.0)  # as if Spark had asked for more than any node has
     shares._originals.clear()
     shares.apply(Allocation(1, 0.5))
     api.until(lambda: shares.share_refusal() is not None)
@@ -98,7 +100,7 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     assert "executor 1 will never have 500 of CPU on node node1 (infeasible)" in refusal
     assert api.quota_cores(name) == pytest.approx(0.2)
     assert pods.all()[0].resize is ResizeState.INFEASIBLE
-    shares._asked = ASKED
+    shares._watch.asked = ASKED
     shares._originals = {pod.uid: ASKED for pod in pods.all()}
 
 
@@ -232,7 +234,7 @@ def test_an_api_server_that_is_away_is_told_and_waited_for(
     api.until(lambda: api.quota_cores(name) == pytest.approx(0.1))
     cluster.hold("kube-apiserver")
     try:
-        api.until(lambda: any("does not answer" in fault for fault in shares.faults))
+        api.until(lambda: any("does not answer" in fault for fault in shares._watch.faults))
 
         def is_unknown() -> bool:
             try:
@@ -248,4 +250,4 @@ def test_an_api_server_that_is_away_is_told_and_waited_for(
         cluster.let_go("kube-apiserver")
     api.until(lambda: cluster.status().is_ready)
     api.until(lambda: api.quota_cores(name) == pytest.approx(0.05))
-    api.until(lambda: shares.faults == ())
+    api.until(lambda: shares._watch.faults == ())

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 from penstock.errors import ActuationError, AdaptorError, ConfigurationError
-from penstock.records import Allocation, CpuReading, Limits
+from penstock.records import Allocation, CpuReading, ExecutorState, Limits
 
 if TYPE_CHECKING:
+    from penstock.adaptors.kubernetes.node_choice import NodeTemplate
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
+
+
+ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
 
 
 class OpenedShares(Protocol):
@@ -79,11 +84,22 @@ class HeldExecutors:
         Their pods, where it is on Kubernetes.
     notes
         For the user, one line each.
+    template
+        Of their pods, by which they come to chosen nodes. None: the cluster cannot be asked for nodes.
     """
 
     shares: OpenedShares | None = None
     watch: PodWatch | None = None
     notes: tuple[str, ...] = ()
+    template: NodeTemplate | None = None
+
+    def placed(self, read_executors: ReadExecutors) -> tuple[ReadExecutors, NodeTemplate | None]:
+        """Return the executors with their nodes as hosts, and what has new ones come to chosen nodes."""
+        if self.template is None:
+            return read_executors, None
+        from penstock.adaptors.kubernetes.node_choice import on_their_nodes
+
+        return on_their_nodes(read_executors, self.watch), self.template
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -115,18 +131,28 @@ def hold_executors(
         Returns how many executors Spark was asked for; None: nobody has asked.
     """
     wants_shares = limits.cpu_shares != (1.0,)
+    template = _template(application) if limits.nodes else None
     try:
         watch = _pods(application, operator, requested)
     except NoCpuSharesError as fault:
         note = without_cpu_shares(fault.reason) if wants_shares else f"executors' pods are not seen: {fault.reason}"
-        return HeldExecutors(notes=(note,))
+        return HeldExecutors(notes=(note,), template=template)
     if not wants_shares:
-        return HeldExecutors(watch=watch)
+        return HeldExecutors(watch=watch, template=template)
     try:
         shares, notes = _open_shares(application, operator, limits.top, watch)
     except NoCpuSharesError as fault:
-        return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),))
-    return HeldExecutors(shares, watch, notes)
+        return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), template=template)
+    return HeldExecutors(shares, watch, notes, template)
+
+
+def _template(application: SharedApplication) -> NodeTemplate | None:
+    """Return the executors' pod template that Penstock has started the application with; None: not on Kubernetes."""
+    if not application.master.startswith(KUBERNETES_PREFIX):
+        return None
+    from penstock.adaptors.kubernetes.node_choice import TEMPLATE_SETTING, NodeTemplate
+
+    return NodeTemplate(Path(application.conf[TEMPLATE_SETTING]))
 
 
 def without_cpu_shares(reason: str) -> str:
