@@ -13,14 +13,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from tests.kubernetes.api_of_tests import Api
 from tests.kubernetes.conftest import EXAMPLES, namespace_with_rights
+from tests.kubernetes.local_pods import localize
 
-from penstock.adaptors.kubernetes_server.images import SPARK_IMAGE
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.adaptors.kubernetes_server.spark_pods import MASTER, cluster_mode_settings
 from penstock.adaptors.spark.installation import SparkInstallation
@@ -29,6 +28,8 @@ pytestmark = pytest.mark.kubernetes
 
 ACCOUNT = "streaming-driver"
 JOB = EXAMPLES / "job.py"
+ARGUMENTS = ("--policy", "threshold", "--rate", "100")
+EXECUTOR_ENV = "spark.executorEnv."
 PATIENCE_SECONDS = 300.0
 HALF = 0.4
 """Of the limit of the example's executors, in cores."""
@@ -80,7 +81,7 @@ def test_a_job_in_cluster_mode_is_scaled(space: Api, tmp_path: Path) -> None:
     argv = [str(spark.home / "bin" / "spark-submit"), "--master", MASTER]
     for key, value in settings.items():
         argv += ["--conf", f"{key}={value}"]
-    argv += [f"local://{JOB}", "--checkpoint", str(tmp_path / "checkpoint"), "--policy", "threshold", "--rate", "100"]
+    argv += [f"local://{JOB}", *ARGUMENTS, "--checkpoint", str(tmp_path / "checkpoint")]
     environment = {**os.environ, "KUBECONFIG": str(space.cluster.kubeconfig), "JAVA_HOME": str(spark.java.home)}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -100,7 +101,14 @@ def test_the_manifest_of_the_job_runs(space: Api, tmp_path: Path) -> None:
         if document["kind"] == "ConfigMap":
             document["data"]["spark.properties"] = localized(document["data"]["spark.properties"], settings)
         else:
-            localize(document["spec"]["template"]["spec"], template, settings, tmp_path)
+            environment = {
+                key.removeprefix(EXECUTOR_ENV): value for key, value in settings.items() if key.startswith(EXECUTOR_ENV)
+            }
+            environment["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+            container = localize(document["spec"]["template"]["spec"], template, environment, tmp_path)
+            args = container["args"]
+            args[args.index("spark-submit")] = f"{environment['SPARK_HOME']}/bin/spark-submit"
+            args[args.index("/opt/job/job.py") :] = [str(JOB), *ARGUMENTS, "--checkpoint", str(tmp_path / "checkpoint")]
         space.apply(document)
     follow(space, "app=counts")
 
@@ -111,28 +119,6 @@ def localized(properties: str, settings: dict[str, str]) -> str:
     names = ("container.image", "podTemplateFile", "executorEnv", "pyspark.python")
     own = [f"{key}={value}" for key, value in settings.items() if any(name in key for name in names)]
     return "\n".join([*kept, *(line for line in own if "driver" not in line), ""])
-
-
-def localize(spec: dict[str, Any], template: dict[str, Any], settings: dict[str, str], folder: Path) -> None:
-    """Give the driver's pod this machine's image and folders."""
-    (container,) = spec["containers"]
-    container["image"], container["imagePullPolicy"] = SPARK_IMAGE, "Never"
-    spark_home = settings["spark.executorEnv.SPARK_HOME"]
-    args = container["args"]
-    args[args.index("spark-submit")] = f"{spark_home}/bin/spark-submit"
-    args[args.index("/opt/job/job.py") :] = [
-        str(JOB), "--checkpoint", str(folder / "checkpoint"), "--policy", "threshold", "--rate", "100",
-    ]  # fmt: skip
-    for key, value in settings.items():
-        if key.startswith("spark.executorEnv."):
-            container["env"].append({"name": key.removeprefix("spark.executorEnv."), "value": value})
-    container["env"].append({"name": "PYSPARK_PYTHON", "value": settings["spark.pyspark.python"]})
-    spec["volumes"] = [one for one in spec["volumes"] if "persistentVolumeClaim" not in one] + template["volumes"]
-    files = {"name": "files", "hostPath": {"path": str(folder)}}
-    spec["volumes"].append(files)
-    mounts = [one for one in container["volumeMounts"] if one["mountPath"] != "/checkpoints"]
-    others = [one for one in template["containers"][0]["volumeMounts"] if not one["mountPath"].startswith(str(folder))]
-    container["volumeMounts"] = [*mounts, *others, {"name": "files", "mountPath": str(folder)}]
 
 
 def follow(space: Api, selector: str) -> None:

@@ -205,12 +205,12 @@ def _session(job: OperatorJob) -> SparkSession:
 
     # Options of a builder become arguments of the driver's command line, which every user of the machine can read.
     path = Path(job.folder) / PROPERTIES_FILE
-    write_private(path, properties_text({**job.spark, **_node_template(job)}))
+    write_private(path, properties_text({**job.spark, **node_template(job)}))
     os.environ[SUBMIT_ARGUMENTS] = submit_arguments(path, os.environ.get(SUBMIT_ARGUMENTS))
     return SparkSession.builder.appName(job.name).master(job.master).getOrCreate()
 
 
-def _node_template(job: OperatorJob) -> dict[str, str]:
+def node_template(job: OperatorJob) -> dict[str, str]:
     """What has executors come to chosen nodes of Kubernetes: a pod template of Penstock's own."""
     from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 
