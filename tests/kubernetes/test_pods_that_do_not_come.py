@@ -152,9 +152,8 @@ def test_somebody_else_who_resizes_is_named(space: Api, application: str, hold: 
     held.shares.apply(Allocation(1, 0.5))
     space.until(lambda: space.quota_cores(name) == pytest.approx(0.1))
     assert held.faults == ()
-    amounts = {"cpu": "150m"}
-    body = {"spec": {"containers": [{"name": "spark-kubernetes-executor", "resources": {"requests": amounts}}]}}
-    body["spec"]["containers"][0]["resources"]["limits"] = amounts
+    resources = {"requests": {"cpu": "150m"}, "limits": {"cpu": "150m"}}
+    body = {"spec": {"containers": [{"name": "spark-kubernetes-executor", "resources": resources}]}}
     space.core.patch_namespaced_pod_resize(name, space.namespace, body, field_manager="vpa-updater")
     space.until(lambda: says(held, "executor 1 was resized to request 150m, limit 150m by vpa-updater"))
     space.until(lambda: space.quota_cores(name) == pytest.approx(0.1))

@@ -234,7 +234,7 @@ def test_somebody_else_who_resizes_executors_is_noticed_and_named() -> None:
     with held(pods, clock) as shares:
         shares.apply(Allocation(2, 0.5))
         clock.look()
-        assert shares.faults == ()
+        assert not shares.faults
         pods.resize_from_outside("1", PodCpu(2.0, 2.0), "vpa-updater")
         clock.look()
         (fault,) = shares.faults
@@ -243,7 +243,7 @@ def test_somebody_else_who_resizes_executors_is_noticed_and_named() -> None:
         assert pods.limits() == {"1": 0.5, "2": 0.5}
         clock.time += 61.0
         clock.look()
-        assert shares.faults == ()
+        assert not shares.faults
 
 
 def test_before_the_first_share_nothing_is_widened() -> None:

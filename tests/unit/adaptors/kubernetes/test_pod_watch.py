@@ -32,7 +32,7 @@ def test_an_api_that_is_away_is_told_until_it_answers() -> None:
     """The fault is there while nobody answers, and gone afterwards."""
     pods, clock = FakePods("1"), SteppedClock()
     with watched(pods, clock) as watch:
-        assert watch.faults == ()
+        assert not watch.faults
         pods.fail_list = ActuationError("the Kubernetes API does not answer", retryable=True)
         clock.look()
         assert watch.faults == ("the Kubernetes API does not answer",)
@@ -41,7 +41,7 @@ def test_an_api_that_is_away_is_told_until_it_answers() -> None:
         assert watch.is_stale
         pods.fail_list = None
         clock.look()
-        assert watch.faults == ()
+        assert not watch.faults
 
 
 def test_executors_that_do_not_start_are_told() -> None:
@@ -62,7 +62,7 @@ def test_an_executor_that_was_ended_is_told_for_a_while() -> None:
         clock.look()
         assert watch.faults == ("executor 2 was ended: OOMKilled (exit code 137)",)
         clock.time += 31.0
-        assert watch.faults == ()
+        assert not watch.faults
 
 
 def test_where_no_pod_is_made_for_an_executor_the_api_is_asked_why() -> None:
@@ -82,7 +82,7 @@ def test_where_no_pod_is_made_for_an_executor_the_api_is_asked_why() -> None:
         assert len(pods.asked_for_another) == 1  # not at every look
         pods.add("2", is_running=False)
         clock.look()
-        assert watch.faults == ()
+        assert not watch.faults
 
 
 def test_what_the_api_would_take_is_no_fault() -> None:
@@ -93,4 +93,4 @@ def test_what_the_api_would_take_is_no_fault() -> None:
         clock.time += 10.0
         clock.look()
         assert len(pods.asked_for_another) == 1
-        assert watch.faults == ()
+        assert not watch.faults
