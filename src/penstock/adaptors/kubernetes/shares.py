@@ -216,11 +216,11 @@ class PodShares:
 
     def _wanted(self, pod: ExecutorPod) -> PodCpu:
         share = 1.0 if self._share is None else self._share
-        original = self._originals[pod.uid]
+        original = self._original(pod)
         return original if share >= _WHOLE else original.scaled(share)
 
     def _is_wanted(self, pod: ExecutorPod) -> bool:
-        return pod.uid in self._originals and pod.wanted.is_same(self._wanted(pod))
+        return pod.wanted.is_same(self._wanted(pod))
 
     def _hold(self, seen: PodsSeen) -> None:
         """Resize the pods that are wanted to have something else; raises one error for all that failed."""
@@ -230,6 +230,7 @@ class PodShares:
         known = {pod.uid for pod in seen.pods}
         self._held &= known
         self._set = {uid: cpu for uid, cpu in self._set.items() if uid in known}
+        self._others = {uid: told for uid, told in self._others.items() if uid in known}
         for pod in seen.pods:
             self._notice_others(pod, seen.steady)
         for pod in seen.pods:
@@ -253,7 +254,7 @@ class PodShares:
             raise kind(f"{errors[0]}{others}", target="kubernetes", retryable=errors[0].retryable) from errors[0]
 
     def _share_of(self, pod: ExecutorPod) -> float:
-        original, limit = self._originals[pod.uid].limit, pod.has.limit
+        original, limit = self._original(pod).limit, pod.has.limit
         return 1.0 if not original or limit is None else min(1.0, limit / original)
 
     def _sentence(self, pod: ExecutorPod) -> str:

@@ -83,6 +83,17 @@ def test_the_reading_is_the_cap_and_not_the_use() -> None:
         assert (reading.used_seconds, reading.throttled_seconds) == (None, None)
 
 
+def test_a_pod_that_was_seen_this_moment_counts_in_the_reading() -> None:
+    """The watch may have seen a pod that no share was set for yet."""
+    pods = FakePods("1")
+    with held(pods) as shares:
+        shares.apply(Allocation(1, 0.5))
+        pods.add("2")
+        shares._watch.look()
+        assert shares.read().quota_cores is None  # the new one has its whole core
+        assert shares.share_refusal() is None
+
+
 def test_a_share_counts_when_the_last_executor_has_it() -> None:
     """While pods differ, the reading is that of the pod that is furthest from what is wanted."""
     pods = FakePods("1", "2")
