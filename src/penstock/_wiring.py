@@ -185,41 +185,38 @@ class QueryHold:
     """None: that is not known."""
     meters: Meters
     notes: tuple[str, ...]
-    _release_shares: Callable[[], None]
+    _let_go: Callable[[], None]
 
     def close(self) -> None:
         """Let go of the query: nothing listens, nothing is capped."""
         self.probe.close()
-        self._release_shares()
+        self._let_go()
 
 
 def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
     """Take hold of a query that runs in this process; it is not touched until the first request."""
-    from penstock.adaptors.cpu_shares import NoCpuSharesError, OpenedShares, SharedApplication, open_cpu_shares
+    from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.meters import query_meters
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
     from penstock.adaptors.spark.scaling import ExecutorScaler
 
     context = query_context(query)
-    executors = executors_of_this_driver()
-    cores = _cores_per_executor(context, executors)
-    notes = unseen_executors(context)
-    shares: OpenedShares | None = None
-    wants_shares = mode is Mode.ACT and limits.cpu_shares != (1.0,)
-    if wants_shares and cores is None:
-        notes.append(_without_cpu_shares("how many cores an executor has is not known; set spark.executor.cores"))
-    elif wants_shares and cores is not None:
-        held = SharedApplication(context.applicationId, context.master or "", dict(context.getConf().getAll()), cores)
-        try:
-            shares, found = open_cpu_shares(held, operator, limits.top)
-            notes += found
-        except NoCpuSharesError as fault:
-            notes.append(_without_cpu_shares(fault.reason))
+    by_rest = executors_of_this_driver()
+    cores = _cores_per_executor(context, by_rest)
+    scaler: ExecutorScaler | None = None
+    held = HeldExecutors()
+    if mode is Mode.ACT:
+        application = SharedApplication(
+            context.applicationId, context.master or "", dict(context.getConf().getAll()), cores
+        )
+        held = hold_executors(application, operator, limits, lambda: None if scaler is None else scaler.requested)
+    executors, nodes = held.placed(by_rest)
+    scaler = ExecutorScaler.of(context, executors, nodes=nodes)
+    notes = (*unseen_executors(context), *held.notes)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
-    scaler = ExecutorScaler.of(context, executors)
-    actuator = SparkActuator(scaler, shares)
+    actuator = SparkActuator(scaler, held.shares)
 
     seen: tuple[ExecutorState, ...] = ()
 
@@ -229,23 +226,20 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         return seen
 
     def faults() -> tuple[str, ...]:
-        if shares is None:
-            return actuator.take_faults()
-        unheld = shares.unheld(seen, time.time())
-        return (*actuator.take_faults(), *shares.faults, *(() if unheld is None else (unheld,)))
+        unheld = None if held.shares is None else held.shares.unheld(seen, time.time())
+        return (*actuator.take_faults(), *held.faults, *(() if unheld is None else (unheld,)))
 
     probe = QueryProbe(
         query,
         operator,
-        shares.read if shares is not None else None,
+        held.shares.read if held.shares is not None else None,
         read_executors=read_executors,
         draining=lambda: scaler.draining,
         other_faults=faults,
         refused=actuator.refused,
     )
-    meters = query_meters(query, context, executors.entries)
-    release = shares.release if shares is not None else lambda: None
-    return QueryHold(probe, actuator, cores, meters, tuple(notes), release)
+    meters = query_meters(query, context, by_rest.entries)
+    return QueryHold(probe, actuator, cores, meters, notes, held.close)
 
 
 def metered(hold: QueryHold) -> MetricSource:
@@ -290,16 +284,13 @@ def query_context(query: StreamingQuery) -> SparkContext:
 def why_no_cpu_shares(master: str) -> str:
     """Why CPU shares of an operator on this master cannot be set, in one line, as far as can be seen from here."""
     from penstock.adaptors.cgroups import CgroupsUnavailableError, find_hierarchy
+    from penstock.adaptors.cpu_shares import without_cpu_shares
     from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 
     if master.startswith(KUBERNETES_PREFIX):
-        return _without_cpu_shares("the operator's log says what Kubernetes refuses, or what is missing")
+        return without_cpu_shares("the operator's log says what Kubernetes refuses, or what is missing")
     try:
         find_hierarchy()
     except CgroupsUnavailableError as fault:
-        return _without_cpu_shares(fault.reason)
-    return _without_cpu_shares("the operator could not make its control group; see its log")
-
-
-def _without_cpu_shares(reason: str) -> str:
-    return f"CPU shares are not used, executors alone are scaled: {reason}"
+        return without_cpu_shares(fault.reason)
+    return without_cpu_shares("the operator could not make its control group; see its log")

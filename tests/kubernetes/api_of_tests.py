@@ -12,7 +12,7 @@ from typing import Any
 from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
 from penstock.adaptors.kubernetes_server.images import SPARK_IMAGE
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
-from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, PORT
+from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, AUDIT, PORT
 
 
 class Api:
@@ -27,6 +27,7 @@ class Api:
         self.client = client.ApiClient(settings)
         self.core = client.CoreV1Api(self.client)
         self.rights = client.RbacAuthorizationV1Api(self.client)
+        self.apps = client.AppsV1Api(self.client)
 
     def create_namespace(self) -> None:
         """Make the namespace, and wait for its service account."""
@@ -39,6 +40,10 @@ class Api:
             "ServiceAccount": self.core.create_namespaced_service_account,
             "Role": self.rights.create_namespaced_role,
             "RoleBinding": self.rights.create_namespaced_role_binding,
+            "ConfigMap": self.core.create_namespaced_config_map,
+            "Secret": self.core.create_namespaced_secret,
+            "Service": self.core.create_namespaced_service,
+            "Deployment": self.apps.create_namespaced_deployment,
         }[document["kind"]]
         create(self.namespace, dict(document))
 
@@ -59,6 +64,21 @@ class Api:
         path.write_text(json.dumps(found))
         return path
 
+    def calls_of(self, account: str) -> list[dict[str, Any]]:
+        """What a service account of this namespace has asked the API, as its audit log has it."""
+        user = f"system:serviceaccount:{self.namespace}:{account}"
+        lines = (self.cluster.folder / AUDIT).read_text().splitlines()
+        return [call for call in map(json.loads, lines) if call["user"]["username"] == user]
+
+    def log(self, pod: str) -> str:
+        """What a pod's container has printed."""
+        return str(self.core.read_namespaced_pod_log(pod, self.namespace))
+
+    def pods_with(self, selector: str) -> list[Any]:
+        """The pods that run, and are not on their way out."""
+        found = self.core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        return [pod for pod in found if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+
     def executor_pods(self, application_id: str) -> ApiExecutorPods:
         """An application's pods, seen with the login of KUBECONFIG."""
         core = ClusterAccess(f"https://{ADDRESS}:{PORT}").connect()
@@ -68,14 +88,29 @@ class Api:
         self, application_id: str, executor_id: str, cpu: str = "200m", *, is_limited: bool = True
     ) -> str:
         """A pod with the labels of an executor that does nothing; waits until it runs, and returns its name."""
+        name = self.create_executor(application_id, executor_id, cpu, is_limited=is_limited)
+        self.until(lambda: self.pod(name)["status"].get("phase") == "Running")
+        return name
+
+    def create_executor(
+        self,
+        application_id: str,
+        executor_id: str,
+        cpu: str = "200m",
+        *,
+        is_limited: bool = True,
+        image: str = SPARK_IMAGE,
+        command: tuple[str, ...] = ("/usr/bin/sleep", "3600"),
+    ) -> str:
+        """Such a pod, not waited for."""
         name = f"{application_id}-exec-{executor_id}"
         labels = {"spark-app-selector": application_id, "spark-exec-id": executor_id, "spark-role": "executor"}
         amounts = {"cpu": cpu, "memory": "32Mi"}
         container = {
             "name": "spark-kubernetes-executor",
-            "image": SPARK_IMAGE,
+            "image": image,
             "imagePullPolicy": "Never",
-            "args": ["/usr/bin/sleep", "3600"],
+            "args": list(command),
             "resources": {"requests": amounts, "limits": amounts if is_limited else {"memory": "32Mi"}},
             "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}],
         }
@@ -83,9 +118,9 @@ class Api:
             "containers": [container],
             "volumes": [{"name": "usr", "hostPath": {"path": "/usr"}}],
             "terminationGracePeriodSeconds": 0,
+            "restartPolicy": "Never",
         }
         self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name, "labels": labels}, "spec": spec})
-        self.until(lambda: self.pod(name)["status"].get("phase") == "Running")
         return name
 
     def pod(self, name: str) -> dict[str, Any]:

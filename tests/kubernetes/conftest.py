@@ -14,7 +14,8 @@ from tests.kubernetes.api_of_tests import Api
 from penstock.adaptors.kubernetes_server.distribution import why_not_here
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 
-MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes" / "rbac.yaml"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kubernetes"
+MANIFEST = EXAMPLES / "rbac.yaml"
 NAMESPACE = "streams"
 
 
@@ -34,9 +35,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def api(cluster: LocalCluster) -> Api:
     """The administrator, in a namespace with the rights of the manifest."""
-    made = Api(cluster, NAMESPACE)
+    return namespace_with_rights(cluster, NAMESPACE)
+
+
+def namespace_with_rights(cluster: LocalCluster, name: str) -> Api:
+    """Make a namespace, and apply the manifest to it."""
+    made = Api(cluster, name)
     made.create_namespace()
-    for document in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")):
+    for document in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8").replace(NAMESPACE, name)):
         made.apply(document)
     return made
 
@@ -45,3 +51,11 @@ def api(cluster: LocalCluster) -> Api:
 def manifest() -> list[dict[str, Any]]:
     """The documents of the manifest."""
     return list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def driver_login(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Log in with no more rights than the manifest gives. A driver's Java reads this once, when it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(api.kubeconfig_of("streaming-driver", tmp_path_factory.mktemp("login"))))
+        yield

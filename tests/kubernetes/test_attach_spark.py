@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 import pytest
 from tests.kubernetes.api_of_tests import Api
+from tests.kubernetes.spark_application import LIMIT, Application, counting
 
 import penstock as ps
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
-from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
 from penstock.records import Allocation, Decision, Outcome, OutcomeStatus, PlanRequest
 
 pytestmark = pytest.mark.kubernetes
 
-PATIENCE_SECONDS = 300.0
-LIMIT = 0.8
 ENDED = (OutcomeStatus.DONE, OutcomeStatus.DRAINING, OutcomeStatus.FAILED)
 
 
@@ -41,34 +39,28 @@ class ObedientPolicy:
 
 @dataclass
 class Story:
-    """The running application."""
+    """The running application, and Penstock attached to it."""
 
-    api: Api
-    application: str
+    application: Application
     scaler: ps.Scaler
     policy: ObedientPolicy
 
+    @property
+    def api(self) -> Api:
+        """The cluster."""
+        return self.application.api
+
     def pods(self) -> dict[str, str]:
-        """The names of the pods that run and are not on their way out, by executor."""
-        listed = self.api.core.list_namespaced_pod(
-            self.api.namespace, label_selector=f"spark-app-selector={self.application},spark-role=executor"
-        )
-        return {
-            pod.metadata.labels["spark-exec-id"]: pod.metadata.name
-            for pod in listed.items
-            if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
-        }
+        """The pods that run, by executor."""
+        return self.application.pods()
 
     def quotas(self) -> list[float]:
         """The kernel's quotas of all executors, in cores."""
-        return [round(self.api.quota_cores(name), 3) for name in self.pods().values()]
+        return self.application.quotas()
 
     def until(self, is_so: Callable[[], object]) -> None:
         """Wait; the bound only ends a failing test."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not is_so():
-            assert time.monotonic() < deadline, (self.pods(), self.outcomes()[-3:], self.missing())
-            time.sleep(0.3)
+        self.application.until(is_so, lambda: (self.outcomes()[-3:], self.missing()))
 
     def decide(self, executors: int, share: float) -> None:
         """Have the policy decide, and wait for the outcome."""
@@ -88,70 +80,25 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(cluster: LocalCluster, api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(api: Api, driver_login: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """A query that counts, with one executor, and Penstock attached."""
-    pytest.importorskip("pyspark", reason="needs the extra [spark]")
-    from pyspark.sql import SparkSession
-    from pyspark.sql.functions import col
-
-    folder = tmp_path_factory.mktemp("spark")
-    checkpoints = folder / "checkpoints"
-    checkpoints.mkdir()
-    settings = {
-        **spark_settings(folder, namespace=api.namespace, writable=[checkpoints]),
-        "spark.executor.instances": "1",
-        "spark.executor.cores": "1",
-        "spark.executor.memory": "512m",
-        "spark.kubernetes.executor.request.cores": "400m",
-        "spark.kubernetes.executor.limit.cores": f"{int(LIMIT * 1000)}m",
-        "spark.driver.memory": "600m",
-        "spark.dynamicAllocation.enabled": "false",
-        "spark.decommission.enabled": "true",
-        "spark.storage.decommission.enabled": "true",
-        "spark.storage.decommission.replicationReattemptInterval": "2s",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.port": "0",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", str(api.kubeconfig_of("streaming-driver", folder)))
-        patch.setenv("SPARK_LOCAL_IP", settings["spark.driver.host"])
-        builder = SparkSession.builder.appName("counts")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
-        try:
-            rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
-            counts = rows.groupBy((col("value") % 5).alias("key")).count()
-            query = (
-                counts.writeStream.outputMode("update")
-                .format("noop")
-                .option("checkpointLocation", str(checkpoints))
-                .queryName("counts")
-                .trigger(processingTime="2 seconds")
-                .start()
-            )
-            policy = ObedientPolicy()
-            with ps.attach(
-                query,
-                executors=(1, 2),
-                cpu_shares=(0.5, 1.0),
-                mode="act",
-                policy=policy,
-                guards="none",
-                warm_up_seconds=0.0,
-            ) as scaler:
-                made = Story(api, spark.sparkContext.applicationId, scaler, policy)
-                assert not [note for note in scaler.notes if "CPU shares are not used" in note], scaler.notes
-                made.until(lambda: len(made.pods()) == 1)
-                yield made
-            assert query.isActive
-            made.until(lambda: made.quotas() and set(made.quotas()) == {LIMIT})
-            query.stop()
-        finally:
-            spark.stop()
-    api.until(lambda: made.pods() == {})
+    with counting(api, tmp_path_factory.mktemp("spark")) as application:
+        policy = ObedientPolicy()
+        with ps.attach(
+            application.query,
+            executors=(1, 2),
+            cpu_shares=(0.5, 1.0),
+            mode="act",
+            policy=policy,
+            guards="none",
+            warm_up_seconds=0.0,
+        ) as scaler:
+            made = Story(application, scaler, policy)
+            assert not [note for note in scaler.notes if "CPU shares are not used" in note], scaler.notes
+            made.until(lambda: len(made.pods()) == 1)
+            yield made
+        assert application.query.isActive
+        application.until(lambda: application.quotas() and set(application.quotas()) == {LIMIT})
 
 
 def test_a_share_is_set_in_place(story: Story) -> None:

@@ -7,14 +7,15 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kubernetes.api_of_tests import Api
 
+from penstock.adaptors.cpu_shares import HeldExecutors
 from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState
+from penstock.adaptors.kubernetes.pod_watch import PodWatch
 from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
@@ -45,17 +46,19 @@ def login(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def hold(api: Api, application: str) -> Iterator[Callable[[], PodShares]]:
     """Makes shares of the application; they are released at the end."""
-    made: list[PodShares] = []
+    made: list[HeldExecutors] = []
 
     def make() -> PodShares:
-        shares = PodShares("counts", api.executor_pods(application), 1.0, ASKED, look_every_seconds=0.5)
+        watch = PodWatch("counts", api.executor_pods(application), ASKED, look_every_seconds=0.5)
+        shares = PodShares(watch, 1.0)
         shares.start()
-        made.append(shares)
+        watch.start()
+        made.append(HeldExecutors(shares, watch))
         return shares
 
     yield make
-    for shares in made:
-        shares.release()
+    for held in made:
+        held.close()
 
 
 def test_half_a_share_is_half_the_quota_and_is_put_back(
@@ -88,8 +91,8 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     name = api.start_executor(application, "1")
     shares = hold()
     pods = api.executor_pods(application)
-    shares._asked = PodCpu(1000.0, 1000.0)  # as if Spark had asked for more than any node has
-    shares._seen = None  # and what the pods had before were not known
+    shares._watch.asked = PodCpu(1000.0, 1000.0)  # as if Spark had asked for more than any node has
+    shares._originals.clear()
     shares.apply(Allocation(1, 0.5))
     api.until(lambda: shares.share_refusal() is not None)
     refusal = shares.share_refusal()
@@ -97,9 +100,8 @@ def test_more_than_the_node_has_is_refused(api: Api, application: str, hold: Cal
     assert "executor 1 will never have 500 of CPU on node node1 (infeasible)" in refusal
     assert api.quota_cores(name) == pytest.approx(0.2)
     assert pods.all()[0].resize is ResizeState.INFEASIBLE
-    shares._asked = ASKED
-    seen = shares._look()
-    shares._seen = replace(seen, originals={pod.uid: ASKED for pod in seen.pods})
+    shares._watch.asked = ASKED
+    shares._originals = {pod.uid: ASKED for pod in pods.all()}
 
 
 def test_a_node_without_room_now_defers(api: Api, application: str, hold: Callable[[], PodShares]) -> None:
@@ -232,7 +234,7 @@ def test_an_api_server_that_is_away_is_told_and_waited_for(
     api.until(lambda: api.quota_cores(name) == pytest.approx(0.1))
     cluster.hold("kube-apiserver")
     try:
-        api.until(lambda: any("does not answer" in fault for fault in shares.faults))
+        api.until(lambda: any("does not answer" in fault for fault in shares._watch.faults))
 
         def is_unknown() -> bool:
             try:
@@ -248,4 +250,4 @@ def test_an_api_server_that_is_away_is_told_and_waited_for(
         cluster.let_go("kube-apiserver")
     api.until(lambda: cluster.status().is_ready)
     api.until(lambda: api.quota_cores(name) == pytest.approx(0.05))
-    api.until(lambda: shares.faults == ())
+    api.until(lambda: shares._watch.faults == ())

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from penstock.adaptors.kubernetes_server.keeper import GROUP_PREFIX, READY_FILE
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster, sweep_groups
+from penstock.adaptors.process.identity import ProcessIdentity
 
 pytestmark = pytest.mark.kubernetes
 
@@ -84,10 +86,16 @@ def test_what_even_the_cleaner_could_not_remove_is_swept(
     cleaner = next(
         int(pid) for pid in children if Path(f"/proc/{pid}/ns/pid").stat() == Path("/proc/self/ns/pid").stat()
     )
+    identity = ProcessIdentity.of(keeper)
+    assert identity is not None
     process.kill()
     for pid in (cleaner, keeper):
         os.kill(pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + 60.0
+    while not identity.has_ended:  # a kill takes effect a moment later
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     left = groups_of(keeper)
     assert left
     assert set(sweep_groups()) >= set(left)

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way CPU shares are set for an application: control groups on this host, or pods on Kubernetes."""
+"""How an application's executors are held: by control groups on this host, or as pods on Kubernetes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 from penstock.errors import ActuationError, AdaptorError, ConfigurationError
-from penstock.records import Allocation, CpuReading, ExecutorState
+from penstock.records import Allocation, CpuReading, ExecutorState, Limits
+
+if TYPE_CHECKING:
+    from penstock.adaptors.kubernetes.node_choice import NodeTemplate
+    from penstock.adaptors.kubernetes.pod_watch import PodWatch
+
+
+ReadExecutors = Callable[[], tuple[ExecutorState, ...]]
 
 
 class OpenedShares(Protocol):
@@ -56,7 +64,8 @@ class SharedApplication:
     application_id: str
     master: str
     conf: Mapping[str, str]
-    cores_per_executor: int
+    cores_per_executor: int | None
+    """None: that is not known."""
 
 
 class NoCpuSharesError(AdaptorError):
@@ -67,24 +76,113 @@ class NoCpuSharesError(AdaptorError):
         self.reason = reason
 
 
-def open_cpu_shares(application: SharedApplication, operator: str, top: Allocation) -> tuple[OpenedShares, list[str]]:
-    """Return the application's CPU shares, with notes for the user. No executor is capped yet.
+@dataclass(frozen=True, slots=True)
+class HeldExecutors:
+    """What is known of an application's executors besides what Spark says, and the means to cap them.
 
-    Raises
-    ------
-    NoCpuSharesError
-        They cannot be set here.
+    Attributes
+    ----------
+    shares
+        Their CPU shares; None: these cannot be set, or are not wanted.
+    watch
+        Their pods, where it is on Kubernetes.
+    notes
+        For the user, one line each.
+    template
+        Of their pods, by which they come to chosen nodes. None: the cluster cannot be asked for nodes.
     """
-    if application.master.startswith(KUBERNETES_PREFIX):
-        return _of_pods(application, operator, top)
-    return _of_groups(application, operator, top)
+
+    shares: OpenedShares | None = None
+    watch: PodWatch | None = None
+    notes: tuple[str, ...] = ()
+    template: NodeTemplate | None = None
+
+    def placed(self, read_executors: ReadExecutors) -> tuple[ReadExecutors, NodeTemplate | None]:
+        """Return the executors with their nodes as hosts, and what has new ones come to chosen nodes."""
+        if self.template is None:
+            return read_executors, None
+        from penstock.adaptors.kubernetes.node_choice import on_their_nodes
+
+        return on_their_nodes(read_executors, self.watch), self.template
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What does not work at present, one line each."""
+        return tuple(fault for part in (self.watch, self.shares) if part is not None for fault in part.faults)
+
+    def close(self) -> None:
+        """Lift the cap and look no more."""
+        try:
+            if self.shares is not None:
+                self.shares.release()
+        finally:
+            if self.watch is not None:
+                self.watch.stop()
 
 
-def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> tuple[OpenedShares, list[str]]:
+def hold_executors(
+    application: SharedApplication, operator: str, limits: Limits, requested: Callable[[], int | None]
+) -> HeldExecutors:
+    """Take hold of an application's executors; they are not touched until the first share is applied.
+
+    Parameters
+    ----------
+    application, operator
+        Whose they are, and its name in messages.
+    limits
+        Tell whether CPU shares are wanted, and what it may have at most.
+    requested
+        Returns how many executors Spark was asked for; None: nobody has asked.
+    """
+    wants_shares = limits.cpu_shares != (1.0,)
+    template = _template(application) if limits.nodes else None
+    try:
+        watch = _pods(application, operator, requested)
+    except NoCpuSharesError as fault:
+        note = without_cpu_shares(fault.reason) if wants_shares else f"executors' pods are not seen: {fault.reason}"
+        return HeldExecutors(notes=(note,), template=template)
+    if not wants_shares:
+        return HeldExecutors(watch=watch, template=template)
+    try:
+        shares, notes = _open_shares(application, operator, limits.top, watch)
+    except NoCpuSharesError as fault:
+        return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), template=template)
+    return HeldExecutors(shares, watch, notes, template)
+
+
+def _template(application: SharedApplication) -> NodeTemplate | None:
+    """Return the executors' pod template that Penstock has started the application with; None: not on Kubernetes."""
+    if not application.master.startswith(KUBERNETES_PREFIX):
+        return None
+    from penstock.adaptors.kubernetes.node_choice import TEMPLATE_SETTING, NodeTemplate
+
+    return NodeTemplate(Path(application.conf[TEMPLATE_SETTING]))
+
+
+def without_cpu_shares(reason: str) -> str:
+    """Return the line for the user that only executors are scaled."""
+    return f"CPU shares are not used, executors alone are scaled: {reason}"
+
+
+def _open_shares(
+    application: SharedApplication, operator: str, top: Allocation, watch: PodWatch | None
+) -> tuple[OpenedShares, tuple[str, ...]]:
+    cores = application.cores_per_executor
+    if cores is None:
+        raise NoCpuSharesError("how many cores an executor has is not known; set spark.executor.cores")
+    if watch is not None:
+        return _of_pods(watch, cores, top)
+    return _of_groups(application.application_id, operator, top, cores)
+
+
+def _pods(application: SharedApplication, operator: str, requested: Callable[[], int | None]) -> PodWatch | None:
+    """Return what looks at the executors' pods; None: the application is not on Kubernetes."""
+    if not application.master.startswith(KUBERNETES_PREFIX):
+        return None
     from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
     from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
-    from penstock.adaptors.kubernetes.nodes import room_note
-    from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares, asked_by_spark
+    from penstock.adaptors.kubernetes.pod_watch import PodWatch
+    from penstock.adaptors.kubernetes.shares import asked_by_spark
 
     conf = application.conf
     try:
@@ -94,28 +192,40 @@ def _of_pods(application: SharedApplication, operator: str, top: Allocation) -> 
             application.application_id,
             container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
         )
-        asked = asked_by_spark(conf)
-        shares = PodShares(operator, pods, application.cores_per_executor, asked)
+        watch = PodWatch(operator, pods, asked_by_spark(conf), wanted=requested)
+        watch.look()
+    except (ActuationError, ConfigurationError) as fault:
+        raise NoCpuSharesError(str(fault)) from fault
+    watch.start()
+    return watch
+
+
+def _of_pods(watch: PodWatch, cores: int, top: Allocation) -> tuple[OpenedShares, tuple[str, ...]]:
+    from penstock.adaptors.kubernetes.nodes import room_note
+    from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares
+
+    shares = PodShares(watch, cores)
+    try:
         shares.start()
     except NoPodSharesError as fault:
         raise NoCpuSharesError(fault.reason) from fault
-    except ConfigurationError as fault:
-        raise NoCpuSharesError(str(fault)) from fault
+    seen = watch.seen
     try:
-        note = room_note(pods.rooms(), asked.request or 0.001, top.executors - len(pods.all()))
+        missing = top.executors - (0 if seen is None else len(seen.pods))
+        note = room_note(watch.pods.rooms(), watch.asked.request or 0.001, missing)
     except ActuationError:
         note = None  # nodes are seen with rights for the whole cluster, which are not needed for anything else
-    return shares, [] if note is None else [note]
+    return shares, () if note is None else (note,)
 
 
-def _of_groups(application: SharedApplication, operator: str, top: Allocation) -> tuple[OpenedShares, list[str]]:
+def _of_groups(application_id: str, operator: str, top: Allocation, cores: int) -> tuple[OpenedShares, tuple[str, ...]]:
     from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares, find_hierarchy, sweep_stale
 
     try:
         hierarchy = find_hierarchy()
         removed = sweep_stale(hierarchy)
-        shares = CpuShares(operator, application.application_id, top, application.cores_per_executor, hierarchy)
+        shares = CpuShares(operator, application_id, top, cores, hierarchy)
         shares.start()
     except CgroupsUnavailableError as fault:
         raise NoCpuSharesError(fault.reason) from fault
-    return shares, [f"removed {len(removed)} CPU groups that a dead run left behind"] if removed else []
+    return shares, (f"removed {len(removed)} CPU groups that a dead run left behind",) if removed else ()

@@ -205,9 +205,22 @@ def _session(job: OperatorJob) -> SparkSession:
 
     # Options of a builder become arguments of the driver's command line, which every user of the machine can read.
     path = Path(job.folder) / PROPERTIES_FILE
-    write_private(path, properties_text(job.spark))
+    write_private(path, properties_text({**job.spark, **node_template(job)}))
     os.environ[SUBMIT_ARGUMENTS] = submit_arguments(path, os.environ.get(SUBMIT_ARGUMENTS))
     return SparkSession.builder.appName(job.name).master(job.master).getOrCreate()
+
+
+def node_template(job: OperatorJob) -> dict[str, str]:
+    """What has executors come to chosen nodes of Kubernetes: a pod template of Penstock's own."""
+    from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
+
+    if not job.limits.nodes or not job.master.startswith(KUBERNETES_PREFIX):
+        return {}
+    from penstock.adaptors.kubernetes.node_choice import TEMPLATE_SETTING, NodeTemplate
+
+    path = Path(job.folder) / "executor-pod.json"
+    NodeTemplate.made_from(job.spark.get(TEMPLATE_SETTING), path).point_at(job.limits.nodes)
+    return {TEMPLATE_SETTING: str(path)}
 
 
 def _start(spark: SparkSession, job: OperatorJob) -> StreamingQuery:

@@ -18,7 +18,7 @@ from penstock.settings.nodes import AS_SET, MEASURED, NodesSettings
 
 DRIVER = "driver"
 """The driver's node where round trips are measured and nobody named it."""
-_STANDALONE = "spark://"
+_STANDALONE, _KUBERNETES = "spark://", "k8s://"
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ def check_nodes(settings: RunSettings, *, has_own_policy: bool = False) -> None:
     if cluster.page is not None and not is_standalone:
         faults.append("cluster.page: is that of a standalone master of your own; give `master: spark://host:port` too")
     if given is not None:
-        if geo is None and not is_standalone:
+        if geo is None and not is_standalone and not cluster.master.startswith(_KUBERNETES):
             faults.append(
-                "nodes: executors are placed on the workers of a standalone cluster; give `cluster.geo`, or a "
-                "`cluster.master` like spark://host:port"
+                "nodes: executors are placed on the workers of a standalone cluster or on nodes of Kubernetes; give "
+                "`cluster.geo`, or a `cluster.master` like spark://host:port or k8s://https://host:port"
             )
         if not has_own_policy and not _policy_chooses(settings):
             faults.append(

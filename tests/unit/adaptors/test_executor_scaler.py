@@ -93,6 +93,21 @@ def test_surplus_is_drained_after_the_total_was_lowered_and_not_replaced() -> No
     assert scaler.draining == frozenset()
 
 
+def test_another_who_scales_the_application_is_noticed() -> None:
+    """Where Spark was asked for another total meanwhile, a note says so, and Penstock's own is asked for again."""
+    cluster = FakeCluster(2)
+    scaler = ExecutorScaler(cluster)
+    scaler.reconcile(2)
+    assert scaler.take_notes() == ()
+    cluster.request_total(5)
+    scaler.reconcile(2)
+    assert cluster.limit == 2
+    (note,) = scaler.take_notes()
+    assert "somebody else has asked Spark for 5 executors, Penstock for 2" in note
+    scaler.reconcile(2)
+    assert scaler.take_notes() == ()
+
+
 def test_a_step_without_need_does_nothing() -> None:
     """Once there, and told so, further steps ask for nothing."""
     cluster = FakeCluster(2)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,13 @@ def test_what_the_function_raises_is_left_for_the_controller(
     monkeypatch.setattr(sys, "argv", ["operator_process", str(tmp_path / "job.json")])
     assert operator_process.main() == 1
     assert (tmp_path / "failure.txt").read_text() == words
+
+
+def test_executors_that_may_choose_nodes_of_kubernetes_get_a_template_of_penstocks_own(tmp_path: Path) -> None:
+    """It begins with all nodes that are allowed; elsewhere, and without nodes, Spark is left to the user's settings."""
+    limits = Limits(1, 2, nodes=("a", "b"))
+    job = OperatorJob("a", "m:f", "k8s://https://h:6443", limits, Mode.ACT, str(tmp_path), "s", JobInput())
+    (path,) = operator_process.node_template(job).values()
+    assert '"values": ["a", "b"]' in Path(path).read_text()
+    assert operator_process.node_template(replace(job, master="spark://h:7077")) == {}
+    assert operator_process.node_template(replace(job, limits=Limits(1, 2))) == {}

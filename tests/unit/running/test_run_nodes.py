@@ -153,3 +153,12 @@ def test_nodes_that_cannot_be_chosen_are_refused(more: dict[str, Any], words: st
     """Before anything starts, with what to write instead."""
     with pytest.raises(ConfigurationError, match=words):
         check_nodes(a_run(**more))
+
+
+def test_nodes_of_kubernetes_can_be_chosen_by_name() -> None:
+    """They are named in the settings; a cluster that can be asked for them needs nothing else."""
+    settings = a_run(cluster={"master": "k8s://https://h:6443"}, nodes={"names": ["a", "b"]})
+    check_nodes(settings)
+    nodes = run_nodes(settings)
+    assert nodes is not None
+    assert nodes.names == ("a", "b")

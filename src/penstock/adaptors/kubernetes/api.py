@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.adaptors.kubernetes.executor_pods import (
     DEFAULT_CONTAINER,
+    FIELD_MANAGER,
     ExecutorPod,
     PodCpu,
     executor_pod,
@@ -45,6 +46,14 @@ class ExecutorPods(Protocol):
         """
         ...
 
+    def try_another(self, pod: ExecutorPod, cpu: PodCpu) -> None:
+        """Raise where the API would not take another pod like this one with that CPU. None is made."""
+        ...
+
+    def rooms(self) -> tuple[NodeRoom, ...]:
+        """Return what each node can still take."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
@@ -71,8 +80,12 @@ class ClusterAccess:
         'https://10.0.0.1:6443'
         """
         address = master.removeprefix("k8s://")
-        server = address if "://" in address else f"https://{address}"
-        return cls(server.rstrip("/"), conf.get("spark.kubernetes.context"))
+        if conf.get("spark.kubernetes.submitInDriver") == "true":
+            # The driver is a pod: the master is as it is seen from where the job was submitted. Unless another is
+            # set, the pod's own login knows the address, as an address: it needs no name service.
+            address = conf.get("spark.kubernetes.driver.master", "")
+        server = address if "://" in address or not address else f"https://{address}"
+        return cls(server.rstrip("/") or None, conf.get("spark.kubernetes.context"))
 
     def connect(self) -> Any:
         """Return a client of the package `kubernetes` for the core API.
@@ -129,6 +142,8 @@ class ApiExecutorPods:
         self._namespace = namespace
         self._selector = executor_selector(application_id)
         self._container = container
+        self._described: dict[str, Mapping[str, Any]] = {}
+        """The pods of the last look as the API describes them, by uid."""
 
     def all(self) -> tuple[ExecutorPod, ...]:
         """Return all executors' pods."""
@@ -139,6 +154,7 @@ class ApiExecutorPods:
                 self._namespace, label_selector=self._selector, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             ),
         )
+        self._described = {pod["metadata"]["uid"]: pod for pod in answer["items"]}
         return tuple(executor_pod(pod, self._container) for pod in answer["items"])
 
     def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
@@ -152,9 +168,24 @@ class ApiExecutorPods:
                 pod.name,
                 self._namespace,
                 body,
+                field_manager=FIELD_MANAGER,
                 _content_type="application/strategic-merge-patch+json",
                 _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS),
                 **trial,
+            ),
+        )
+
+    def try_another(self, pod: ExecutorPod, cpu: PodCpu) -> None:
+        """Have the API check another pod like this one, without making it."""
+        described = self._described.get(pod.uid)
+        if described is None:
+            return
+        body = another_pod(described, pod.container, cpu)
+        self._ask(
+            "make a pod for another executor",
+            "create pods",
+            lambda: self._core.create_namespaced_pod(
+                self._namespace, body, dry_run="All", _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             ),
         )
 
@@ -185,6 +216,19 @@ class ApiExecutorPods:
                 target="kubernetes",
                 retryable=True,
             ) from fault
+
+
+def another_pod(described: Mapping[str, Any], container: str, cpu: PodCpu) -> dict[str, Any]:
+    """Return a pod like the one that the API describes, as it would be asked for anew, with that CPU."""
+    spec = {name: value for name, value in described["spec"].items() if name != "nodeName"}
+    spec["containers"] = [dict(one) for one in spec["containers"]]
+    for one in spec["containers"]:
+        if one["name"] == container:
+            given, wanted = one.get("resources") or {}, cpu.as_resources()
+            kinds = {*given, *wanted}
+            one["resources"] = {kind: {**(given.get(kind) or {}), **wanted.get(kind, {})} for kind in kinds}
+    labels = dict(described["metadata"].get("labels") or {})
+    return {"metadata": {"generateName": "penstock-trial-", "labels": labels}, "spec": spec}
 
 
 def _not_trusted(what: str, fault: object) -> ActuationError:

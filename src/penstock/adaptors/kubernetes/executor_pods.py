@@ -19,8 +19,11 @@ from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
 APPLICATION_LABEL, EXECUTOR_LABEL, ROLE_LABEL = "spark-app-selector", "spark-exec-id", "spark-role"
 DEFAULT_CONTAINER = "spark-kubernetes-executor"
 """Spark's own name for it; with a pod template it may have another."""
+FIELD_MANAGER = "penstock"
+"""By this name the API notes what Penstock has set in a pod."""
 _SAME_CORES = 0.0005
 """Half of what Kubernetes tells apart."""
+_NORMAL_WAITS = ("ContainerCreating", "PodInitializing")
 
 
 class ResizeState(StrEnum):
@@ -90,6 +93,14 @@ class ExecutorPod:
         Where it is; None: nowhere yet.
     uid
         Tells it from another pod of the same name.
+    is_going
+        Whether it was deleted and has not ended yet.
+    obstacle
+        What keeps it from running, as the end of a sentence about the executor; empty: nothing is known.
+    end
+        How it has ended, where it did so by itself or by the node's will: evicted, out of memory.
+    resized_by
+        Who else has set its CPU in place, by the names that the API has noted.
     """
 
     name: str
@@ -102,6 +113,10 @@ class ExecutorPod:
     node: str | None = None
     container: str = DEFAULT_CONTAINER
     uid: str = ""
+    is_going: bool = False
+    obstacle: str = ""
+    end: str = ""
+    resized_by: tuple[str, ...] = ()
 
     @property
     def has(self) -> PodCpu:
@@ -133,7 +148,48 @@ def executor_pod(pod: Mapping[str, Any], container: str = DEFAULT_CONTAINER) -> 
         node=spec.get("nodeName"),
         container=own["name"],
         uid=meta.get("uid", ""),
+        is_going=is_going,
+        obstacle="" if is_going else _obstacle(status, state),
+        end=_end(status, state),
+        resized_by=_others(meta.get("managedFields") or ()),
     )
+
+
+def _obstacle(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    """Why a pod does not run yet, unless it is on its way there."""
+    waiting = (state.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") and waiting["reason"] not in _NORMAL_WAITS:
+        return f"does not start: {_said(waiting)}"
+    if status.get("phase") != "Pending":
+        return ""
+    unplaced = [c for c in status.get("conditions") or () if c["type"] == "PodScheduled" and c.get("status") == "False"]
+    return (
+        f"waits for a node: {unplaced[0].get('message') or unplaced[0].get('reason') or 'no reason'}"
+        if unplaced
+        else ""
+    )
+
+
+def _end(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    if status.get("phase") != "Failed":
+        return ""
+    terminated = (state.get("state") or {}).get("terminated") or {}
+    if status.get("reason"):
+        return _said(status)
+    if not terminated:
+        return "the node does not say why"
+    return f"{_said(terminated)} (exit code {terminated.get('exitCode')})"
+
+
+def _said(where: Mapping[str, Any]) -> str:
+    message = " ".join(str(where.get("message") or "").split())
+    return f"{where['reason']}: {message}" if message else str(where["reason"])
+
+
+def _others(managed: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Who else has resized the pod. The kubelet notes what it has carried out in the status, not here."""
+    names = {str(entry.get("manager")) for entry in managed if entry.get("subresource") == "resize"}
+    return tuple(sorted(names - {FIELD_MANAGER}))
 
 
 def _resize_of(conditions: Sequence[Mapping[str, Any]], generation: int | None) -> tuple[ResizeState, str]:

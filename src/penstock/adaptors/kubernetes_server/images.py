@@ -18,11 +18,16 @@ from typing import Any
 PAUSE_IMAGE = "penstock.local/pause:1"
 """Holds the namespaces of a pod."""
 SPARK_IMAGE = "penstock.local/spark:1"
-"""Starts an executor, or a command, with the programs of this machine."""
+"""Starts a driver, an executor, or a command, with the programs of this machine."""
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _EXECUTOR = """#!/bin/sh
-# Starts what Spark asks for: an executor, or any other command.
+# Starts what Spark asks for: a driver, an executor, or any other command.
+if [ "$1" = driver ]; then
+  shift
+  exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \\
+    --deploy-mode client "$@"
+fi
 if [ "$1" != executor ]; then exec "$@"; fi
 options=$(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
 IFS='

@@ -287,7 +287,7 @@ def sweep_groups() -> list[Path]:
     for groups in own_groups("").values():
         for group in groups.glob(f"{GROUP_PREFIX}*"):
             keeper = ProcessIdentity.parse(group.name.removeprefix(GROUP_PREFIX).replace("_", ":"))
-            if keeper is not None and keeper.is_dead:
+            if keeper is not None and keeper.is_of_here and keeper.has_ended:
                 left.append(group)
     remove_groups(left)
     return left

@@ -23,6 +23,8 @@ SERVICE_ADDRESS = "10.96.0.1"
 """Of the API as pods know it. Nothing forwards services here: the node has this address, too."""
 PORT = 443
 KUBECONFIG = "kubeconfig"
+AUDIT = "log/audit.log"
+"""What service accounts have asked the API, a line of JSON for each call: so it shows which rights a job needs."""
 IMPORTED = "images/imported"
 """A file that is there once the node has its images."""
 SERVERS = ("etcd", "containerd", "images", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
@@ -66,6 +68,7 @@ class NodePlan:
         for user in ("admin", "kubelet"):
             self._write_json(KUBECONFIG if user == "admin" else f"{user}.{KUBECONFIG}", self._kubeconfig(user))
         self._write_json("kubelet.json", self._kubelet())
+        self._write_json("audit.json", _audited())
         (self.folder / "containerd.toml").write_text(self._containerd())
         (self.folder / "cni").mkdir()
         self._write_json("cni/10-bridge.conflist", _network())
@@ -186,6 +189,7 @@ state = "/run/containerd"
                 f"--service-account-signing-key-file={keys / 'accounts.key'}",
                 f"--kubelet-client-certificate={keys / 'admin.crt'}", f"--kubelet-client-key={keys / 'admin.key'}",
                 f"--kubelet-certificate-authority={keys / 'ca.crt'}", "--kubelet-preferred-address-types=InternalIP",
+                f"--audit-policy-file={folder / 'audit.json'}", f"--audit-log-path={folder / AUDIT}",
             ],
             "kube-controller-manager": [
                 server, "kube-controller-manager", admin, "--leader-elect=false", "--bind-address=127.0.0.1",
@@ -203,6 +207,11 @@ state = "/run/containerd"
 
     def _write_json(self, name: str, value: Any) -> None:
         (self.folder / name).write_text(json.dumps(value, indent=1))
+
+
+def _audited() -> dict[str, Any]:
+    rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
 
 
 def _network() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds executors to a running application, and removes them, without stopping its query.
 
-What the cluster manager promises (seen on standalone, Spark 4.3; YARN and Kubernetes have the same calls but were
-not tried):
+What the cluster manager promises (seen on standalone and Kubernetes with Spark 4.3; YARN has the same calls and was not
+tried):
 
 - The requested total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
 - An executor that dies is replaced while fewer run than the total. One that goes after the total was lowered is not.
@@ -11,6 +11,7 @@ not tried):
 - On a standalone cluster `spark.cores.max` bounds all of them together, including the draining ones.
 - Most of a drain is waiting: `spark.storage.decommission.replicationReattemptInterval`, 30 s by default.
 - A standalone master chooses the nodes of executors itself. `placing` says how they come to chosen ones all the same.
+  Kubernetes can be asked for nodes (`NodeChoice`).
 """
 
 from __future__ import annotations
@@ -68,6 +69,14 @@ class ExecutorControl(Protocol):
         ...
 
 
+class NodeChoice(Protocol):
+    """A cluster that can be asked for nodes."""
+
+    def point_at(self, nodes: Sequence[str]) -> None:
+        """Have executors that are started from now on come to these nodes."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
     """The registered executors: those that take tasks, and those on their way out."""
@@ -89,6 +98,8 @@ class ExecutorScaler:
         How long an executor may drain before it is killed.
     placing_patience_seconds
         How long chosen nodes may stay without a new executor before no more are asked for.
+    nodes
+        Has new executors come to chosen nodes. None: the cluster cannot be asked for that (`placing`).
     """
 
     def __init__(
@@ -98,12 +109,14 @@ class ExecutorScaler:
         *,
         drain_deadline_seconds: float = 60.0,
         placing_patience_seconds: float = 120.0,
+        nodes: NodeChoice | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
         self._read_executors = read_executors
         self._drain_deadline_seconds = drain_deadline_seconds
         self._placing_patience_seconds = placing_patience_seconds
+        self._nodes = nodes
         self._monotonic = monotonic
         self._lock = threading.RLock()
         self._draining_since: dict[str, float] = {}
@@ -121,6 +134,7 @@ class ExecutorScaler:
         *,
         drain_deadline_seconds: float = 60.0,
         placing_patience_seconds: float = 120.0,
+        nodes: NodeChoice | None = None,
     ) -> ExecutorScaler:
         """Return the scaler of the running context's application."""
         from penstock.adaptors.spark.context_control import ContextControl
@@ -130,12 +144,18 @@ class ExecutorScaler:
             read_executors,
             drain_deadline_seconds=drain_deadline_seconds,
             placing_patience_seconds=placing_patience_seconds,
+            nodes=nodes,
         )
 
     @property
     def draining(self) -> frozenset[str]:
         """Executors last seen on their way out, or asked to go. Sends no request to the application."""
         return self._leaving
+
+    @property
+    def requested(self) -> int | None:
+        """The total that was last requested here; None: none was. Sends no request to the application."""
+        return self._total
 
     def ensure_scalable(self) -> None:
         """Raise ActuationRejectedError with the reason if executors cannot be scaled."""
@@ -189,6 +209,7 @@ class ExecutorScaler:
             )
         self.ensure_scalable()
         with self._lock:
+            self._notice_others()
             census = self._take_census()
             missing = target - len(census.active)
             # Leaving executors still count for the cluster manager. The extra is requested only while executors are
@@ -216,10 +237,13 @@ class ExecutorScaler:
                 "no executors were requested; a running query needs at least 1", target="spark"
             )
         with self._lock:
+            self._notice_others()
             census = self._take_census()
             executors = self._located(census)
             may_ask = self._placing.goes_on(wanted, executors, self._monotonic(), self._placing_patience_seconds)
             step = next_step(executors, census.leaving, wanted, may_ask=may_ask)
+            if self._nodes is not None:  # one that is lost comes back to a node that is wanted
+                self._nodes.point_at(tuple(step.missing or wanted))
             if step.total != self._total or (step.missing and may_ask):
                 self.request_total(step.total)
             if step.remove:
@@ -234,6 +258,17 @@ class ExecutorScaler:
                 target="spark",
                 retryable=True,
             )
+
+    def _notice_others(self) -> None:
+        """Where Spark was asked for another total than the last one from here, say so, and ask again."""
+        found = self._control.requested_total()
+        if self._total is None or found is None or found == self._total:
+            return
+        self._notes.append(
+            f"somebody else has asked Spark for {found} executors, Penstock for {self._total}: let one alone scale "
+            "this application"
+        )
+        self._total = None
 
     def _take_census(self) -> Census:
         census = self._control.census()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.adaptors.kubernetes.pods import described
 
-from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess, PodGoneError
+from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess, PodGoneError, another_pod
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
 
@@ -34,6 +34,7 @@ class FakeCore:
         return self.answer
 
     list_namespaced_pod = patch_namespaced_pod_resize = list_node = list_pod_for_all_namespaces = _reply
+    create_namespaced_pod = _reply
 
 
 def failure(status: int, message: str = "", **details: str) -> Exception:
@@ -116,3 +117,43 @@ def test_the_server_is_that_of_sparks_master() -> None:
     """A master without a scheme is asked by https, as Spark does."""
     access = ClusterAccess.of_spark("k8s://https://h:6443/", {"spark.kubernetes.context": "east"})
     assert access == ClusterAccess("https://h:6443", "east")
+
+
+def test_in_cluster_mode_the_pods_own_login_says_where_the_api_is() -> None:
+    """The master is an address as seen by whoever submitted the job; Spark does not use it in the driver either."""
+    in_a_pod = {"spark.kubernetes.submitInDriver": "true"}
+    assert ClusterAccess.of_spark("k8s://https://outside:6443", in_a_pod).server is None
+    set_by_hand = {**in_a_pod, "spark.kubernetes.driver.master": "https://10.96.0.1:443"}
+    assert ClusterAccess.of_spark("k8s://https://outside:6443", set_by_hand).server == "https://10.96.0.1:443"
+
+
+def test_another_pod_is_tried_with_what_spark_asks_for_and_not_made() -> None:
+    """It is like one that runs, on no node yet, with its whole CPU again; the call is a dry run."""
+    resized = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "500m", "memory": "1Gi"}}
+    core = FakeCore({"items": [described("3", wanted=resized)]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    (pod,) = pods.all()
+    pods.try_another(pod, PodCpu(1.0, 2.0))
+    (namespace, body), options = core.asked[1]
+    assert (namespace, options["dry_run"]) == ("jobs", "All")
+    assert "nodeName" not in body["spec"]
+    assert "name" not in body["metadata"]
+    own = body["spec"]["containers"][1]["resources"]
+    assert own == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
+
+
+def test_a_pod_without_a_cpu_limit_is_tried_without_one() -> None:
+    """What Spark does not ask for is not added."""
+    resources = {"requests": {"cpu": "500m"}}
+    made = another_pod(described("3", wanted=resources), "spark-kubernetes-executor", PodCpu(1.0, None))
+    assert made["spec"]["containers"][1]["resources"] == {"requests": {"cpu": "1"}}
+
+
+def test_a_quota_that_forbids_another_pod_is_told_in_its_words() -> None:
+    """The message names what could not be done, and what the API says."""
+    core = FakeCore({"items": [described("3")]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    (pod,) = pods.all()
+    core.answer = failure(403, 'pods "x" is forbidden: exceeded quota: small')
+    with pytest.raises(ActuationRejectedError, match=r"make a pod for another executor.*exceeded quota: small"):
+        pods.try_another(pod, PodCpu(1.0, 1.0))

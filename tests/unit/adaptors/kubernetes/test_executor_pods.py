@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.unit.adaptors.kubernetes.pods import described
 
@@ -101,3 +103,48 @@ def test_executors_that_find_no_room_are_foretold() -> None:
     assert note is not None
     assert note.startswith("the nodes have room for 2 more executors of 1 CPU now, and 3 more are allowed")
     assert room_note(rooms, 0.5, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"state": {"waiting": {"reason": "ContainerCreating"}}}, ""),
+        (
+            {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}},
+            "does not start: ErrImagePull: no such image",
+        ),
+        (
+            {"conditions": ({"type": "PodScheduled", "status": "False", "message": "0/1 nodes: Insufficient cpu"},)},
+            "waits for a node: 0/1 nodes: Insufficient cpu",
+        ),
+        ({}, ""),
+    ],
+)
+def test_what_keeps_a_pod_from_running_is_said(given: dict[str, Any], words: str) -> None:
+    """A missing image and a node that nobody has are obstacles; a container that is being made is none."""
+    pod = executor_pod(described(phase="Pending", **given))
+    assert (pod.obstacle, pod.end, pod.is_running) == (words, "", False)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"reason": {"reason": "Evicted", "message": "low on memory"}}, "Evicted: low on memory"),
+        ({"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}, "OOMKilled (exit code 137)"),
+        ({}, "the node does not say why"),
+    ],
+)
+def test_how_a_pod_was_ended_is_said(given: dict[str, Any], words: str) -> None:
+    """Evictions and too little memory are told in the words of the node."""
+    assert executor_pod(described(phase="Failed", **given)).end == words
+
+
+def test_who_else_has_resized_a_pod_is_known_by_name() -> None:
+    """The API notes who has set what; Penstock itself, and who has set other things, do not count."""
+    managed = (
+        {"manager": "penstock", "subresource": "resize"},
+        {"manager": "vpa-updater", "subresource": "resize"},
+        {"manager": "kubelet", "subresource": "status"},
+        {"manager": "fabric8"},
+    )
+    assert executor_pod(described(managed=managed)).resized_by == ("vpa-updater",)

@@ -3,63 +3,33 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.unit.adaptors.kubernetes.pods import FakePods
+from tests.unit.adaptors.kubernetes.pods import FakePods, SteppedClock
 
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu, ResizeState
+from penstock.adaptors.kubernetes.pod_watch import PodWatch
 from penstock.adaptors.kubernetes.shares import NoPodSharesError, PodShares, asked_by_spark
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation
 
 
-class SteppedClock:
-    """Time passes when the test says so; each `look` lets the thread look once."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-        self._may_look = threading.Semaphore(0)
-        self._has_looked = threading.Semaphore(0)
-        self._is_first = True
-
-    def now(self) -> float:
-        """The instant."""
-        return self.time
-
-    def monotonic(self) -> float:
-        """The same."""
-        return self.time
-
-    def wait(self, seconds: float, until: threading.Event) -> bool:
-        """Wait for `look`, or the end."""
-        if not self._is_first:
-            self._has_looked.release()
-        self._is_first = False
-        while not self._may_look.acquire(timeout=0.01):
-            if until.is_set():
-                return True
-        return until.is_set()
-
-    def look(self) -> None:
-        """Let the thread look once, and wait until it has."""
-        self._may_look.release()
-        assert self._has_looked.acquire(timeout=10.0)
-
-
 @contextmanager
 def held(pods: FakePods, clock: SteppedClock | None = None, asked: PodCpu | None = None) -> Iterator[PodShares]:
     """Shares that have started, and are released at the end."""
-    shares = PodShares("counts", pods, 1.0, asked or PodCpu(1.0, 1.0), clock=clock or SteppedClock())
+    watch = PodWatch("counts", pods, asked or PodCpu(1.0, 1.0), clock=clock or SteppedClock())
+    shares = PodShares(watch, 1.0)
     shares.start()
+    watch.start()
     try:
         yield shares
     finally:
         pods.fail_list = pods.fail_resize = None
         shares.release()
+        watch.stop()
 
 
 def test_requests_and_limits_follow_the_share_and_are_put_back() -> None:
@@ -112,6 +82,17 @@ def test_the_reading_is_the_cap_and_not_the_use() -> None:
         reading = shares.read()
         assert reading.quota_cores == pytest.approx(1.0)  # 2 executors x 1 core x 0.5
         assert (reading.used_seconds, reading.throttled_seconds) == (None, None)
+
+
+def test_a_pod_that_was_seen_this_moment_counts_in_the_reading() -> None:
+    """The watch may have seen a pod that no share was set for yet."""
+    pods = FakePods("1")
+    with held(pods) as shares:
+        shares.apply(Allocation(1, 0.5))
+        pods.add("2")
+        shares._watch.look()
+        assert shares.read().quota_cores is None  # the new one has its whole core
+        assert shares.share_refusal() is None
 
 
 def test_a_share_counts_when_the_last_executor_has_it() -> None:
@@ -171,7 +152,7 @@ def test_missing_rights_are_known_at_the_start() -> None:
     pods = FakePods("1")
     pods.fail_resize = ActuationRejectedError("not allowed (403)")
     with pytest.raises(NoPodSharesError, match="not allowed"):
-        PodShares("counts", pods, 1.0, PodCpu(1.0, 1.0)).start()
+        PodShares(PodWatch("counts", pods, PodCpu(1.0, 1.0)), 1.0).start()
 
 
 @pytest.mark.parametrize("ids", [(), ("1",)])
@@ -179,7 +160,7 @@ def test_pods_without_a_limit_are_left_alone(ids: tuple[str, ...]) -> None:
     """Kubernetes cannot take a limit away again, so none is set where there was none; the setting is named."""
     pods = FakePods(*ids, cpu=PodCpu(1.0, None))
     with pytest.raises(NoPodSharesError, match=r"spark\.kubernetes\.executor\.limit\.cores"):
-        PodShares("counts", pods, 1.0, PodCpu(1.0, None)).start()
+        PodShares(PodWatch("counts", pods, PodCpu(1.0, None)), 1.0).start()
     assert pods.resizes == []
 
 
@@ -195,7 +176,7 @@ def test_a_refused_resize_is_an_error_and_is_tried_again() -> None:
         assert pods.limits() == {"1": 0.5, "2": 0.5}
 
 
-def test_an_api_that_is_away_is_told_and_the_reading_gets_old() -> None:
+def test_while_the_api_is_away_the_reading_gets_old() -> None:
     """While nobody answers, the last reading holds for some looks; then there is none. It goes on afterwards."""
     pods, clock = FakePods("1"), SteppedClock()
     with held(pods, clock) as shares:
@@ -203,14 +184,12 @@ def test_an_api_that_is_away_is_told_and_the_reading_gets_old() -> None:
         clock.look()
         pods.fail_list = ActuationError("the Kubernetes API does not answer", retryable=True)
         clock.look()
-        assert shares.faults == ("the Kubernetes API does not answer",)
         assert shares.read().quota_cores == 0.5
         clock.time += 60.0
         with pytest.raises(MetricSourceError, match="does not answer"):
             shares.read()
         pods.fail_list = None
         clock.look()
-        assert not shares.faults
         assert shares.read().quota_cores == 0.5
 
 
@@ -228,8 +207,8 @@ def test_a_pod_that_goes_while_the_cap_is_read_does_not_fail_the_reading() -> No
                     shares._look()
                 return super().__iter__()
 
-        assert shares._seen is not None
-        shares._seen = replace(shares._seen, pods=GoesMeanwhile(pods.all()))
+        assert shares._watch.seen is not None
+        shares._watch._seen = replace(shares._watch.seen, pods=GoesMeanwhile(pods.all()))
         assert shares.read().quota_cores == 1.0
 
 
@@ -241,15 +220,15 @@ def test_a_pod_like_none_before_does_not_end_the_looks(monkeypatch: pytest.Monke
         with monkeypatch.context() as strange:
             strange.setattr(pods, "all", lambda: dict[str, str]()["metadata"])
             clock.look()
-            assert "KeyError" in shares.faults[0]
+            assert "KeyError" in shares._watch.faults[0]
         clock.look()
-        assert not shares.faults
+        assert not shares._watch.faults
 
 
 def test_a_release_that_fails_says_what_is_left() -> None:
     """Where the API does not answer at the end, the user is told that limits stay."""
     pods = FakePods("1")
-    shares = PodShares("counts", pods, 1.0, PodCpu(1.0, 1.0), clock=SteppedClock())
+    shares = PodShares(PodWatch("counts", pods, PodCpu(1.0, 1.0), clock=SteppedClock()), 1.0)
     shares.start()
     shares.apply(Allocation(1, 0.5))
     pods.fail_list = ActuationError("the Kubernetes API does not answer")
@@ -291,6 +270,24 @@ def test_executors_that_start_are_left_alone_until_the_share_is_applied() -> Non
         assert pods.limits() == {"1": 0.75, "2": 1.0}
         shares.apply(Allocation(2, 0.25))
         assert pods.limits() == {"1": 0.25, "2": 0.25}
+
+
+def test_somebody_else_who_resizes_executors_is_noticed_and_named() -> None:
+    """What Penstock has set and finds changed is told, with who did it, and set again; later it is told no more."""
+    pods, clock = FakePods("1", "2"), SteppedClock()
+    with held(pods, clock) as shares:
+        shares.apply(Allocation(2, 0.5))
+        clock.look()
+        assert not shares.faults
+        pods.resize_from_outside("1", PodCpu(2.0, 2.0), "vpa-updater")
+        clock.look()
+        (fault,) = shares.faults
+        assert "executor 1 was resized to request 2, limit 2 by vpa-updater" in fault
+        assert "Penstock, which had set request 500m, limit 500m" in fault
+        assert pods.limits() == {"1": 0.5, "2": 0.5}
+        clock.time += 61.0
+        clock.look()
+        assert not shares.faults
 
 
 def test_before_the_first_share_nothing_is_widened() -> None:

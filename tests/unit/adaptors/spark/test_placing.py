@@ -77,6 +77,17 @@ class FakeNodes:
         return Counter(node for i, node in self.on.items() if i not in self.leaving)
 
 
+class RecordingNodes:
+    """Takes down the nodes that new executors are to come to."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[str, ...]] = []
+
+    def point_at(self, nodes: Sequence[str]) -> None:
+        """Take it down."""
+        self.nodes.append(tuple(nodes))
+
+
 class Time:
     """A monotonic clock that is moved by hand."""
 
@@ -170,6 +181,15 @@ def test_without_hosts_nothing_is_done() -> None:
     with pytest.raises(ActuationError, match="where 0 runs is not known"):
         ExecutorScaler(cluster, lambda: ()).place({"b": 1})
     assert (cluster.most_totals, cluster.leaving) == ([], [])
+
+
+def test_a_cluster_that_can_be_asked_for_nodes_is_asked_for_those_that_lack_executors() -> None:
+    """What is missing is asked for; afterwards all wanted nodes, so that one that is lost comes back to them."""
+    cluster, asked = FakeNodes("abc", running="a"), RecordingNodes()
+    scaler = ExecutorScaler(cluster, cluster.read, nodes=asked)
+    bring(cluster, scaler, {"a": 1, "c": 1})
+    assert asked.nodes[0] == ("c",)
+    assert asked.nodes[-1] == ("a", "c")
 
 
 def test_no_executors_at_all_are_refused() -> None:

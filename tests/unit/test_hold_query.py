@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the near side of a query is put together, without a Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import _wiring
+from penstock.adaptors import cpu_shares
+from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication
+from penstock.adaptors.spark import meters, query_probe, scaling
+from penstock.records import Limits, Mode
+
+
+class RecordingParts:
+    """Takes down what the parts were made with."""
+
+    def __init__(self) -> None:
+        self.applications: list[SharedApplication] = []
+        self.requested: list[int | None] = []
+        self.probe: dict[str, Any] = {}
+        self.nodes: list[Any] = []
+        self.closed: list[str] = []
+
+    def hold(self, application: SharedApplication, _operator: str, _limits: Limits, requested: Any) -> HeldExecutors:
+        """As `hold_executors`; a thread may ask at once how many executors were requested."""
+        self.applications.append(application)
+        self.requested.append(requested())
+        watch: Any = SimpleNamespace(faults=("executor 2 waits",), stop=lambda: self.closed.append("watch"))
+        return HeldExecutors(watch=watch, notes=("a note",))
+
+    def make_probe(self, *_: Any, **options: Any) -> Any:
+        """As `QueryProbe`."""
+        self.probe = options
+        return SimpleNamespace(close=lambda: self.closed.append("probe"))
+
+    def make_scaler(self, _context: Any, _executors: Any, *, nodes: Any) -> Any:
+        """As `ExecutorScaler.of`."""
+        self.nodes.append(nodes)
+        return SimpleNamespace(take_notes=tuple, draining=frozenset(), requested=3)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> RecordingParts:
+    """The parts of a query on Kubernetes."""
+    made = RecordingParts()
+    conf = SimpleNamespace(get=lambda _: "2", getAll=lambda: [("spark.executor.cores", "2")])
+    context = SimpleNamespace(
+        applicationId="spark-7", master="k8s://https://h:6443", uiWebUrl="http://h:4040", getConf=lambda: conf
+    )
+    monkeypatch.setattr(_wiring, "query_context", lambda _: context)
+    monkeypatch.setattr(query_probe, "executors_of_this_driver", lambda: SimpleNamespace(entries=list))
+    monkeypatch.setattr(query_probe, "QueryProbe", made.make_probe)
+    monkeypatch.setattr(meters, "query_meters", lambda *_: None)
+    monkeypatch.setattr(scaling.ExecutorScaler, "of", made.make_scaler)
+    monkeypatch.setattr(cpu_shares, "hold_executors", made.hold)
+    return made
+
+
+def test_a_query_that_is_scaled_is_held_and_let_go(parts: RecordingParts) -> None:
+    """Faults of the executors' pods are among those of a look; closing ends both parts."""
+    query: Any = object()
+    hold = _wiring.hold_query(query, "counts", Limits(1, 2), Mode.ACT)
+    assert parts.applications == [
+        SharedApplication("spark-7", "k8s://https://h:6443", {"spark.executor.cores": "2"}, 2)
+    ]
+    assert parts.requested == [None], "before the scaler is there nothing was requested"
+    assert hold.notes == ("a note",)
+    assert parts.probe["other_faults"]() == ("executor 2 waits",)
+    assert parts.nodes == [None]
+    hold.close()
+    assert parts.closed == ["probe", "watch"]
+
+
+def test_a_query_that_is_only_watched_is_not_held(parts: RecordingParts) -> None:
+    """Without the order to act the cluster is not asked."""
+    query: Any = object()
+    hold = _wiring.hold_query(query, "counts", Limits(1, 2, (0.5, 1.0)), Mode.RECOMMEND)
+    assert (parts.applications, hold.notes) == ([], ())
+    hold.close()
+    assert parts.closed == ["probe"]
