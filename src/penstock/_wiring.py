@@ -196,6 +196,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     """Take hold of a query that runs in this process; it is not touched until the first request."""
     from penstock.adaptors.cpu_shares import NoCpuSharesError, OpenedShares, SharedApplication, open_cpu_shares
     from penstock.adaptors.spark.actuator import SparkActuator
+    from penstock.adaptors.spark.executors import ExecutorsByRest
     from penstock.adaptors.spark.meters import query_meters
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
     from penstock.adaptors.spark.scaling import ExecutorScaler
@@ -203,7 +204,7 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     context = query_context(query)
     executors = executors_of_this_driver()
     cores = _cores_per_executor(context, executors)
-    notes = unseen_executors(context)
+    notes = unseen_executors(context) if isinstance(executors, ExecutorsByRest) else []
     shares: OpenedShares | None = None
     wants_shares = mode is Mode.ACT and limits.cpu_shares != (1.0,)
     if wants_shares and cores is None:
