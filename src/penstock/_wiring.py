@@ -195,6 +195,7 @@ class QueryHold:
 def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
     """Take hold of a query that runs in this process; it is not touched until the first request."""
     from penstock.adaptors.cpu_shares import NoCpuSharesError, OpenedShares, SharedApplication, open_cpu_shares
+    from penstock.adaptors.executor_room import open_room
     from penstock.adaptors.spark.actuator import SparkActuator
     from penstock.adaptors.spark.executors import ExecutorsByRest
     from penstock.adaptors.spark.meters import query_meters
@@ -221,8 +222,11 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
     scaler = ExecutorScaler.of(context, executors)
     actuator = SparkActuator(scaler, shares)
 
+    watch = open_room(context)
+
     def faults() -> tuple[str, ...]:
-        return (*actuator.take_faults(), *(shares.faults if shares is not None else ()))
+        unknown = () if watch is None or watch.fault is None else (watch.fault,)
+        return (*actuator.take_faults(), *(shares.faults if shares is not None else ()), *unknown)
 
     probe = QueryProbe(
         query,
@@ -232,9 +236,16 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         draining=lambda: scaler.draining,
         other_faults=faults,
         refused=actuator.refused,
+        room=(lambda: None) if watch is None else watch.room,
     )
     meters = query_meters(query, context, executors.entries)
-    release = shares.release if shares is not None else lambda: None
+
+    def release() -> None:
+        if watch is not None:
+            watch.stop()
+        if shares is not None:
+            shares.release()
+
     return QueryHold(probe, actuator, cores, meters, tuple(notes), release)
 
 

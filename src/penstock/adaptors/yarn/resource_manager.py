@@ -10,7 +10,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import MetricSourceError
@@ -19,6 +19,10 @@ GUIDE = "docs/how-to/run-on-yarn.md"
 _LARGEST_REPLY_BYTES = 64 << 20
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
 _TARGET = "yarn"
+
+
+class NotKnownError(MetricSourceError):
+    """The ResourceManager answers, and has no such thing: an application that is gone, or a call of a later version."""
 
 
 class ResourceManager:
@@ -72,13 +76,43 @@ class ResourceManager:
         )
 
 
+def manager_addresses(get: Callable[[str], str | None]) -> list[str]:
+    """Return the web addresses of the ResourceManagers, from YARN's configuration.
+
+    Parameters
+    ----------
+    get
+        Returns a property of the configuration, with YARN's own defaults; None: it has no value.
+
+    Examples
+    --------
+    >>> manager_addresses({"yarn.resourcemanager.webapp.address": "rm:8088"}.get)
+    ['http://rm:8088']
+    """
+    is_secure = get("yarn.http.policy") == "HTTPS_ONLY"
+    scheme, port = ("https", 8090) if is_secure else ("http", 8088)
+    name = "yarn.resourcemanager.webapp.https.address" if is_secure else "yarn.resourcemanager.webapp.address"
+    ids: Sequence[str | None] = [None]
+    if get("yarn.resourcemanager.ha.enabled") == "true":
+        ids = [one.strip() for one in (get("yarn.resourcemanager.ha.rm-ids") or "").split(",") if one.strip()]
+    found = []
+    for one in ids:
+        end = "" if one is None else f".{one}"
+        host = get(f"yarn.resourcemanager.hostname{end}")
+        address = get(f"{name}{end}") or (None if host is None else f"{host}:{port}")
+        if address is not None:
+            found.append(f"{scheme}://{address}")
+    return found
+
+
 def _refused(url: str, status: int) -> MetricSourceError:
     why = {
         _UNAUTHORIZED: f"it wants a login, and Penstock has none for it ({GUIDE})",
         _FORBIDDEN: f"this user may not see it ({GUIDE})",
         _NOT_FOUND: "it knows nothing of that",
     }.get(status, "it has failed")
-    return MetricSourceError(
+    kind = NotKnownError if status == _NOT_FOUND else MetricSourceError
+    return kind(
         f"YARN's ResourceManager does not say what it can give: {url} answered with status {status}: {why}",
         target=_TARGET,
         retryable=status not in {_UNAUTHORIZED, _FORBIDDEN},
