@@ -251,9 +251,15 @@ class Limits:
                 field="executors_per_node",
             )
 
-    def within(self, room: ExecutorRoom | None) -> Limits:
-        """Return the limits without executors that the cluster does not give, but never below the minimum."""
-        most = self.max_executors if room is None else max(self.min_executors, min(self.max_executors, room.executors))
+    def within(self, room: ExecutorRoom | None, has: int = 0) -> Limits:
+        """Return the limits without executors that the cluster does not give.
+
+        Those that the operator has (`has`) and its minimum stay allowed: room bounds what it grows to, and takes
+        nothing away.
+        """
+        if room is None:
+            return self
+        most = min(self.max_executors, max(self.min_executors, has, room.executors))
         return self if most == self.max_executors else replace(self, max_executors=most)
 
     @property

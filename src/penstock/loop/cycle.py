@@ -350,7 +350,7 @@ class Cycle:
             now,
             observation,
             current,
-            self.limits.within(self._room),
+            self.limits.within(self._room, current.executors),
             self.objective,
             recent=recent,
             history=history,
@@ -444,7 +444,8 @@ class Cycle:
 
 def less_room(room: ExecutorRoom, allowed: int) -> str:
     """Return the line for the user where the cluster gives less than is allowed."""
-    return f"the cluster gives at most {room.executors} executors now, and {allowed} are allowed: {room.reason}"
+    most = f"{room.executors} {'executor' if room.executors == 1 else 'executors'}"
+    return f"the cluster gives at most {most} now, and {allowed} are allowed: {room.reason}"
 
 
 def latency_fact(operator: str) -> str:
