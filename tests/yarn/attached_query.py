@@ -86,6 +86,10 @@ class AttachedQuery:
         """How many containers the ResourceManager has given the application."""
         return int(self.cluster.ask(f"/apps/{self.application}")["app"]["runningContainers"])
 
+    def preempted(self) -> int:
+        """How many of its containers the ResourceManager has taken away for others."""
+        return int(self.cluster.ask(f"/apps/{self.application}")["app"]["numNonAMContainerPreempted"])
+
     def pids(self) -> dict[str, int]:
         """The executors' processes."""
         return find_executors(self.application)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One real YARN for the tests of this folder that do it no lasting harm. The tests' own thread is inside its network."""
+"""One real YARN for the tests of this folder. Their own thread is inside its network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ PLAN = YarnPlan(
     memory_mib_per_node=2560,
     # Of 7680 MB and 12 cores the streams may have 4608 MB and 7 cores.
     queues=(Queue("streams", 40.0, 60.0), Queue("others", 60.0)),
-    # Where nobody listens. Drivers send on to YARN's proxy who asks for their web pages; on a machine of its own, unlike
-    # here, a driver is not taken for the proxy itself.
-    properties={"yarn.web-proxy.address": "127.0.0.99:8089"},
+    properties={
+        # Where nobody listens. Drivers send on to YARN's proxy who asks for their web pages; on a machine of its own,
+        # unlike here, a driver is not taken for the proxy itself.
+        "yarn.web-proxy.address": "127.0.0.99:8089",
+        # Who waits for what is their queue's own gets it from those who have more than theirs, after 2 seconds.
+        "yarn.resourcemanager.scheduler.monitor.enable": "true",
+        "yarn.resourcemanager.monitor.capacity.preemption.monitoring_interval": "1000",
+        "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill": "2000",
+        "yarn.resourcemanager.monitor.capacity.preemption.total_preemption_per_round": "1.0",
+        "yarn.resourcemanager.monitor.capacity.preemption.natural_termination_factor": "1.0",
+        "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity": "0.0",
+    },
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A query whose executors are containers of a real YARN, scaled by `attach`. The tests tell one story, in their order."""
+"""A query whose executors are containers of a real YARN, scaled by `attach`. The tests tell one story, in order."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def story(cluster: YarnCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_shares_can_be_set_and_the_queue_is_known(story: AttachedQuery) -> None:
     """Control groups are used, and one sentence says that the queue gives less than is allowed."""
+    story.until(lambda: any("the cluster gives at most" in note for note in story.scaler.notes))
     notes = story.scaler.notes
     assert not [note for note in notes if "CPU shares are not used" in note], notes
     (less,) = [note for note in notes if "the cluster gives at most" in note]

@@ -121,9 +121,7 @@ def _bounds(answers: ClusterAnswers, size: Resources, partition: str) -> Iterato
             yield from _user_bound(queue, str(app["user"]), size, answers.counts_cores)
 
 
-def _user_bound(
-    queue: Mapping[str, Any], user: str, size: Resources, counts_cores: bool
-) -> Iterator[tuple[int, str]]:
+def _user_bound(queue: Mapping[str, Any], user: str, size: Resources, counts_cores: bool) -> Iterator[tuple[int, str]]:
     """What the queue allows one user: its own part times a factor. The last container may go beyond that."""
     factor, part = float(queue.get("userLimitFactor") or 0.0), queue.get("minEffectiveCapacity")
     for one in _listed(queue.get("users") or {}, "user"):

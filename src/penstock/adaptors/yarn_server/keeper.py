@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the YARN of `penstock yarn` running until it gets a SIGTERM: ``python -m ...keeper FOLDER``. Not for direct use.
+"""Keeps the YARN of `penstock yarn` running until it gets a SIGTERM: ``python -m ...keeper FOLDER``.
 
 The servers are children of its warden. So they end with it, however that ends, and the folder is removed then.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds a network namespace with a loopback and nothing else, until it is ended. Not for direct use.
 
-YARN without Kerberos believes everybody who says that they are somebody. On the machine's own loopback every user of the
-machine could have programs started by it; a namespace of its own can be entered by root alone. It has no name and no
+YARN without Kerberos believes everybody who says that they are somebody. On the machine's own loopback every user
+of it could have programs started; a namespace of its own can be entered by root alone. It has no name and no
 mount, so it is gone with the last process in it. This file runs by path with only the standard library.
 """
 

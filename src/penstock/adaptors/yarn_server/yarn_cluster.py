@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real YARN on this machine that ends with the process that owns it: a ResourceManager and some NodeManagers.
 
-It runs in a network namespace of its own. So nothing outside reaches it, not even programs of this machine: they have to
-be started inside (`YarnCluster.command`, `YarnCluster.entered`).
+It runs in a network namespace of its own. So nothing outside reaches it, not even programs of this machine: they have
+to be started inside (`YarnCluster.command`, `YarnCluster.entered`).
 """
 
 from __future__ import annotations

@@ -390,7 +390,9 @@ class MeadPolicy:
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
                 why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {no_plan}"
-                return self._lifting(request, known, known.limits.within(known.room, request.current.executors).top, why)
+                return self._lifting(
+                    request, known, known.limits.within(known.room, request.current.executors).top, why
+                )
         if (
             self.options.probe
             and known.is_worth_probing

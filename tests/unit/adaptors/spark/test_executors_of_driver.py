@@ -30,7 +30,7 @@ class FakeContext:
 
     def __init__(self, said: list[dict[str, Any]] | Exception) -> None:
         self.said = said
-        store = SimpleNamespace(executorList=lambda is_active_only: self._list(is_active_only))
+        store = SimpleNamespace(executorList=self._list)
         self._jsc: Any = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
         writer = SimpleNamespace(mapper=lambda: SimpleNamespace(writeValueAsString=json.dumps))
         v1 = SimpleNamespace(JacksonMessageWriter=lambda: writer)

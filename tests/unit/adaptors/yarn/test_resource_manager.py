@@ -77,7 +77,7 @@ def test_an_answer_that_is_no_object_is_none(address: str, path: str) -> None:
 
 def test_silence_is_told_with_the_address() -> None:
     """So that the user can look there; also where no address is known."""
-    with pytest.raises(MetricSourceError, match="127.0.0.1:1"):
+    with pytest.raises(MetricSourceError, match=r"127\.0\.0\.1:1"):
         ResourceManager([NOBODY]).get("/nodes")
     with pytest.raises(MetricSourceError, match="no address"):
         ResourceManager([]).get("/nodes")

@@ -104,9 +104,7 @@ def test_a_label_is_looked_for_on_nodes_and_in_the_queue() -> None:
     partition = copy.deepcopy(queue["capacities"]["queueCapacitiesByPartition"][0])
     partition.update(partitionName="gpu", effectiveMaxResource={"memory": 1000, "vCores": 4})
     queue["capacities"]["queueCapacitiesByPartition"].append(partition)
-    queue["resources"]["resourceUsagesByPartition"].append(
-        {"partitionName": "gpu", "used": {"memory": 0, "vCores": 0}}
-    )
+    queue["resources"]["resourceUsagesByPartition"].append({"partitionName": "gpu", "used": {"memory": 0, "vCores": 0}})
     room = executor_room(answers(nodes=nodes, scheduler=scheduler), "gpu")
     assert room is not None
     assert room.executors == 2

@@ -20,9 +20,7 @@ PLAN = YarnPlan(
 
 def properties(path: Path) -> dict[str, str]:
     """The properties of one of Hadoop's files."""
-    return {
-        str(one.findtext("name")): str(one.findtext("value")) for one in ElementTree.parse(path).getroot()
-    }
+    return {str(one.findtext("name")): str(one.findtext("value")) for one in ElementTree.parse(path).getroot()}
 
 
 def test_each_node_has_an_address_and_folders_of_its_own(tmp_path: Path) -> None:
