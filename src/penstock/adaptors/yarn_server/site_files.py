@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from penstock.adaptors.private_file import make_private_folder
+from penstock.adaptors.spark.cluster_files import QUIET_LOGGING
 from penstock.errors import ConfigurationError
 
 MANAGER_HOST = "127.0.0.1"
@@ -23,16 +24,6 @@ CLIENT_CONF = "conf/client"
 _MOST_NODES = 100
 _SMALLEST_NODE_MIB = 1024
 _SMALLEST_CONTAINER_MIB = 128
-_LOGGING = """\
-status = error
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,7 @@ class YarnPlan:
         (conf / "core-site.xml").write_text(_xml(core))
         (conf / "yarn-site.xml").write_text(_xml(site))
         (conf / "capacity-scheduler.xml").write_text(_xml(self._scheduler()))
-        (conf / "log4j2.properties").write_text(_LOGGING)
+        (conf / "log4j2.properties").write_text(QUIET_LOGGING)
 
     def _site(self, folder: Path) -> dict[str, str]:
         return {
