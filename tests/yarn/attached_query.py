@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,11 @@ class AttachedQuery:
 
     def quotas(self) -> set[float | None]:
         """The kernel's CPU quotas of all executors' groups, in cores; None: no limit."""
-        return {quota_cores(pid) for pid in self.pids().values()}
+        found = set()
+        for pid in self.pids().values():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it ended this moment
+                found.add(quota_cores(pid))
+        return found
 
     def until(self, is_so: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait; the bound only ends a failing test."""

@@ -18,6 +18,8 @@ PLAN = YarnPlan(
     memory_mib_per_node=2560,
     # Of 7680 MB and 12 cores the streams may have 4608 MB and 7 cores.
     queues=(Queue("streams", 40.0, 60.0), Queue("others", 60.0)),
+    # Longer than a test keeps the ResourceManager away: it would lose all nodes when it is back.
+    lost_after_seconds=45.0,
     properties={
         # Where nobody listens. Drivers send on to YARN's proxy who asks for their web pages; on a machine of its own,
         # unlike here, a driver is not taken for the proxy itself.
