@@ -64,7 +64,7 @@ def test_preempted_executors_come_back_when_there_is_room(cluster: YarnCluster, 
         story.settle(4)
         with others("others", 4, 1024):
             story.until(lambda: story.preempted() > 0 and len(story.hosts()) < 4)
-            story.until(lambda: any("executors now, and 6 are allowed" in note for note in story.scaler.notes))
+            story.until(lambda: any("no node has room for one more" in note for note in story.scaler.notes))
             story.next_batches(2)
             assert story.control.requested_total() == 4
         story.settle(4)
