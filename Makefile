@@ -9,7 +9,7 @@ RUN := .venv/.penstock-run
 DEV := .venv/.penstock-dev
 BROKERS := .venv/.penstock-brokers
 
-.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long test-kubernetes test-cgroup-v2 test-versions check bench soak docs site dist clean
+.PHONY: help setup setup-dev setup-test demo test test-unit test-real test-long test-kubernetes test-yarn test-cgroup-v2 test-versions check bench soak docs site dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ test-kubernetes: setup-dev ## on a real Kubernetes of one node; its first start 
 
 test-cgroup-v2: setup-dev ## CPU shares on a real kernel with cgroup v2, in a small virtual machine that the first start makes
 	@source scripts/qemu.sh && $(PY) scripts/test_cgroup_v2.py $(ARGS)
+
+test-yarn: setup-dev ## on a real YARN with several nodes; its first start fetches 65 MB
+	@source scripts/java.sh && $(PY) scripts/run_tests.py --part yarn $(ARGS)
 
 test-versions: setup-test ## what every supported Spark has to pass, on each (ARGS="3.5 4.0" for some); 400 MB each, once
 	@source scripts/java.sh && $(PY) scripts/test_versions.py $(ARGS)

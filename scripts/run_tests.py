@@ -6,6 +6,7 @@
 - real: the other tests on a real one (`make test-real`).
 - long: several minutes for each test (`make test-long`).
 - kubernetes: on a real Kubernetes, built from source at the first start (`make test-kubernetes`).
+- yarn: on a real YARN, fetched at the first start (`make test-yarn`).
 
 What is only computed is spread over all cores. A test with a real Spark, broker or kernel has the machine for itself:
 two at a time were seen to run each other into their time limits. Arguments are pytest's, and go to every part.
@@ -29,6 +30,7 @@ REAL = "spark or cgroups or namespaces or e2e or kafka or rabbitmq or postgresql
 # Looking for tests in all files takes ten seconds; tests/conftest.py refuses one of these elsewhere.
 REAL_FOLDERS = ("tests/integration", "tests/e2e")
 KUBERNETES_FOLDERS = ("tests/kubernetes",)
+YARN_FOLDERS = ("tests/yarn",)
 
 # What pytest's exit codes mean: https://docs.pytest.org/en/stable/reference/exit-codes.html
 PASSED, FAILED, NOTHING_COLLECTED = 0, 1, 5
@@ -57,7 +59,7 @@ class Part:
 PARTS = (
     Part(
         "computed",
-        f"not ({REAL} or kubernetes)",
+        f"not ({REAL} or kubernetes or yarn)",
         ("--numprocesses=logical", "--dist=loadfile", "--no-loadscope-reorder"),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         keeps_compiled=True,
@@ -66,6 +68,7 @@ PARTS = (
     Part("real", f"({REAL}) and not core and not long", folders=REAL_FOLDERS, is_default=False),
     Part("long", "long", folders=REAL_FOLDERS, is_default=False),
     Part("kubernetes", "kubernetes", folders=KUBERNETES_FOLDERS, is_default=False),
+    Part("yarn", "yarn", folders=YARN_FOLDERS, is_default=False),
 )
 
 

@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("untimed")
 # Where scripts/run_tests.py looks for tests with these markers.
 REAL = {"spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser", "install"}
 REAL_FOLDERS = ("tests/integration/", "tests/e2e/")
-KUBERNETES_FOLDER = "tests/kubernetes/"
+CLUSTER_FOLDERS = {"kubernetes": "tests/kubernetes/", "yarn": "tests/yarn/"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,8 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = {mark.name for mark in item.iter_markers()}
         if names & REAL and not item.nodeid.startswith(REAL_FOLDERS):
             raise pytest.UsageError(f"{item.nodeid}: tests with {names} belong in one of {REAL_FOLDERS}")
-        if ("kubernetes" in names) is not item.nodeid.startswith(KUBERNETES_FOLDER):
-            raise pytest.UsageError(f"{item.nodeid}: tests with `kubernetes` alone belong in {KUBERNETES_FOLDER}")
+        for mark, folder in CLUSTER_FOLDERS.items():
+            if (mark in names) is not item.nodeid.startswith(folder):
+                raise pytest.UsageError(f"{item.nodeid}: tests with `{mark}` alone belong in {folder}")
         if names & {"core", "long"} and not names & REAL:
             raise pytest.UsageError(f"{item.nodeid}: what is only computed is neither `core` nor `long`")
         if names >= {"core", "long"}:

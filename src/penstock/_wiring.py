@@ -196,14 +196,16 @@ class QueryHold:
 def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
     """Take hold of a query that runs in this process; it is not touched until the first request."""
     from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
+    from penstock.adaptors.executor_room import open_room
     from penstock.adaptors.spark.actuator import SparkActuator
+    from penstock.adaptors.spark.executors import ExecutorsByRest
     from penstock.adaptors.spark.meters import query_meters
     from penstock.adaptors.spark.query_probe import QueryProbe, executors_of_this_driver
     from penstock.adaptors.spark.scaling import ExecutorScaler
 
     context = query_context(query)
-    by_rest = executors_of_this_driver()
-    cores = _cores_per_executor(context, by_rest)
+    of_driver = executors_of_this_driver()
+    cores = _cores_per_executor(context, of_driver)
     scaler: ExecutorScaler | None = None
     held = HeldExecutors()
     if mode is Mode.ACT:
@@ -211,9 +213,10 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
             context.applicationId, context.master or "", dict(context.getConf().getAll()), cores
         )
         held = hold_executors(application, operator, limits, lambda: None if scaler is None else scaler.requested)
-    executors, nodes = held.placed(by_rest)
+    executors, nodes = held.placed(of_driver)
     scaler = ExecutorScaler.of(context, executors, nodes=nodes)
-    notes = (*unseen_executors(context), *held.notes)
+    unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
+    notes = (*unseen, *held.notes)
     for note in notes:
         _LOG.warning("%s: %s", operator, note)
     actuator = SparkActuator(scaler, held.shares)
@@ -225,9 +228,12 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         seen = executors()
         return seen
 
+    watch = open_room(context)
+
     def faults() -> tuple[str, ...]:
+        unknown = () if watch is None or watch.fault is None else (watch.fault,)
         unheld = None if held.shares is None else held.shares.unheld(seen, time.time())
-        return (*actuator.take_faults(), *held.faults, *(() if unheld is None else (unheld,)))
+        return (*actuator.take_faults(), *held.faults, *(() if unheld is None else (unheld,)), *unknown)
 
     probe = QueryProbe(
         query,
@@ -237,9 +243,16 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         draining=lambda: scaler.draining,
         other_faults=faults,
         refused=actuator.refused,
+        room=(lambda: None) if watch is None else watch.room,
     )
-    meters = query_meters(query, context, by_rest.entries)
-    return QueryHold(probe, actuator, cores, meters, notes, held.close)
+    meters = query_meters(query, context, of_driver.entries)
+
+    def release() -> None:
+        if watch is not None:
+            watch.stop()
+        held.close()
+
+    return QueryHold(probe, actuator, cores, meters, notes, release)
 
 
 def metered(hold: QueryHold) -> MetricSource:

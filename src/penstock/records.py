@@ -95,6 +95,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorRoom:
+    """How many executors an operator can have at most now, those that it has included, and what bounds them."""
+
+    executors: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """Everything one look at an operator brought. `faults` says what could not be read, and why."""
 
@@ -111,6 +119,8 @@ class Telemetry:
     """Metrics beyond these that somebody has subscribed to, by name (docs/reference/metrics.md)."""
     refused: Refused | None = None
     """The last request, where the cluster has refused it since; None: nothing is known of that."""
+    room: ExecutorRoom | None = None
+    """What the cluster can give now; None: that is not known here."""
 
 
 # --- sizes and aims --------------------------------------------------------------------------------------------
@@ -240,6 +250,17 @@ class Limits:
                 f"executors_per_node: {self.executors_per_node} leaves no room on any node; give at least 1",
                 field="executors_per_node",
             )
+
+    def within(self, room: ExecutorRoom | None, has: int = 0) -> Limits:
+        """Return the limits without executors that the cluster does not give.
+
+        Those that the operator has (`has`) and its minimum stay allowed: room bounds what it grows to, and takes
+        nothing away.
+        """
+        if room is None:
+            return self
+        most = min(self.max_executors, max(self.min_executors, has, room.executors))
+        return self if most == self.max_executors else replace(self, max_executors=most)
 
     @property
     def room(self) -> int:

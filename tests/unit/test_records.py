@@ -8,6 +8,7 @@ from penstock.records import (
     Allocation,
     BatchProgress,
     Decision,
+    ExecutorRoom,
     ExecutorSize,
     LatencySummary,
     Limits,
@@ -163,6 +164,13 @@ def test_a_decision_says_in_a_word_what_it_does(
     """More and less by capacity, a restart where the size changes, a move where only nodes do."""
     decision = Decision("a", 1.0, "p", before, after, "r")
     assert (decision.verb, decision.is_restart, decision.is_change) == (verb, is_restart, verb != "hold")
+
+
+@pytest.mark.parametrize(("room", "has", "most"), [(None, 0, 8), (9, 0, 8), (5, 0, 5), (1, 0, 2), (3, 4, 4), (0, 9, 8)])
+def test_limits_leave_out_what_the_cluster_does_not_give(room: int | None, has: int, most: int) -> None:
+    """Never below the minimum or what is there, never above the maximum; an unknown room changes nothing."""
+    given = None if room is None else ExecutorRoom(room, "the queue is full")
+    assert Limits(2, 8, (0.5, 1.0)).within(given, has) == Limits(2, most, (0.5, 1.0))
 
 
 def test_limits_name_the_sizes_and_nodes_that_may_be_chosen() -> None:

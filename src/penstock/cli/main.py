@@ -31,6 +31,7 @@ from penstock.cli.solve import solve
 from penstock.cli.steer import pause, policy, resume, status
 from penstock.cli.trace import trace
 from penstock.cli.what_if import what_if
+from penstock.cli.yarn import yarn
 
 
 @click.group(
@@ -56,6 +57,7 @@ def main() -> None:
       penstock prometheus      a dashboard for Grafana, and alerts
       penstock kafka start     a real Kafka broker on this machine
       penstock kubernetes start  a real Kubernetes of one node on this machine
+      penstock yarn start      a real YARN on this machine
       penstock produce TARGET  a load sent into Kafka or RabbitMQ at its own times
       penstock fit TRACE       the arrival processes that describe a trace
       penstock forecast TRACE  how well a load can be forecast, and by which method
@@ -72,8 +74,8 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, status, pause, resume, policy, serve, agent, kafka, kubernetes, produce, explain, report, doctor,
-    fit, trace, forecast, characterize, solve, what_if, predict,
+    demo, run, status, pause, resume, policy, serve, agent, kafka, kubernetes, yarn, produce, explain, report,
+    doctor, fit, trace, forecast, characterize, solve, what_if, predict,
     measure, simulate, backtest, reproduce, policies, rules, metrics, prometheus,
 ):  # fmt: skip
     main.add_command(_command)

@@ -40,6 +40,7 @@ from penstock.records import (
     BatchProgress,
     ClusterState,
     Decision,
+    ExecutorRoom,
     Limits,
     Mode,
     Objective,
@@ -77,7 +78,7 @@ class CycleReport:
     stage_times: list[StageTime] = field(default_factory=list)
     batches: tuple[BatchProgress, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the policy wants the user to know."""
+    """What the policy wants the user to know, and where the cluster gives less than the limits allow."""
     fault: PolicyError | None = None
     """What went wrong in the policy; the operator keeps what it has. None: nothing."""
     run_latency: RunLatency | None = None
@@ -124,6 +125,7 @@ class Cycle:
         self._mode = mode
         self._orders = orders
         self._steering = NOTHING_ORDERED
+        self._room: ExecutorRoom | None = None
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
         changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_MOST_CHANGES)
@@ -161,6 +163,7 @@ class Cycle:
         with _timed("collect", now, times):
             telemetry = self._source.collect()
         crash_point("collected")
+        narrower = self._take_room(telemetry.room)
         with _timed("observe", now, times):
             outcomes = self._reconciler.sync(telemetry, now, steady)
             crash_point("synced")
@@ -176,6 +179,7 @@ class Cycle:
             batches=telemetry.batches,
             run_latency=self._run_latency,
             exactness=self._exactness.take(observation),
+            notes=() if narrower is None else (narrower,),
         )
         with _timed("plan", now, times):
             self._consult(report, look, now, steady)
@@ -272,7 +276,7 @@ class Cycle:
         """Show the policy what was seen, and ask it if it is time. A fault in it costs its decision, not the pass."""
         if self._watching is not None:
             try:
-                report.notes = notes_of(self._watching, look)
+                report.notes += notes_of(self._watching, look)
             except PolicyError as fault:
                 report.fault = fault
         self._follow_orders(steady)
@@ -342,8 +346,27 @@ class Cycle:
     def _request(self, observation: Observation, current: Allocation, now: float) -> PlanRequest:
         recent, history = tuple(self._recent), tuple(self._history)
         return PlanRequest(
-            self.operator, now, observation, current, self.limits, self.objective, recent=recent, history=history
+            self.operator,
+            now,
+            observation,
+            current,
+            self.limits.within(self._room, current.executors),
+            self.objective,
+            recent=recent,
+            history=history,
         )
+
+    def _take_room(self, room: ExecutorRoom | None) -> str | None:
+        """Plan for what the cluster can give, and say so once where that is less than is allowed."""
+        before, self._room = self._room, room
+        most = self.limits.within(room).max_executors
+        if room is None or most == self.limits.max_executors:
+            return None
+        is_known = before is not None and (before.reason, self.limits.within(before).max_executors) == (
+            room.reason,
+            most,
+        )
+        return None if is_known else less_room(room, self.limits.max_executors)
 
     def _act(self, report: CycleReport, now: float, steady: float) -> None:
         if self._mode is not Mode.ACT:
@@ -417,6 +440,12 @@ class Cycle:
             # A source that never says when its records arrive is no surprise; losing what was there is one.
             is_bad = lost.was_known and not lost.is_exact
             _say(logging.WARNING if is_bad else logging.INFO, lost.at, str(lost))
+
+
+def less_room(room: ExecutorRoom, allowed: int) -> str:
+    """Return the line for the user where the cluster gives less than is allowed."""
+    most = f"{room.executors} {'executor' if room.executors == 1 else 'executors'}"
+    return f"the cluster gives at most {most} now, and {allowed} are allowed: {room.reason}"
 
 
 def latency_fact(operator: str) -> str:

@@ -27,6 +27,7 @@ from penstock.records import (
     BatchProgress,
     CpuReading,
     Decision,
+    ExecutorRoom,
     ExecutorState,
     Limits,
     Mode,
@@ -53,6 +54,7 @@ class ToyOperator:
         self.allocation = Allocation(2, 1.0)
         self.asked: list[Action] = []
         self.is_lost = False
+        self.room: ExecutorRoom | None = None
         self.released = 0
         self._last = clock.now()
         self._batch = 0
@@ -69,7 +71,8 @@ class ToyOperator:
         batch = BatchProgress("a", "q", "r", self._batch, now - 0.5, now, 10, {}, (source,))
         executors = tuple(ExecutorState(str(i), "h", 1, True, 0, 0.0) for i in range(self.allocation.executors))
         quota = self.allocation.capacity if self.allocation != LIMITS.top else None
-        return Telemetry("a", now, (batch,), executors, CpuReading(now, self.used_seconds, 0.0, quota, 1))
+        cpu = CpuReading(now, self.used_seconds, 0.0, quota, 1)
+        return Telemetry("a", now, (batch,), executors, cpu, room=self.room)
 
     def request(self, action: Action) -> None:
         """Take the new size at once."""
@@ -124,6 +127,33 @@ def test_an_idle_operator_is_scaled_down_and_a_busy_one_up() -> None:
     operator.load_cores = 5.0
     runner.run(until=1400.0)
     assert operator.asked[-1].target == LIMITS.top
+
+
+def test_what_the_cluster_does_not_give_is_not_planned_for() -> None:
+    """A busy operator gets all CPU of the one executor that can be had, and a second one when there is room for it."""
+    clock, reports = VirtualClock(1000.0), list[CycleReport]()
+    operator, store, runner = a_loop(clock, on_report=reports.append)
+    operator.allocation, operator.load_cores = Allocation(1, 0.5), 5.0
+    operator.room = ExecutorRoom(1, "the queue is full")
+    runner.run(until=1100.0)
+    assert {decision.target for decision in store.decisions(changes_only=True)} == {Allocation(1, 1.0)}
+    said = [note for report in reports for note in report.notes]
+    assert said == ["the cluster gives at most 1 executor now, and 2 are allowed: the queue is full"]  # once
+    operator, store, runner = a_loop(clock)
+    operator.allocation, operator.load_cores = Allocation(1, 1.0), 5.0
+    operator.room = ExecutorRoom(2, "the queue is full")
+    runner.run(until=1200.0)
+    assert operator.asked[-1].target == LIMITS.top
+
+
+def test_a_full_cluster_takes_nothing_away() -> None:
+    """Room bounds what an operator grows to: what it has, it keeps, and the bottom of its limits stays allowed."""
+    clock = VirtualClock(1000.0)
+    operator, store, runner = a_loop(clock)
+    operator.load_cores = 5.0
+    operator.room = ExecutorRoom(0, "the ResourceManager has just started")
+    runner.run(until=1100.0)
+    assert store.decisions(changes_only=True) == []
 
 
 def test_every_decision_is_kept_with_evidence_and_reason() -> None:

@@ -20,7 +20,8 @@ def _taken(stolen: list[float], most: int = 3) -> tuple[PlacedThroughput, list[s
             at, busy, steal = at + 10.0, busy + 20.0 * (1.0 - part), steal + 20.0 * part
             yield HostReading(at, 2, busy, 0.0, steal, 1)
 
-    host, rates, said = readings(), iter([1.0, 2.0, 3.0, 4.0]), []
+    said: list[str] = []
+    host, rates = readings(), iter([1.0, 2.0, 3.0, 4.0])
     found = calmest(
         lambda: PlacedThroughput(next(rates), 9),
         lambda: next(host),

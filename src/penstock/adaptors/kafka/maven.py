@@ -75,6 +75,7 @@ def fetch_jars(
     folder: Path,
     *,
     overrides: Sequence[Coordinate] = (),
+    with_dependencies: bool = True,
     tell: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[Path]:
@@ -84,6 +85,8 @@ def fetch_jars(
     ----------
     wanted, overrides
         The artifacts, and dependencies whose version is fixed whatever others ask for.
+    with_dependencies
+        Whether to fetch what the artifacts name as their dependencies, too.
     tell
         Receives messages about what is fetched and how far it is. Not called when the folder exists.
 
@@ -98,13 +101,13 @@ def fetch_jars(
         say = tell or (lambda _: None)
         with _alone(folder):
             if not folder.is_dir():  # another process may have fetched it while we waited
-                _fetch(wanted, overrides, folder, say, environment)
+                _fetch(wanted, _dependency_lines(wanted, overrides, with_dependencies), folder, say, environment)
     return sorted(folder.glob("*.jar"))
 
 
 def _fetch(
     wanted: Sequence[Coordinate],
-    overrides: Sequence[Coordinate],
+    lines: str,
     folder: Path,
     tell: Callable[[str], None],
     environment: Mapping[str, str],
@@ -117,7 +120,7 @@ def _fetch(
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         work = Path(temporary)
         settings = _settings_file(work, environment)
-        (work / "ivy.xml").write_text(_MODULE.format(lines=_dependency_lines(wanted, overrides)))
+        (work / "ivy.xml").write_text(_MODULE.format(lines=lines))
         jars = work / "jars"
         command = [
             str(spark.java.program), "-XX:-UsePerfData", "-Xmx256m", "-jar", str(ivy[-1]), "-settings", str(settings),
@@ -182,10 +185,13 @@ def _settings_file(work: Path, environment: Mapping[str, str]) -> Path:
     return settings
 
 
-def _dependency_lines(wanted: Sequence[Coordinate], overrides: Sequence[Coordinate]) -> str:
+def _dependency_lines(
+    wanted: Sequence[Coordinate], overrides: Sequence[Coordinate], with_dependencies: bool = True
+) -> str:
+    alone = "" if with_dependencies else 'transitive="false" '
     lines = [
         f"    <dependency org={quoteattr(one.group)} name={quoteattr(one.artifact)} rev={quoteattr(one.version)} "
-        'conf="default->default(runtime)"/>'
+        f'{alone}conf="default->default(runtime)"/>'
         for one in wanted
     ]
     lines += [

@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
 import signal
 import ssl
 import sys
@@ -29,6 +28,7 @@ from penstock.adaptors.kubernetes_server.keeper import GROUP_PREFIX, HOLD_FOLDER
 from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, IMPORTED, KUBECONFIG, NODE, PORT, SERVERS, NodePlan
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.identity import ProcessIdentity, place
+from penstock.adaptors.process.marked_folder import make_marked_folder, wait_until_gone
 from penstock.adaptors.process.warden import MARK
 from penstock.errors import ClusterError, ConfigurationError
 
@@ -140,11 +140,7 @@ class LocalCluster:
 
     def wait_until_gone(self, within_seconds: float = _STOP_SECONDS) -> None:
         """Wait until nothing is left of a cluster whose keeper has ended."""
-        deadline = time.monotonic() + within_seconds
-        while self.folder.exists():
-            if time.monotonic() > deadline:
-                raise ClusterError(f"{self.folder} was not removed within {within_seconds:g} s", target=_NAME)
-            time.sleep(0.05)
+        wait_until_gone(self.folder, within_seconds, _NAME)
 
     def status(self) -> ClusterStatus:
         """The cluster's present state."""
@@ -187,15 +183,7 @@ class LocalCluster:
 
     def _make_folder(self) -> None:
         sweep_groups()
-        if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / _MARK_FILE).exists():
-            raise ConfigurationError(
-                f"--folder: {self.folder} holds something else, and would be removed with the cluster; give another",
-                field="--folder",
-            )
-        if self.folder.exists():
-            shutil.rmtree(self.folder)  # of a cluster that was killed with its cleaner
-        self.folder.mkdir(mode=0o700, parents=True)
-        (self.folder / _MARK_FILE).touch()
+        make_marked_folder(self.folder, _MARK_FILE)
 
     def _process(self) -> DetachedProcess | None:
         return DetachedProcess.adopt(_NAME, log=self.log, identity=self._identity)

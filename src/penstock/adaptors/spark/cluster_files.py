@@ -12,7 +12,7 @@ from penstock.adaptors.private_file import make_private_folder, write_private
 DEFAULTS_FILE = "spark-defaults.conf"
 """In the folder conf: what master, workers and drivers of the cluster read. It holds the cluster's secret."""
 
-_LOGGING = """\
+QUIET_LOGGING = """\
 status = error
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -21,6 +21,9 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+"""
+"""What a server of ours logs by: warnings and worse, to its standard error."""
+_LOGGING = f"""{QUIET_LOGGING}
 # The ready-check reads what master and worker say about their start.
 logger.deploy.name = org.apache.spark.deploy
 logger.deploy.level = info

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.adaptors.spark.master_address import YARN
 from penstock.adaptors.spark.scaling import Census
 from penstock.errors import ActuationError, ActuationRejectedError
 
@@ -14,6 +15,28 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 T = TypeVar("T")
+
+
+_INSTANCES_ON_YARN = 2
+"""How many executors Spark asks YARN for where nothing is set."""
+
+
+def configured_total(master: str, conf: Mapping[str, str]) -> int | None:
+    """Return how many executors an application asks for when it starts; None: as many as there is room for.
+
+    Examples
+    --------
+    >>> configured_total("spark://h:7077", {"spark.cores.max": "8", "spark.executor.cores": "2"})
+    4
+    >>> configured_total("yarn", {"spark.cores.max": "8", "spark.executor.cores": "2"})
+    2
+    """
+    is_yarn = master == YARN
+    if not is_yarn and "spark.cores.max" in conf and "spark.executor.cores" in conf:
+        return int(conf["spark.cores.max"]) // int(conf["spark.executor.cores"]) or None
+    if "spark.executor.instances" in conf:
+        return int(conf["spark.executor.instances"])
+    return _INSTANCES_ON_YARN if is_yarn else None
 
 
 class ContextControl:
@@ -99,10 +122,7 @@ class ContextControl:
 
     @cached_property
     def _configured_total(self) -> int | None:
-        conf = self._context.getConf()
-        if conf.contains("spark.cores.max") and conf.contains("spark.executor.cores"):
-            return int(str(conf.get("spark.cores.max"))) // int(str(conf.get("spark.executor.cores"))) or None
-        return int(str(conf.get("spark.executor.instances"))) if conf.contains("spark.executor.instances") else None
+        return configured_total(self._context.master or "", dict(self._context.getConf().getAll()))
 
     def request_total(self, total: int) -> None:
         """Request a total number of executors."""

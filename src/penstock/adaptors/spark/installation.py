@@ -61,9 +61,9 @@ class SparkInstallation:
 
     def daemon_command(
         self, main_class: str, arguments: list[str], *, conf: Path, temporary: Path, memory: str,
-        properties: Mapping[str, str],
+        properties: Mapping[str, str], more_jars: Path | None = None,
     ) -> list[str]:  # fmt: skip
-        """Return the Java command of a master or worker.
+        """Return the Java command of a master or worker, or of another server that needs the jars in `more_jars`.
 
         Spark's script `spark-class` would start a second JVM only to print this command. Without it a daemon is up
         about a second earlier, and its pid is that of the started process.
@@ -73,7 +73,8 @@ class SparkInstallation:
         if self.java.major >= 24:  # from that version on the JVM warns about Netty
             options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]
         options += [f"-D{name}={value}" for name, value in properties.items()]
-        classpath = f"{conf}{os.pathsep}{self.home / 'jars'}/*"
+        folders = [self.home / "jars"] if more_jars is None else [more_jars, self.home / "jars"]
+        classpath = os.pathsep.join([str(conf), *(f"{folder}/*" for folder in folders)])
         return [str(self.java.program), *options, "-cp", classpath, main_class, *arguments]
 
     def environment(self) -> dict[str, str]:

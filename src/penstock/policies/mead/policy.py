@@ -279,9 +279,9 @@ class MeadPolicy:
 
     def _limits(self, known: OperatorKnowledge) -> Limits:
         """What is planned within: where its demand does not show yet, what the operator has."""
-        if known.demand is not None:
-            return known.limits
         base = self._base(known)
+        if known.demand is not None:
+            return known.limits.within(known.room, base.executors)
         return Limits(base.executors, base.executors, (base.cpu_share,))
 
     def _operator(self, known: OperatorKnowledge) -> OperatorModel:
@@ -390,7 +390,9 @@ class MeadPolicy:
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
                 why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {no_plan}"
-                return self._lifting(request, known, known.limits.top, why)
+                return self._lifting(
+                    request, known, known.limits.within(known.room, request.current.executors).top, why
+                )
         if (
             self.options.probe
             and known.is_worth_probing

@@ -21,7 +21,9 @@ from penstock.records import (
     Allocation,
     ClusterState,
     Decision,
+    ExecutorRoom,
     LatencySummary,
+    Limits,
     Objective,
     Observation,
     PlanRequest,
@@ -303,3 +305,17 @@ def test_an_operator_that_was_raised_before_any_plan_reached_it_is_still_planned
     planned = [d for d in decisions if d.prediction is not None and d.target != d.current]
     assert not any(d.at < raised.at for d in planned)
     assert any(d.at > raised.at and d.prediction is not None for d in decisions)
+
+
+def test_executors_that_the_cluster_does_not_give_are_not_planned_for() -> None:
+    """A plan chooses among what can be had by then: CPU of the executors there are, in place of more of them."""
+    query = Query(150.0 + 60.0 * np.sin(np.arange(200) / 7.0), has=Allocation(1, 1.0))
+    policy = mead(worker="here")
+    known = policy._known["log"]
+    while known.demand is None:
+        policy.watch(query.look())
+    assert policy._limits(known).max_executors == 2
+    look = query.look()
+    policy.watch(replace(look, telemetry=replace(look.telemetry, room=ExecutorRoom(1, "the queue is full"))))
+    assert policy._limits(known) == Limits(1, 1, LIMITS.cpu_shares)
+    policy.close()
