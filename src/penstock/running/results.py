@@ -84,9 +84,10 @@ def path_outcomes(
 
 
 def _done(operator: RunningOperator, load: ArrivalLoad) -> int | None:
-    """As it was seen; one that was taken over and had nothing more to do was not, but its checkpoint says it."""
+    """As it was seen; one that was taken over, or started again, and had nothing more to do was not, but its checkpoint
+    says it."""
     seen = None if operator.last is None else operator.last.observation.records_done
-    return load.done(Path(operator.job.checkpoint_folder)) if seen is None and operator.is_adopted else seen
+    return load.done(Path(operator.job.checkpoint_folder)) if seen is None else seen
 
 
 def _path_of(name: str, monitors: Mapping[str, Monitor]) -> PathMonitor | None:

@@ -22,6 +22,7 @@ from penstock.clock import VirtualClock
 from penstock.errors import ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import decode, encode
+from penstock.running import results
 from penstock.running.assembly import Assembly
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_job import TopicEnd
@@ -126,6 +127,16 @@ def test_a_run_of_an_earlier_version_can_be_resumed(tmp_path: Path) -> None:
         settings, tmp_path, listener=listener, clock=VirtualClock(), stop=threading.Event(), resume=True, policy=None
     ) as parts:
         assert parts.store.fact("settings") == settings.model_dump_json()
+
+
+@pytest.mark.parametrize("is_adopted", [True, False])
+def test_what_was_done_before_a_resume_is_in_the_summary(tmp_path: Path, is_adopted: bool) -> None:
+    """Also of an operator that was started again, and had no batch to show because nothing was left to do."""
+    operator = SimpleNamespace(
+        last=None, is_adopted=is_adopted, job=SimpleNamespace(checkpoint_folder=str(tmp_path / "checkpoint"))
+    )
+    load = SimpleNamespace(done=lambda checkpoint: 25 if checkpoint == tmp_path / "checkpoint" else None)
+    assert results._done(cast("Any", operator), cast("Any", load)) == 25
 
 
 @pytest.mark.parametrize("is_adopted", [True, False])
