@@ -147,11 +147,3 @@ def follow(space: Api, selector: str) -> None:
     else:
         space.core.delete_namespaced_pod(driver.metadata.name, space.namespace)
     until(lambda: not space.core.list_namespaced_pod(space.namespace).items, words)
-    print("RIGHTS", sorted(used_rights(space)))
-
-
-def used_rights(space: Api) -> set[tuple[str, str]]:
-    """What the account has asked the API in this namespace, and was allowed: verbs and resources."""
-    calls = [call for call in space.calls_of(ACCOUNT) if call["responseStatus"]["code"] != FORBIDDEN]
-    whats = [(call["verb"], call["objectRef"]) for call in calls if call.get("objectRef", {}).get("namespace")]
-    return {(verb, "/".join(filter(None, (what["resource"], what.get("subresource"))))) for verb, what in whats}
