@@ -44,9 +44,9 @@ SPEC: dict[str, Any] = {
 class Reading:
     """All records of some topics of a run, read while they are there: the run removes them at its end."""
 
-    def __init__(self, servers: str, topics: list[str]) -> None:
+    def __init__(self, servers: str, login: dict[str, str], topics: list[str]) -> None:
         self.records: dict[str, list[tuple[int, int, str]]] = {topic: [] for topic in topics}
-        self._connection = KafkaConnection(servers, {})
+        self._connection = KafkaConnection(servers, login)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
 
@@ -95,8 +95,8 @@ def test_every_find_comes_out_soon_and_cpu_is_chosen_by_the_per_record_model(tmp
     with LiveRun(tmp_path / "run", SPEC) as run:
         job = run.folder / "operators" / "matcher" / "job.json"
         run.wait_for("the operator's job", job.exists)
-        servers = json.loads(job.read_text())["reads"]["topic"]["servers"]
-        with Reading(servers, ["quick.arrivals", "quick.matcher"]) as reading:
+        topic = json.loads(job.read_text())["reads"]["topic"]
+        with Reading(topic["servers"], topic["options"], ["quick.arrivals", "quick.matcher"]) as reading:
             result = run.result()
         observations, decisions = run.observations(), run.decisions(changes_only=False)
 
