@@ -8,7 +8,7 @@ in Spark's sources, `KubernetesExecutorBuilder.buildFromFeatures`; not tried on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.errors import ConfigurationError
@@ -37,7 +37,7 @@ def lacking_nodes(wanted: Mapping[str, int], present: Mapping[str, int]) -> tupl
 
 
 def executor_pod_template(
-    nodes: tuple[str, ...], *, application: str | None = None, is_one_per_node: bool = True
+    nodes: Sequence[str], *, application: str | None = None, is_one_per_node: bool = True
 ) -> dict[str, Any]:
     """Return a pod template whose executors may run on these nodes alone.
 
@@ -58,7 +58,7 @@ def executor_pod_template(
         No nodes were given, or one without a name.
     """
     if not nodes or isinstance(nodes, str):  # the letters of a name are no nodes
-        raise ConfigurationError("nodes: give the nodes for the executors, at least one, as a tuple", field="nodes")
+        raise ConfigurationError("nodes: give the nodes for the executors, at least one, as a list or tuple", field="nodes")
     for node in nodes:
         _check(node)
     labels = {**_EXECUTOR_LABELS, **({} if application is None else {"spark-app-selector": application})}
