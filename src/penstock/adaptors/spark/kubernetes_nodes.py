@@ -58,7 +58,9 @@ def executor_pod_template(
         No nodes were given, or one without a name.
     """
     if not nodes or isinstance(nodes, str):  # the letters of a name are no nodes
-        raise ConfigurationError("nodes: give the nodes for the executors, at least one, as a list or tuple", field="nodes")
+        raise ConfigurationError(
+            "nodes: give the nodes for the executors, at least one, as a list or tuple", field="nodes"
+        )
     for node in nodes:
         _check(node)
     labels = {**_EXECUTOR_LABELS, **({} if application is None else {"spark-app-selector": application})}
