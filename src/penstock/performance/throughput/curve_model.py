@@ -95,9 +95,7 @@ class CurveModel(LearntModel):
         found = self.calibration
         if found is None:
             return "not calibrated"
-        fitted, values = (
-            dict(zip(self.parameter_names, column, strict=True)) for column in (found.is_free, found.values)
-        )
+        fitted, values = dict(zip(self.parameter_names, found.is_free, strict=True)), self.parameters
         parts = {
             "calibrated": [name for name in order if fitted[name] and values[name] > 0.0],
             "at the bound of 0": [name for name in order if fitted[name] and not values[name] > 0.0],
