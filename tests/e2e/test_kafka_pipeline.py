@@ -135,6 +135,7 @@ def run_counts(run: LiveRun) -> int:
     return sum(counts.of("component").values())
 
 
+@pytest.mark.long
 @pytest.mark.cgroups
 def test_three_operators_over_topics_are_sized_alone_for_the_bounds_of_their_paths(tmp_path: Path) -> None:
     """Bursts through parser, counter and matcher under MEAD: each is planned for, and each path keeps its own bound."""

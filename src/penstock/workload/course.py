@@ -62,7 +62,7 @@ def course_of(values: FloatArray, queue: ReplayedQueue, pieces: int = PIECES) ->
     def cost(i: int, j: int) -> float:
         c1, d1, c2, d2 = counts[i], lengths[i], counts[j], lengths[j]
         h = abs(c1 * d2 - c2 * d1) / (d1 + d2)
-        return (c1 + c2) * h * price[min(int(200.0 * min(d1 / c1, d2 / c2)), 200)]
+        return float((c1 + c2) * h * price[min(int(200.0 * min(d1 / c1, d2 / c2)), 200)])
 
     after, before = [*range(1, atoms), -1], [-1, *range(atoms - 1)]
     age = [0] * atoms  # goes up when a piece grows, and to -1 when it is joined to another

@@ -74,4 +74,4 @@ def course_curves(theta: FloatArray, loads: FloatArray) -> FloatArray:
         above = waiting * np.clip((highest - middle) * per_time, 0.0, 1.0) + resting * np.exp(-decay * middle)
         beyond = above.sum(axis=0) > 1.0 - SHARE
         low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-    return np.log(np.concatenate([mean, 0.5 * (low + high)], axis=1))
+    return np.asarray(np.log(np.concatenate([mean, 0.5 * (low + high)], axis=1)), dtype=np.float64)

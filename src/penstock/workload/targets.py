@@ -73,8 +73,12 @@ class Targets:
 def targets_of(trace: TraceDescription, queue: ReplayedQueue) -> Targets:
     """Return the targets of a fit of this window."""
     some = np.isin(queue.utilisations, _QUEUED)
-    queue = ReplayedQueue(
-        *(part[some] for part in (queue.utilisations, queue.responses, queue.percentiles, queue.errors)), n=queue.n
+    queue = replace(
+        queue,
+        utilisations=queue.utilisations[some],
+        responses=queue.responses[some],
+        percentiles=queue.percentiles[some],
+        errors=queue.errors[some],
     )
     lags = trace.lags
     width = np.gradient(lags.astype(np.float64)) if lags.size > 1 else np.ones(1)
