@@ -57,7 +57,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
     """Whatever markers a test has, one part selects it and no other does."""
-    parts = ("core", "long")
+    parts, clusters = ("core", "long"), ("kubernetes", "yarn")
     real = (
         "spark", "cgroups", "namespaces", "e2e", "kafka", "rabbitmq", "postgresql", "prometheus", "browser", "install",
     )  # fmt: skip
@@ -66,10 +66,11 @@ def test_every_test_is_in_exactly_one_part(script: ModuleType) -> None:
         is_real, chosen = any(marks[name] for name in real), sum(marks[name] for name in parts)
         if chosen > 1 or (chosen and not is_real):
             continue  # refused by tests/conftest.py
-        marks["kubernetes"] = False
+        marks |= dict.fromkeys(clusters, False)
         assert [eval(part.marks, {}, marks) for part in script.PARTS].count(True) == 1, marks
-    on_kubernetes = {**dict.fromkeys((*real, *parts), False), "kubernetes": True}
-    assert [part.name for part in script.PARTS if eval(part.marks, {}, on_kubernetes)] == ["kubernetes"]
+    for cluster in clusters:
+        on_it = {**dict.fromkeys((*real, *parts, *clusters), False), cluster: True}
+        assert [part.name for part in script.PARTS if eval(part.marks, {}, on_it)] == [cluster]
 
 
 @pytest.mark.parametrize(
