@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, count
 
 import penstock as ps
-from penstock.adaptors.yarn_server.local_cluster import LocalYarn, state_folder
+from penstock.adaptors.process.state_folder import state_folder
+from penstock.adaptors.yarn_server.local_cluster import LocalYarn
 
 SETTINGS = {
     "spark.executor.instances": "1",
@@ -37,7 +38,7 @@ SETTINGS = {
 def main() -> None:
     """Count events per key for a while, scaled by Penstock."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--folder", type=Path, default=state_folder(), help="folder of the cluster")
+    arguments.add_argument("--folder", type=Path, default=state_folder("yarn"), help="folder of the cluster")
     arguments.add_argument("--seconds", type=float, default=120.0)
     arguments.add_argument("--rate", type=int, default=2000)
     chosen = arguments.parse_args()

@@ -148,9 +148,10 @@ def run(folder: Path | None, command: tuple[str, ...]) -> None:
 
 
 def _cluster(folder: Path | None) -> LocalCluster:
-    from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster, state_folder
+    from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
+    from penstock.adaptors.process.state_folder import state_folder
 
-    return LocalCluster(folder or state_folder())
+    return LocalCluster(folder or state_folder("kubernetes"))
 
 
 def _plain(status: ClusterStatus) -> dict[str, Any]:

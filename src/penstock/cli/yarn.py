@@ -147,9 +147,10 @@ def run(folder: Path | None, command: tuple[str, ...]) -> None:
 
 
 def _cluster(folder: Path | None) -> LocalYarn:
-    from penstock.adaptors.yarn_server.local_cluster import LocalYarn, state_folder
+    from penstock.adaptors.process.state_folder import state_folder
+    from penstock.adaptors.yarn_server.local_cluster import LocalYarn
 
-    return LocalYarn(folder or state_folder())
+    return LocalYarn(folder or state_folder("yarn"))
 
 
 def _print_status(console: Any, found: YarnStatus) -> None:

@@ -56,12 +56,6 @@ class BrokerStatus:
         return self.topics is not None
 
 
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the broker of `penstock kafka`, unless the user names another."""
-    base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "penstock" / "kafka"
-
-
 class DetachedBroker:
     """The broker of one folder."""
 

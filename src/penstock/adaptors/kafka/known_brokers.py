@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.adaptors.kafka.connection import KafkaConnection
-from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+from penstock.adaptors.kafka.detached_broker import DetachedBroker
+from penstock.adaptors.process.state_folder import state_folder
 from penstock.errors import ConfigurationError
 
 _FIELD = "--folder"
@@ -41,7 +42,7 @@ class KnownBrokers:
     """
 
     def __init__(self, default: Path | None = None) -> None:
-        self.default = (default or state_folder()).absolute()
+        self.default = (default or state_folder("kafka")).absolute()
         self._file = self.default.parent / "kafka-brokers.json"
 
     def remember(self, folder: Path) -> None:

@@ -14,7 +14,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +38,6 @@ _MARK_FILE = "penstock-kubernetes"
 _START_SECONDS = 300.0
 _STOP_SECONDS = 60.0
 _ASK_SECONDS = 5.0
-
-
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the cluster of `penstock kubernetes`, unless the user names another."""
-    base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "penstock" / "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,6 @@ _STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 
 
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the cluster of `penstock yarn`, unless the user names another."""
-    base = environment.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "penstock" / "yarn"
-
-
 @dataclass(frozen=True, slots=True)
 class YarnStatus:
     """The state of a cluster. If it runs and does not answer, `nodes` is None and `fault` says why."""

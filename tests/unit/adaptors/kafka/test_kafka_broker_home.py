@@ -13,7 +13,8 @@ from typing import ClassVar
 import pytest
 
 from penstock.adaptors.kafka.broker_home import BrokerHome
-from penstock.adaptors.kafka.detached_broker import DetachedBroker, state_folder
+from penstock.adaptors.kafka.detached_broker import DetachedBroker
+from penstock.adaptors.process.state_folder import state_folder
 from penstock.adaptors.spark.java import Java
 from penstock.errors import ClusterError, ConfigurationError
 
@@ -116,7 +117,7 @@ def test_without_a_broker_status_and_stop_say_so(tmp_path: Path) -> None:
 
 def test_the_state_folder_is_the_users(tmp_path: Path) -> None:
     """The default folder follows the user's settings of the desktop."""
-    assert state_folder({"XDG_STATE_HOME": "/home/ada/state"}) == Path("/home/ada/state/penstock/kafka")
+    assert state_folder("kafka", {"XDG_STATE_HOME": "/home/ada/state"}) == Path("/home/ada/state/penstock/kafka")
 
 
 class FakePlace:
