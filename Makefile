@@ -43,7 +43,7 @@ test-unit: setup-dev ## the tests that need no Spark: a few minutes
 test-real: setup-test ## the other tests on a real Spark, kernel and broker
 	@source scripts/java.sh && $(PY) scripts/run_tests.py --part real $(ARGS)
 
-test-long: setup-test ## faults under load, real-time runs, restarts with another size: half an hour
+test-long: setup-test ## faults under load, real-time runs, restarts with another size: hours
 	@source scripts/java.sh && $(PY) scripts/run_tests.py --part long $(ARGS)
 
 test-kubernetes: setup-dev ## on a real Kubernetes of one node; its first start builds it, a quarter of an hour of CPU

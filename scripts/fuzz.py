@@ -8,10 +8,11 @@ The readers are the tests of `tests/property/test_fuzzed_*.py`; what they assert
 its own, for so many seconds of processor time. With Atheris (https://github.com/google/atheris) the bytes that
 Hypothesis makes inputs from are chosen by the code that they reach. Without it they are Hypothesis's own, in rounds.
 
-For each reader the folder gets a line of counts (`NAME.json`), the inputs worth keeping (`NAME.corpus/`) and one
-file for each finding: `NAME-NUMBER.txt` with what was raised. Hypothesis keeps the input too: the test fails with it
-from then on, and shows the smallest one that it finds. An input that takes more than a minute of processor time, or
-memory that grows by more than half a gigabyte, is a finding.
+For each reader the folder gets a line of counts (`NAME.json`; bytes that are too few to make an input of are not among
+the inputs), the inputs worth keeping (`NAME.corpus/`) and one file for each finding: `NAME-NUMBER.txt` with what was
+raised. Hypothesis keeps the input too: the test fails with it from then on, and shows the smallest one that it finds.
+An input that takes more than a minute of processor time, or memory that grows by more than half a gigabyte, is a
+finding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import contextlib
 import importlib
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -38,6 +40,9 @@ INSTRUMENTED = ["penstock", "yaml"]
 SLOW_SECONDS = 60.0
 MOST_GROWTH_MB = 512
 MOST_FINDINGS = 20
+LONGEST_BYTES = 2048
+SEEDS = 100
+"""Random bytes to begin with. From nothing, the fuzzer would try short ones alone, of which few make an input."""
 ROUND = 2000
 """Inputs of one round without Atheris: Hypothesis remembers those that it has tried."""
 
@@ -47,22 +52,26 @@ class SlowInputError(Exception):
 
 
 class Tally:
-    """Counts the inputs of one reader, keeps findings, and ends the process when its time is over."""
+    """Counts the inputs that come to one reader, keeps findings, and ends the process when its time is over."""
 
     def __init__(self, name: str, folder: Path, seconds: float) -> None:
         self.name, self.folder, self.seconds = name, folder, seconds
-        self.inputs = 0
         self.findings: dict[str, str] = {}
-        self.began = time.process_time()
+        self.begin()
         self.first_mb = 0
         self._next_report = 0.0
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGVTALRM, self._is_slow)
 
+    def begin(self) -> None:
+        """Count from now on."""
+        self.inputs = self.tried = 0
+        self.began = time.process_time()
+
     def try_input(self, attempt: Callable[[], object]) -> None:
-        """One input."""
-        self.inputs += 1
-        if self.inputs == 1000:
+        """Try to make one input, and give it to the reader."""
+        self.tried += 1
+        if self.tried == 1000:
             self.first_mb = memory_mb()
         signal.setitimer(signal.ITIMER_VIRTUAL, SLOW_SECONDS)
         try:
@@ -95,7 +104,7 @@ class Tally:
         grown = newest - self.first_mb if self.first_mb else 0
         if grown > MOST_GROWTH_MB:
             self.findings.setdefault(f"memory has grown from {self.first_mb} to {newest} MB", "")
-        counts = {"reader": self.name, "inputs": self.inputs, "cpu_seconds": round(used, 1),
+        counts = {"reader": self.name, "inputs": self.inputs, "tried": self.tried, "cpu_seconds": round(used, 1),
                   "grown_mb": grown, "findings": self.findings}  # fmt: skip
         draft = self.folder / f"{self.name}.json.draft"
         draft.write_text(json.dumps(counts) + "\n", encoding="utf-8")
@@ -133,32 +142,55 @@ def run_reader(name: str, folder: Path, seconds: float) -> None:
     except ImportError:
         test = readers()[name]
         run_rounds(test, Tally(name, folder, seconds))
-    with atheris.instrument_imports(include=INSTRUMENTED):
-        test = readers()[name]
-    tally = Tally(name, folder, seconds)
     corpus = folder / f"{name}.corpus"
     corpus.mkdir(exist_ok=True)
+    seeds = [random.Random(f"{name} {number}").randbytes(LONGEST_BYTES) for number in range(SEEDS)]
+    for number, seed in enumerate(seeds):
+        (corpus / f"seed-{number}").write_bytes(seed)
+    tally = Tally(name, folder, seconds)
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        test = readers()[name]
+        count_inputs(test, tally)
+        for seed in seeds[:10]:  # it may import more when it is first called; what it finds comes again
+            with contextlib.suppress(Exception):
+                test.hypothesis.fuzz_one_input(seed)
+    tally.begin()
     one = test.hypothesis.fuzz_one_input
     # Findings are kept and the fuzzer goes on, so its own limits are out of the way.
-    options = ["-max_len=2048", "-len_control=20", "-timeout=100000", "-rss_limit_mb=0", "-print_final_stats=0",
-               "-verbosity=0", "-handle_term=0", "-handle_int=0"]  # fmt: skip
+    options = [f"-max_len={LONGEST_BYTES}", "-len_control=0", "-timeout=100000", "-rss_limit_mb=0",
+               "-print_final_stats=0", "-verbosity=0", "-handle_term=0", "-handle_int=0"]  # fmt: skip
     atheris.Setup(["fuzz", *options, str(corpus)], lambda data: tally.try_input(lambda: one(data)))
     atheris.Fuzz()
+
+
+def count_inputs(test: Any, tally: Tally) -> None:
+    """Count what comes to a reader."""
+    inner = test.hypothesis.inner_test
+
+    def counted(*given: Any, **named: Any) -> None:
+        tally.inputs += 1
+        inner(*given, **named)
+
+    test.hypothesis.inner_test = counted
 
 
 def run_rounds(test: Any, tally: Tally) -> None:
     """Hypothesis's own inputs, with other random numbers in each round; does not return."""
     from hypothesis import settings
 
+    count_inputs(test, tally)
     inner = test.hypothesis.inner_test
 
-    def counted(*given: Any, **named: Any) -> None:
+    def tried(*given: Any, **named: Any) -> None:
         tally.try_input(lambda: inner(*given, **named))
 
-    test.hypothesis.inner_test = counted
-    rounds = settings(test._hypothesis_internal_use_settings, max_examples=ROUND, database=None)
+    test.hypothesis.inner_test = tried
+    # A test takes the decorator `settings` once, and has it already.
+    test._hypothesis_internal_use_settings = settings(
+        test._hypothesis_internal_use_settings, max_examples=ROUND, database=None
+    )
     while True:
-        rounds(test)()
+        test()
 
 
 def run_all(names: list[str], arguments: argparse.Namespace) -> int:

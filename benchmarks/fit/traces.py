@@ -71,7 +71,7 @@ REAL: dict[str, Callable[[Path], FloatArray]] = {
 }
 
 
-_FILES = {
+FILES = {
     "bc-paug89": "bc-paug89/BC-pAug89.timestamps_us.txt.xz",
     "cloudphysics-io": "cloudphysics-io/cloudPhysicsIO.us.csv.xz",
     "google-2011 submits": "google-2011/task_events_part-00000-of-00500.csv.gz",
@@ -97,7 +97,7 @@ def real_windows(folder: Path, most: int = 50_000, only: str = "") -> Iterator[W
     The published formats are read as `penstock fit` reads them. The next window is as long, and follows at once.
     With `only`, those are left out whose trace and place do not have it.
     """
-    for trace, path in _FILES.items():
+    for trace, path in FILES.items():
         if not any(only in f"{trace}, {place}" for place in _PLACES):
             continue
         gaps = open_gaps(folder / path, Reading())

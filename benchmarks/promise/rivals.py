@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 import penstock.cli
+from penstock.arrivals.shape_text import parse_shape
 from penstock.cli.demo import lasting
 from penstock.running.policy_choice import with_policy
 from penstock.settings import RunSettings, parse_settings
@@ -67,7 +68,7 @@ def settings(load: str, rival: Rival, *, minutes: float, seed: int, folder: Path
         data["arrivals"]["shape"] = lasting(data["arrivals"]["shape"], minutes)
     else:
         trace = folder / "arrivals.npy"
-        np.save(trace, (_jumps if load == "jumps" else _bursts)(60.0 * minutes, np.random.default_rng(seed)))
+        np.save(trace, arrivals(load, 60.0 * minutes, np.random.default_rng(seed)))
         data["arrivals"] = {"trace": str(trace.absolute()), "options": data["arrivals"]["options"]}
     if rival.policy is not None:
         data["policy"] = dict(rival.policy)
@@ -75,6 +76,15 @@ def settings(load: str, rival: Rival, *, minutes: float, seed: int, folder: Path
         data["mode"] = "recommend"
         data["operators"][0]["spark"] = dict(rival.spark)
     return with_policy(parse_settings(data, "benchmark"))
+
+
+def arrivals(load: str, seconds: float, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """When the records of a load come; waves are the same for every seed."""
+    if load != "waves":
+        return (_jumps if load == "jumps" else _bursts)(seconds, rng)
+    demo = yaml.safe_load(_DEMO.read_text(encoding="utf-8"))
+    shape = parse_shape(lasting(demo["arrivals"]["shape"], seconds / 60.0))
+    return shape.times(0, shape.total)
 
 
 def _jumps(seconds: float, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:

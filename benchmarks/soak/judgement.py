@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.soak.sampling import DESCRIPTORS, DISK, GROUPS, MEMORY, PROCESSES, THREADS
+from benchmarks.soak.sampling import DESCRIPTORS, DISK, GROUPS, LIVE, MEMORY, PROCESSES, THREADS
 from benchmarks.soak.verdict import Finding, Verdict, judge
 
 Series = tuple[Sequence[float], Sequence[float]]
 LEAST_GROWTH: Mapping[str, float] = {
-    MEMORY: 8.0, DESCRIPTORS: 4.0, THREADS: 4.0, PROCESSES: 1.0, DISK: 8.0, GROUPS: 1.0,
+    MEMORY: 8.0, LIVE: 8.0, DESCRIPTORS: 4.0, THREADS: 4.0, PROCESSES: 1.0, DISK: 8.0, GROUPS: 1.0,
 }  # fmt: skip
 """What each quantity may grow in any case, in its own unit."""
 NOT_JUDGED: Mapping[tuple[str, str], str] = {
@@ -21,9 +21,10 @@ NOT_JUDGED: Mapping[tuple[str, str], str] = {
     ("logs", DISK): "grow to 20 MiB each, and three older ones",
     ("topics", DISK): "grow until `broker.retention` (a day)",
     ("output", DISK): "is the result of the pipeline",
+    ("executor folders", DISK): "are kept of the newest 20 executors of each application",
 }
 """What grows by design until its bound, and why."""
-_TITLES = {MEMORY: "PSS in MiB", DISK: "disk in MiB"}
+_TITLES = {MEMORY: "PSS in MiB", LIVE: "live heap in MiB", DISK: "disk in MiB"}
 OFTEN_SHARE = 0.5
 """A role that is there in fewer of the looks comes and goes; its number is judged, as zero where it is not there."""
 
@@ -50,17 +51,24 @@ class Judged:
 
 
 def judge_all(
-    series: Mapping[tuple[str, str], Series], *, warm_up_seconds: float, block_seconds: float
+    series: Mapping[tuple[str, str], Series],
+    *,
+    warm_up_seconds: float,
+    block_seconds: float,
+    expected: Mapping[tuple[str, str], float] | None = None,
 ) -> list[Judged]:
-    """Judge every series of a run that is not to grow."""
+    """Judge every series of a run that is not to grow. What one is `expected` to grow is allowed on top."""
     looks = sorted({second for times, _ in series.values() for second in times})
-    late = [second for second in looks if second >= warm_up_seconds]
+    late: dict[str, set[float]] = {}
+    """The looks after the warm-up in which a quantity was measured: live heaps are not at every look."""
+    for (_, quantity), (times, _) in series.items():
+        late.setdefault(quantity, set()).update(second for second in times if second >= warm_up_seconds)
     judged = []
     for (subject, quantity), (times, values) in sorted(series.items()):
         why = NOT_JUDGED.get((subject, quantity), "")
         there = sum(second >= warm_up_seconds for second in times)
-        if not why and quantity != PROCESSES and there < OFTEN_SHARE * len(late):
-            why = f"there in {there} of {len(late)} looks"
+        if not why and quantity != PROCESSES and there < OFTEN_SHARE * len(late[quantity]):
+            why = f"there in {there} of {len(late[quantity])} looks"
         if why:
             judged.append(Judged(subject, quantity, None, why))
             continue
@@ -72,6 +80,7 @@ def judge_all(
             warm_up_seconds=warm_up_seconds,
             block_seconds=block_seconds,
             least_growth=LEAST_GROWTH[quantity],
+            expected_growth=(expected or {}).get((subject, quantity), 0.0),
         )
         judged.append(Judged(subject, quantity, verdict))
     return judged

@@ -71,6 +71,7 @@ def judge(
     warm_up_seconds: float,
     block_seconds: float,
     least_growth: float,
+    expected_growth: float = 0.0,
 ) -> Verdict:
     """Judge one series.
 
@@ -84,6 +85,8 @@ def judge(
         How long a block is: a whole number of cycles of whatever comes and goes.
     least_growth
         A growth up to here is always allowed, in the unit of the values: a tenth of very little is noise.
+    expected_growth
+        What it grows by design in the time that is judged, until a bound. It is allowed on top.
     """
     places, medians = _blocks(np.asarray(seconds, float), np.asarray(values, float), warm_up_seconds, block_seconds)
     if len(medians) < LEAST_BLOCKS:
@@ -91,7 +94,7 @@ def judge(
     slope, _, low, high = theilslopes(medians, places, alpha=2.0 * CONFIDENCE - 1.0)
     span = float(places[-1] - places[0])
     level = float(np.median(medians))
-    allowed = max(ALLOWED_SHARE * abs(level), least_growth)
+    allowed = max(ALLOWED_SHARE * abs(level), least_growth) + expected_growth
     finding = Finding.GROWS if low * span > allowed else Finding.UNCLEAR
     if high * span <= allowed:
         finding = Finding.FLAT

@@ -67,9 +67,9 @@ class Measured:
     """The interval of the 95th percentile that was given with its prediction."""
     margin: tuple[float, float]
     """The same as scores: what the interval was made with."""
-    replayed_mean: float
-    replayed_p95: float
-    """As predicted, with `queues: replay`."""
+    fitted_mean: float
+    fitted_p95: float
+    """As predicted, with `queues: map`."""
     fixed_seconds: float
     fixed_cpu_seconds: float
     per_record_seconds: float

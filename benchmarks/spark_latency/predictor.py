@@ -38,24 +38,24 @@ class Predicted:
     p95: float
     low: float
     high: float
-    replayed_mean: float
-    replayed_p95: float
+    fitted_mean: float
+    fitted_p95: float
 
 
 def predict(question: Question) -> Predicted:
-    """Predict the cell's latency with the defaults of `mead`, and once more with its queues replayed."""
+    """Predict the cell's latency with the defaults of `mead`, and once more with fitted processes."""
     memo = AnalysisMemo()
-    p95 = _analysed(question, OBJECTIVE, "map", memo)
+    p95 = _analysed(question, OBJECTIVE, "auto", memo)
     assert p95.low_seconds is not None
     assert p95.high_seconds is not None
     mean = replace(OBJECTIVE, statistic="mean")
     return Predicted(
-        mean=_analysed(question, mean, "map", memo).seconds,
+        mean=_analysed(question, mean, "auto", memo).seconds,
         p95=p95.seconds,
         low=p95.low_seconds,
         high=p95.high_seconds,
-        replayed_mean=_analysed(question, mean, "replay", memo).seconds,
-        replayed_p95=_analysed(question, OBJECTIVE, "replay", memo).seconds,
+        fitted_mean=_analysed(question, mean, "map", memo).seconds,
+        fitted_p95=_analysed(question, OBJECTIVE, "map", memo).seconds,
     )
 
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -100,7 +100,7 @@ def application(folder: Path) -> Iterator[SparkSession]:
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(most),
-            "spark.sql.streaming.numRecentProgressUpdates": "1000",
+            "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.ui.showConsoleProgress": "false",
             "spark.ui.port": "0",
             # Executors are drained, as `penstock run` drains them.
@@ -191,8 +191,18 @@ def measure(queries: Queries, cells: Sequence[Cell], before: Sequence[Measured],
                 if query.exception() is not None:
                     raise SystemExit(f"the query failed: {query.exception()}")
                 time.sleep(0.5)
+            keep_course(file.parent, instants, begin + times, query)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def keep_course(folder: Path, turns: Sequence[Turn], times: FloatArray, query: StreamingQuery) -> None:
+    """Keep turns, arrivals and batches of this start, so that a cell that was missed can be looked into."""
+    name = f"course-{turns[0].begin:.0f}"
+    batches = [dict(p) for p in query.recentProgress if is_batch(p)]
+    text = json.dumps({"turns": [asdict(turn) for turn in turns], "batches": batches}, default=str)
+    (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    np.save(folder / f"{name}-arrivals.npy", times)
 
 
 def warm_up(queries: Queries) -> float:

@@ -21,7 +21,7 @@ def is_within(one: Measured) -> bool:
 def table(measured: Sequence[Measured]) -> list[str]:
     """Markdown: a row for each cell."""
     lines = [
-        "| arrivals | allocation | load | batch | mean: seen, predicted | p95: seen, predicted | replayed | |",
+        "| arrivals | allocation | load | batch | mean: seen, predicted | p95: seen, predicted | fitted | |",
         "|---|---|---|---|---|---|---|---|",
     ]
     by = sorted(measured, key=lambda one: (KINDS.index(one.cell.kind), one.cell.allocation.capacity, one.cell.load))
@@ -31,7 +31,7 @@ def table(measured: Sequence[Measured]) -> list[str]:
             f"| {one.cell.kind} | {one.cell.allocation} | {one.cell.load:g} | {one.batch_seconds:.2f} s | "
             f"{one.mean:.2f} s, {one.predicted_mean:.2f} s ({mean:+.0%}) | "
             f"{one.p95:.2f} s, {one.predicted_p95:.2f} s ({p95:+.0%}; {one.low:.2f} s to {one.high:.2f} s) | "
-            f"{one.replayed_mean:.2f} s, {one.replayed_p95:.2f} s | "
+            f"{one.fitted_mean:.2f} s, {one.fitted_p95:.2f} s | "
             f"{'' if is_within(one) else 'off'}{'' if one.is_covered else ', above'} |"
         )
     return lines

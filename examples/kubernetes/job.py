@@ -9,6 +9,8 @@ On a cluster of your own, `spark-submit` or job.yaml gives master, image and set
 """
 
 import argparse
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -51,6 +53,7 @@ def main() -> None:
         from penstock.adaptors.kubernetes_server.spark_pods import spark_settings
 
         folder = Path(tempfile.mkdtemp(prefix="penstock-job-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         (folder / "checkpoint").mkdir()
         checkpoint = str(folder / "checkpoint")
         for key, value in {**SETTINGS, **spark_settings(folder, writable=[folder / "checkpoint"])}.items():

@@ -108,10 +108,12 @@ def attach(
     objective
         ``latency(p95="2s")`` or ``keep_up()``; default: keep up.
     executors
-        Fewest and most executors. On a standalone cluster ``spark.cores.max`` bounds what the master gives.
+        Fewest and most executors. No more are planned than a standalone master (``spark.cores.max``, free workers) or
+        the queue of a YARN cluster gives.
     cpu_shares
         Allowed CPU shares per executor, rising; the default leaves the CPU alone. Needs the executors on this host
-        and the rights for cgroups; without them executors alone are scaled.
+        and the rights for cgroups or, with `master`, a `penstock agent` on the hosts of executors; without them
+        executors alone are scaled.
     mode
         ``"recommend"`` (default) decides and reports; ``"act"`` carries it out.
     policy, policy_options, guards
@@ -185,7 +187,7 @@ def attach(
         chosen, policy_context_of(operator, limits, settings.objective, facts, interval_seconds), policy_options
     )
     with ExitStack() as undo:
-        hold = hold_query(query, operator, limits, settings.mode)
+        hold = hold_query(query, operator, limits, settings.mode, has_master=address is not None)
         undo.callback(hold.close)
         notes += _notes(tried, settings.objective, facts, given.prices, hold)
         for note in notes:

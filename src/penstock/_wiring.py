@@ -193,8 +193,13 @@ class QueryHold:
         self._let_go()
 
 
-def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode) -> QueryHold:
-    """Take hold of a query that runs in this process; it is not touched until the first request."""
+def hold_query(
+    query: StreamingQuery, operator: str, limits: Limits, mode: Mode, *, has_master: bool = False
+) -> QueryHold:
+    """Take hold of a query that runs in this process; it is not touched until the first request.
+
+    With `has_master` its executors are held on all hosts, by the agents that the master asks.
+    """
     from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
     from penstock.adaptors.executor_room import open_room
     from penstock.adaptors.spark.actuator import SparkActuator
@@ -212,7 +217,13 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         application = SharedApplication(
             context.applicationId, context.master or "", dict(context.getConf().getAll()), cores
         )
-        held = hold_executors(application, operator, limits, lambda: None if scaler is None else scaler.requested)
+        held = hold_executors(
+            application,
+            operator,
+            limits,
+            lambda: None if scaler is None else scaler.requested,
+            has_master=has_master,
+        )
     executors, nodes = held.placed(of_driver)
     scaler = ExecutorScaler.of(context, executors, nodes=nodes)
     unseen = unseen_executors(context) if isinstance(of_driver, ExecutorsByRest) else []
@@ -228,12 +239,14 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         seen = executors()
         return seen
 
-    watch = open_room(context)
+    watch = open_room(context, cores)
+
+    def unheld() -> str | None:
+        return None if held.shares is None else held.shares.unheld(seen, time.time())
 
     def faults() -> tuple[str, ...]:
-        unknown = () if watch is None or watch.fault is None else (watch.fault,)
-        unheld = None if held.shares is None else held.shares.unheld(seen, time.time())
-        return (*actuator.take_faults(), *held.faults, *(() if unheld is None else (unheld,)), *unknown)
+        others = (None if watch is None else watch.fault, unheld())
+        return (*actuator.take_faults(), *held.faults, *(fault for fault in others if fault is not None))
 
     probe = QueryProbe(
         query,
@@ -244,6 +257,8 @@ def hold_query(query: StreamingQuery, operator: str, limits: Limits, mode: Mode)
         other_faults=faults,
         refused=actuator.refused,
         room=(lambda: None) if watch is None else watch.room,
+        share=lambda: held.share,
+        why_no_shares=unheld,
     )
     meters = query_meters(query, context, of_driver.entries)
 

@@ -12,7 +12,6 @@ executor far from the driver is far away, though there is no other executor that
 from __future__ import annotations
 
 import csv
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from typing import Protocol
 from penstock.errors import ConfigurationError
 from penstock.units import parse_seconds
 
+LONGEST_ROUND_TRIP_SECONDS = 86_400.0
+"""A round trip that takes longer cannot be true."""
 _COLUMNS = ("from", "to", "round_trip")
 
 
@@ -254,8 +255,11 @@ def _pair(cells: list[str]) -> tuple[str, str, float]:
 
 
 def _time_fault(first: str, second: str, seconds: float) -> str | None:
-    if not (math.isfinite(seconds) and seconds >= 0.0):
-        return f"round_trip: {seconds!r} between {first} and {second} is no time; give seconds from 0 on"
+    if not 0.0 <= seconds <= LONGEST_ROUND_TRIP_SECONDS:
+        return (
+            f"round_trip: {seconds!r} between {first} and {second} is no time of a round trip; give seconds from 0 to "
+            f"{LONGEST_ROUND_TRIP_SECONDS:,.0f}"
+        )
     if first == second and seconds > 0.0:
         return f"round_trip: {first} is {seconds:g} s away from itself; leave the pair out"
     return None

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from penstock.errors import ConfigurationError
+from penstock.latency_map import LONGEST_ROUND_TRIP_SECONDS
 from penstock.units import format_seconds
 
 # --- what the engine reports -----------------------------------------------------------------------------------
@@ -84,6 +85,43 @@ class CpuReading:
     processes: int
     parents_quota_cores: float | None = None
     """The tightest cap somebody else has set around it; None: none."""
+    executors: int | None = None
+    """How many executors the cap is for; None: for as many as were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorShare:
+    """What each executor of an application may use, for whoever reaches hosts that its driver does not.
+
+    Attributes
+    ----------
+    application_id
+        Whose executors.
+    cores_each
+        What one of them may use; those of a host share what is theirs together. None: no cap.
+    held_at
+        The place whose executors the driver holds itself (`adaptors.process.identity.place`); empty: it holds none.
+    held
+        The executors that it holds there, by id.
+    """
+
+    application_id: str
+    cores_each: float | None
+    held_at: str = ""
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOnHost:
+    """An application's executors on one host: which are held there, their CPU, and what does not work.
+
+    `cpu` is None where none are there, or where it cannot be read.
+    """
+
+    application_id: str
+    executors: tuple[str, ...] = ()
+    cpu: CpuReading | None = None
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +159,10 @@ class Telemetry:
     """The last request, where the cluster has refused it since; None: nothing is known of that."""
     room: ExecutorRoom | None = None
     """What the cluster can give now; None: that is not known here."""
+    share: ExecutorShare | None = None
+    """What executors on other hosts are to be held to; None: nobody is asked to."""
+    why_no_shares: str | None = None
+    """Why executors cannot be held to a CPU share now; None: they can, or shares are not used."""
 
 
 # --- sizes and aims --------------------------------------------------------------------------------------------
@@ -251,16 +293,19 @@ class Limits:
                 field="executors_per_node",
             )
 
-    def within(self, room: ExecutorRoom | None, has: int = 0) -> Limits:
-        """Return the limits without executors that the cluster does not give.
+    def within(self, room: ExecutorRoom | None, has: int = 0, *, can_share: bool = True) -> Limits:
+        """Return the limits without executors that the cluster does not give and, unless `can_share`, without shares.
 
-        Those that the operator has (`has`) and its minimum stay allowed: room bounds what it grows to, and takes
+        Executors that the operator has (`has`) and its minimum stay allowed: room bounds what it grows to, and takes
         nothing away.
         """
-        if room is None:
+        shares = self.cpu_shares if can_share else (1.0,)
+        most = self.max_executors
+        if room is not None:
+            most = min(most, max(self.min_executors, has, room.executors))
+        if (most, shares) == (self.max_executors, self.cpu_shares):
             return self
-        most = min(self.max_executors, max(self.min_executors, has, room.executors))
-        return self if most == self.max_executors else replace(self, max_executors=most)
+        return replace(self, max_executors=most, cpu_shares=shares)
 
     @property
     def room(self) -> int:
@@ -565,6 +610,10 @@ class CandidateLatency:
         return None if predicted is None else predicted.value <= objective.seconds
 
 
+LEAST_THROUGHPUT, MOST_THROUGHPUT = 1e-12, 1e18
+"""In records a second: what is outside cannot be true, and its square would not be a number any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThroughputSample:
     """The throughput that an operator sustained under an allocation while it had more to do than it could.
@@ -593,9 +642,20 @@ class ThroughputSample:
                 "leave out samples in which nothing was processed",
                 field="throughput",
             )
-        if self.delay_seconds is not None and not 0.0 <= self.delay_seconds < math.inf:
+        if not LEAST_THROUGHPUT <= self.records_per_second <= MOST_THROUGHPUT:
             raise ConfigurationError(
-                f"delay_seconds: {self.delay_seconds!r} is no time; give seconds from 0 on, or None",
+                f"throughput: {self.records_per_second!r} records a second cannot be true; it must be from "
+                f"{LEAST_THROUGHPUT:g} to {MOST_THROUGHPUT:g}",
+                field="throughput",
+            )
+        if self.at is not None and not math.isfinite(self.at):
+            raise ConfigurationError(
+                f"at: {self.at!r} is no instant; give seconds since the epoch, or None", field="at"
+            )
+        if self.delay_seconds is not None and not 0.0 <= self.delay_seconds <= LONGEST_ROUND_TRIP_SECONDS:
+            raise ConfigurationError(
+                f"delay_seconds: {self.delay_seconds!r} is no time of a round trip; give seconds from 0 to "
+                f"{LONGEST_ROUND_TRIP_SECONDS:,.0f}, or None",
                 field="delay_seconds",
             )
 

@@ -49,7 +49,7 @@ def _common(cluster: EmbeddedCluster) -> dict[str, Any]:
         "restarts": {"start_within": "600s"},  # a busy machine is no fault of the code
         "warm_up": "1s",
         "window": "8s",
-        "drain": "300s",
+        "drain": "1200s",  # the same
     }
 
 
@@ -63,12 +63,12 @@ def _slow(cluster: EmbeddedCluster, milliseconds: float, **others: Any) -> dict[
 def scaled(cluster: EmbeddedCluster, _broker: KafkaBroker | None, records: int) -> dict[str, Any]:
     """One operator whose executors and CPU shares change every few seconds.
 
-    Batches pace it: they take 200 records each, and records that wait for them do not keep it from being scaled down.
+    Batches pace it: they take 200 records each. Without guards, records that wait do not keep it from being scaled
+    down, also when none arrive any more, as on a busy machine after the first batch.
     """
-    common = _common(cluster)
     return {
-        **common,
-        "guards": {**common["guards"], "drain": "600s"},
+        **_common(cluster),
+        "guards": None,
         "name": "crashed",
         "arrivals": {
             "shape": f"constant:rate=200,duration={records // 200}s",
@@ -80,15 +80,18 @@ def scaled(cluster: EmbeddedCluster, _broker: KafkaBroker | None, records: int) 
 
 
 def resized(cluster: EmbeddedCluster, _broker: KafkaBroker | None, records: int) -> dict[str, Any]:
-    """One operator that cannot keep up with one core, and gets executors of two."""
+    """One operator that cannot keep up with one core, and gets executors of two.
+
+    Records arrive for longer than the first batches take on a busy machine: what only shrinks presses nobody.
+    """
     return {
         **_common(cluster),
         "name": "resized",
         "arrivals": {
-            "shape": f"constant:rate=600,duration={records // 600}s",
-            "options": {"partitions": "2", "maxRowsPerBatch": "2000"},
+            "shape": f"constant:rate=300,duration={records // 300}s",
+            "options": {"partitions": "2", "maxRowsPerBatch": "1000"},
         },
-        "operators": [_slow(cluster, 2.0, sizes=[{"cores": 2}])],
+        "operators": [_slow(cluster, 4.0, sizes=[{"cores": 2}])],
         "policy": {"name": "fixed"},
         "resize": {"after": "10s"},
         "warm_up": "4s",
@@ -146,12 +149,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         check_counts,
     ),
-    # The store has the new size from `size-kept` on, so that nobody comes to the points before it again.
+    # The store has the new size from `size-kept` on, so that nobody comes to the points before it again. After
+    # `border-stop-asked` the process is gone, and on a busy machine no records arrive any more when the next one is
+    # there: nothing presses for another size.
     Scenario(
         "resized",
         45_000,
         resized,
-        (("resize-begun", "border-stop-asked", "resize-stopped", "resize-started"), ("size-kept",),
+        (("resize-begun", "border-stop-asked"), ("resize-stopped",), ("resize-started",), ("size-kept",),
          ("resize-passed-on",)),
         check_counts,
         most_restarts=1,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crash_scenarios import CHAINS, Scenario, drivers_of
-from tests.e2e.live_run import PATIENCE_SECONDS, LiveRun, capped_groups
+from tests.e2e.live_run import LiveRun, capped_groups
 from tests.e2e.test_outliving import ended_with_the_test, operators_of
 
 from penstock.adaptors.kafka.broker import KafkaBroker
@@ -25,8 +25,14 @@ from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import Action
 
 pytestmark = [
-    pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.timeout(1200),
+    pytest.mark.e2e, pytest.mark.spark, pytest.mark.cgroups, pytest.mark.kill, pytest.mark.timeout(3600),
 ]  # fmt: skip
+
+MOST_SECONDS = 1200.0
+"""For all records of a run. A calm machine takes three minutes; a busy one is no fault of the code."""
+GIVEN_UP = "Timed out while waiting for the Python worker to connect back; starting it again"
+"""Spark waits for ten seconds for a Python process to start, whatever its settings. That a busy machine needs longer,
+and the operator is started again, is no fault of a takeover."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +71,7 @@ def crash_and_resume(
         for number, crash in enumerate(chain):
             options = ("--resume",) if number else ()
             with LiveRun(run_folder, spec, *options, environment={VARIABLE: crash}) as run:
-                code = run.process.wait(2 * PATIENCE_SECONDS)
+                code = run.process.wait(MOST_SECONDS)
                 assert code == -signal.SIGKILL, f"it was to die at {crash}, and ended with {code}\n{run.output()}"
                 run.wait_for("no cap is left without a controller", lambda: not capped_groups(run), while_running=False)
             assert all(count == 1 for count in drivers_of(run_folder).values()), f"two drivers after {crash}"
@@ -78,13 +84,14 @@ def crash_and_resume(
                 seen_most |= drivers_of(run_folder)
                 return last.process.poll() is not None
 
-            last.wait_for("the resumed run ends", has_ended, while_running=False, patience_seconds=600.0)
+            last.wait_for("the resumed run ends", has_ended, while_running=False, patience_seconds=MOST_SECONDS)
             result = last.result()
             last.wait_for("the operators are gone", lambda: not operators_of(run_folder), while_running=False)
             output = last.output()
         assert max(seen_most.values(), default=1) == 1, "two drivers on one checkpoint"
         assert result["records_due"] == result["records_done"] == scenario.records, output
-        assert all(one["restarts"] <= scenario.most_restarts for one in result["operators"].values()), output
+        restarts = sum(one["restarts"] for one in result["operators"].values()) - output.count(GIVEN_UP)
+        assert restarts <= scenario.most_restarts, output
         scenario.check(last, scenario.records)
         check_actions(run_folder)
         assert not capped_groups(last)

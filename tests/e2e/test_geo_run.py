@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gesscale+ on a real geo cluster: executors come to the nodes nearest to the driver as the load rises."""
+"""gesscale+ on a real geo cluster: executors come to the nodes nearest to the driver, and the farther goes again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEAR, MIDDLE, FAR = "near", "middle", "far"
 
 
 def settings() -> dict[str, Any]:
-    """Far more rides than a node of half a core can take, after a calm start on a single node."""
+    """For minutes far more rides than a node of half a core can take, between calm times that a single node can do."""
     return {
         "name": "rides",
         "cluster": {
@@ -33,7 +33,7 @@ def settings() -> dict[str, Any]:
             }
         },
         "arrivals": {
-            "shape": "steps:30s@50,1500s@20000",
+            "shape": "steps:30s@50,60s@20000,1400s@200",
             "options": {"payload": "taxi-ride", "partitions": 3, "maxRowsPerBatch": "6000"},
         },
         "operators": [
@@ -53,8 +53,8 @@ def settings() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_executors_come_to_the_near_nodes_as_the_load_rises(tmp_path: Path) -> None:
-    """One on the nearest node first, then one beside it on the next; the decision names both, and nothing is left."""
+def test_executors_come_to_the_near_nodes_as_the_load_rises_and_the_farther_goes_as_it_falls(tmp_path: Path) -> None:
+    """One on the nearest node first, then one beside it on the next, then the nearest alone; and nothing is left."""
     with LiveRun(tmp_path / "run", settings()) as run:
 
         def stands_on(*nodes: str) -> Callable[[], bool]:
@@ -78,4 +78,13 @@ def test_executors_come_to_the_near_nodes_as_the_load_rises(tmp_path: Path) -> N
         shown = json.loads(explained.stdout)
         assert shown["decisions"][0]["target"]["nodes"] == [[MIDDLE, 1], [NEAR, 1]]
         assert {(a, b) for a, b, _ in shown["round_trips"]} >= {("home", NEAR), (NEAR, FAR)}
+        run.wait_for(  # what waits is worked off before
+            "a decision for less",
+            lambda: any(d.is_change and not d.is_growth for d in run.decisions()),
+            patience_seconds=600.0,
+        )
+        less = next(d for d in run.decisions() if d.is_change and not d.is_growth)
+        assert less.target.nodes == ((NEAR, 1),)
+        run.wait_for("the nearest node alone", stands_on(NEAR))
+        assert (run.observations()[-1].backlog_records or 0) < 6000  # a batch: all that waited is done
     run.wait_for("nothing is left", lambda: is_gone(run), while_running=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
 from penstock.adaptors.kubernetes_server.images import SPARK_IMAGE
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
 from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, AUDIT, PORT
+
+FORBIDDEN = 403
 
 
 class Api:
@@ -85,10 +88,19 @@ class Api:
         return ApiExecutorPods(core, self.namespace, application_id)
 
     def start_executor(
-        self, application_id: str, executor_id: str, cpu: str = "200m", *, is_limited: bool = True
+        self,
+        application_id: str,
+        executor_id: str,
+        cpu: str = "200m",
+        *,
+        is_limited: bool = True,
+        command: tuple[str, ...] = ("/usr/bin/sleep", "3600"),
+        grace_seconds: int = 0,
     ) -> str:
         """A pod with the labels of an executor that does nothing; waits until it runs, and returns its name."""
-        name = self.create_executor(application_id, executor_id, cpu, is_limited=is_limited)
+        name = self.create_executor(
+            application_id, executor_id, cpu, is_limited=is_limited, command=command, grace_seconds=grace_seconds
+        )
         self.until(lambda: self.pod(name)["status"].get("phase") == "Running")
         return name
 
@@ -101,6 +113,7 @@ class Api:
         is_limited: bool = True,
         image: str = SPARK_IMAGE,
         command: tuple[str, ...] = ("/usr/bin/sleep", "3600"),
+        grace_seconds: int = 0,
     ) -> str:
         """Such a pod, not waited for."""
         name = f"{application_id}-exec-{executor_id}"
@@ -117,7 +130,7 @@ class Api:
         spec = {
             "containers": [container],
             "volumes": [{"name": "usr", "hostPath": {"path": "/usr"}}],
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": grace_seconds,
             "restartPolicy": "Never",
         }
         self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name, "labels": labels}, "spec": spec})
@@ -135,26 +148,81 @@ class Api:
         self.core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
 
     def quota_cores(self, name: str) -> float:
-        """The CPU quota of a pod's container, in cores, as the kernel has it.
+        """The CPU quota of a pod's container, in cores, as the kernel has it."""
+        group = self._group(name, ("cpu.cfs_quota_us", "cpu.max"))
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota, period = ((group / f"cpu.cfs_{word}_us").read_text() for word in ("quota", "period"))
+        return int(quota) / int(period)
+
+    def memory_limit(self, name: str) -> int:
+        """The memory limit of a pod's container, in bytes, as the kernel has it."""
+        files = ("memory.limit_in_bytes", "memory.max")
+        group = self._group(name, files)
+        return next(int((group / file).read_text()) for file in files if (group / file).exists())
+
+    def _group(self, name: str, files: tuple[str, ...]) -> Path:
+        """The control group of a pod's container that has one of these files; ProcessLookupError: it has ended.
 
         The container's process is in the group of its container: its own path says where that is on this host.
         """
-        pod = self.pod(name)
-        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
-        folders = [
-            path for path in Path("/sys/fs/cgroup").rglob(f"*{container}*") if (path / "cpu.cfs_quota_us").exists()
-        ]
-        folders += [path for path in Path("/sys/fs/cgroup").rglob(f"*{container}*") if (path / "cpu.max").exists()]
-        assert folders, f"no control group of container {container} was found"
-        if (folders[0] / "cpu.max").exists():
-            quota, period = (folders[0] / "cpu.max").read_text().split()
-        else:
-            quota, period = ((folders[0] / f"cpu.cfs_{word}_us").read_text() for word in ("quota", "period"))
-        return int(quota) / int(period)
+        container = self.pod(name)["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        # Groups of other pods go meanwhile: `walk` passes over them.
+        found = [Path(folder) for folder, _, _ in os.walk("/sys/fs/cgroup") if container in Path(folder).name]
+        for file in files:
+            for folder in found:
+                if (folder / file).exists():
+                    return folder
+        raise ProcessLookupError(f"no control group of container {container} was found")
 
-    def until(self, is_so: Callable[[], Any], seconds: float = 120.0) -> None:
+    def until_executors_have(self, cores: float) -> None:
+        """Wait for all executors to have so many cores."""
+        self.until(lambda: self._executors_have(cores), 300.0, self.words, every=0.5)
+
+    def _executors_have(self, cores: float) -> bool:
+        """Whether there are executors, and the kernel gives each so many cores."""
+        pods = self.pods_with("spark-role=executor")
+        try:
+            return bool(pods) and all(abs(self.quota_cores(pod.metadata.name) - cores) < 1e-6 for pod in pods)
+        except ProcessLookupError:  # its container has ended, and the API does not know it yet
+            return False
+
+    def refused_calls_of(self, account: str) -> list[dict[str, Any]]:
+        """What a service account asked for in this namespace, and was not allowed.
+
+        Beyond the namespace Penstock asks for the nodes' room, and does without where that is not allowed.
+        """
+        return [
+            call
+            for call in self.calls_of(account)
+            if call["responseStatus"]["code"] == FORBIDDEN and call["objectRef"].get("namespace") == self.namespace
+        ]
+
+    def until_empty(self) -> None:
+        """Wait for all pods of the namespace to go."""
+        self.until(lambda: not self.core.list_namespaced_pod(self.namespace).items, 300.0, self.words)
+
+    def words(self) -> str:
+        """What each pod of the namespace has printed; for a test that fails."""
+        said = []
+        for pod in self.core.list_namespaced_pod(self.namespace).items:
+            try:
+                text = self.log(pod.metadata.name)
+            except Exception as fault:  # its container has not started, or the pod is gone
+                text = str(fault)
+            said.append(f"{pod.metadata.name} {pod.status.phase}\n{text[-5000:]}")
+        return "\n".join(said) or "no pods"
+
+    def until(
+        self,
+        is_so: Callable[[], Any],
+        seconds: float = 120.0,
+        say: Callable[[], str] = lambda: "the cluster did not get there",
+        every: float = 0.1,
+    ) -> None:
         """Wait for the cluster; the bound only ends a failing test."""
         deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, "the cluster did not get there"
-            time.sleep(0.1)
+            assert time.monotonic() < deadline, say()
+            time.sleep(every)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,14 @@ def api(cluster: LocalCluster) -> Api:
     return namespace_with_rights(cluster, NAMESPACE)
 
 
+@pytest.fixture
+def space(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Api]:
+    """A namespace of the test's own."""
+    made = namespace_with_rights(cluster, request.node.name.replace("_", "-")[5:40].strip("-"))
+    yield made
+    made.core.delete_namespace(made.namespace)
+
+
 def namespace_with_rights(cluster: LocalCluster, name: str) -> Api:
     """Make a namespace, and apply the manifest to it."""
     made = Api(cluster, name)
@@ -59,3 +69,11 @@ def driver_login(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(api.kubeconfig_of("streaming-driver", tmp_path_factory.mktemp("login"))))
         yield
+
+
+@pytest.fixture
+def server_is_killed() -> Iterator[None]:
+    """For a test that kills the API server: Python forgets to close a socket that is reset before its TLS handshake."""
+    warnings.filterwarnings("ignore", "unclosed <ssl.SSLSocket", ResourceWarning)  # until the end of this test
+    yield
+    gc.collect()

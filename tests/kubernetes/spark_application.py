@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +66,11 @@ class Application:
 
     def quotas(self) -> list[float]:
         """The kernel's quotas of all executors, in cores."""
-        return [round(self.api.quota_cores(name), 3) for name in self.pods().values()]
+        found = []
+        for name in self.pods().values():
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has ended, and the API does not know it yet
+                found.append(round(self.api.quota_cores(name), 3))
+        return found
 
     def batches(self) -> int:
         """How many batches are done."""

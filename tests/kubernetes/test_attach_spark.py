@@ -11,30 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from tests.contract.steered_query import ENDED, ObedientPolicy
 from tests.kubernetes.api_of_tests import Api
 from tests.kubernetes.spark_application import LIMIT, Application, counting
 
 import penstock as ps
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
-from penstock.records import Allocation, Decision, Outcome, OutcomeStatus, PlanRequest
+from penstock.records import Allocation, Outcome, OutcomeStatus
 
 pytestmark = pytest.mark.kubernetes
-
-ENDED = (OutcomeStatus.DONE, OutcomeStatus.DRAINING, OutcomeStatus.FAILED)
-
-
-class ObedientPolicy:
-    """Decides what the test says."""
-
-    name = "obedient"
-    every_seconds = 1.0
-
-    def __init__(self) -> None:
-        self.target = Allocation(1, 1.0)
-
-    def plan(self, request: PlanRequest) -> Decision:
-        """The test's word."""
-        return Decision(request.operator, request.at, self.name, request.current, self.target, "the test says so")
 
 
 @dataclass
@@ -134,6 +119,31 @@ def test_an_executor_is_drained_and_its_pod_goes(story: Story) -> None:
     story.until(lambda: story.quotas() == [LIMIT])
 
 
+def test_a_second_autoscaler_is_noticed(story: Story) -> None:
+    """Another Penstock wants two executors of the same application: the first one says so, and keeps to its own."""
+    said: set[str] = set()
+
+    def is_told() -> bool:
+        said.update(story.missing())
+        return any("somebody else has asked Spark for 2 executors, Penstock for 1" in line for line in said)
+
+    other = ObedientPolicy()
+    other.target = Allocation(2, 1.0)
+    with ps.attach(
+        story.application.query,
+        name="other",
+        executors=(1, 2),
+        mode="act",
+        policy=other,
+        guards="none",
+        warm_up_seconds=0.0,
+    ):
+        story.until(is_told)
+    story.until(lambda: len(story.pods()) == 1)
+    story.application.until_batches(1)
+
+
+@pytest.mark.usefixtures("server_is_killed")
 def test_an_api_server_that_is_away_for_a_while_costs_nothing(story: Story, cluster: LocalCluster) -> None:
     """Without the API nothing is changed and batches go on; afterwards a share is set again."""
     before = story.scaler.observation

@@ -17,6 +17,7 @@ from tests.kubernetes.conftest import namespace_with_rights
 
 from penstock.adaptors.cpu_shares import HeldExecutors
 from penstock.adaptors.kubernetes.executor_pods import PodCpu
+from penstock.adaptors.kubernetes.pod_memory import PodMemory
 from penstock.adaptors.kubernetes.pod_watch import PodWatch
 from penstock.adaptors.kubernetes.shares import PodShares
 from penstock.adaptors.kubernetes_server.local_cluster import LocalCluster
@@ -26,6 +27,8 @@ from penstock.records import Allocation
 pytestmark = pytest.mark.kubernetes
 
 ASKED = PodCpu(0.2, 0.2)
+EATS = "x = bytearray(200 << 20); x[::4096] = b'x' * len(x[::4096])"
+"""A program that uses more memory than its pod has."""
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +58,11 @@ def hold(space: Api, application: str, login: None) -> Iterator[Callable[[int], 
     """Looks at the application's pods, of which there are to be so many, and holds them to shares."""
     made: list[HeldExecutors] = []
 
-    def make(wanted: int = 1) -> HeldExecutors:
+    def make(wanted: int = 1, most_memory: int | None = None) -> HeldExecutors:
         pods = space.executor_pods(application)
         watch = PodWatch("counts", pods, ASKED, wanted=lambda: wanted, look_every_seconds=0.5)
+        if most_memory is not None:
+            watch.follow(PodMemory("counts", pods, most_memory))
         shares = PodShares(watch, 1.0)
         shares.start()
         watch.start()
@@ -94,9 +99,64 @@ def test_an_executor_that_runs_out_of_memory_is_told(
     """The kernel ends it for want of memory, and the line says so."""
     space.start_executor(application, "1")
     held = hold(1)
-    eats = "x = bytearray(200 << 20); x[::4096] = b'x' * len(x[::4096])"
-    space.create_executor(application, "2", command=("/usr/bin/python3", "-c", eats))
+    space.create_executor(application, "2", command=("/usr/bin/python3", "-c", EATS))
     space.until(lambda: says(held, "executor 2 was ended: OOMKilled"))
+
+
+def test_an_executor_that_is_evicted_is_told(
+    space: Api, application: str, hold: Callable[[int], HeldExecutors]
+) -> None:
+    """As when a node is drained: the line names the eviction."""
+    space.start_executor(application, "1")
+    evicted = space.start_executor(application, "2", grace_seconds=5)
+    held = hold(1)
+    space.core.create_namespaced_pod_eviction(evicted, space.namespace, {"metadata": {"name": evicted}})
+    space.until(lambda: says(held, "executor 2 was ended: EvictionByEvictionAPI"))
+
+
+def test_a_node_that_is_gone_is_named(
+    cluster: LocalCluster, space: Api, application: str, hold: Callable[[int], HeldExecutors]
+) -> None:
+    """Its kubelet is away for longer than the cluster waits for it; when it is back, nothing is said."""
+    space.start_executor(application, "1")
+    held = hold(1)
+    cluster.hold("kubelet")
+    try:
+        space.until(lambda: says(held, "executor 1 is on node node1, which does not answer"))
+    finally:
+        cluster.let_go("kubelet")
+    space.until(lambda: held.faults == ())
+    space.until(lambda: cluster.status().is_ready)
+
+
+def test_memory_is_raised_in_place_after_one_ran_out_of_it(
+    space: Api, application: str, hold: Callable[..., HeldExecutors]
+) -> None:
+    """One executor is ended for want of memory: the kernel's limit of the other is a quarter higher, it runs on."""
+    other = space.start_executor(application, "1")
+    held = hold(1, most_memory=64 << 20)
+    assert space.memory_limit(other) == 32 << 20
+    space.create_executor(application, "2", command=("/usr/bin/python3", "-c", EATS))
+    space.until(lambda: space.memory_limit(other) == 40 << 20)
+    space.until(lambda: says(held, "executor 2 ran out of its 32Mi of memory; executors' pods get 40Mi from now on"))
+    assert space.pod(other)["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_memory_that_the_node_will_never_have_is_taken_back(
+    space: Api, application: str, hold: Callable[..., HeldExecutors]
+) -> None:
+    """The executor keeps what it has, the line says why, and its share can still be set."""
+    name = space.start_executor(application, "1")
+    held = hold(1, most_memory=1 << 50)
+    assert held.shares is not None
+    assert held.watch is not None
+    assert isinstance(held.watch._follower, PodMemory)
+    held.watch._follower._wanted = 1 << 45  # as if one with nearly as much had run out of it
+    space.until(lambda: says(held, "executor 1 keeps 32Mi of memory: 33554432Mi cannot be had on node1 (infeasible)"))
+    assert space.memory_limit(name) == 32 << 20
+    held.shares.apply(Allocation(1, 0.5))
+    space.until(lambda: space.quota_cores(name) == pytest.approx(0.1))
+    assert held.shares.share_refusal() is None
 
 
 def test_a_quota_that_is_used_up_is_named(space: Api, application: str, hold: Callable[[int], HeldExecutors]) -> None:
@@ -110,14 +170,15 @@ def test_a_quota_that_is_used_up_is_named(space: Api, application: str, hold: Ca
     quota = {"metadata": {"name": "tight"}, "spec": {"hard": {"requests.cpu": "250m"}}}
     space.core.create_namespaced_resource_quota(space.namespace, quota)
 
-    def read_used() -> object:
+    def is_used(amount: str) -> object:
         status = space.core.read_namespaced_resource_quota("tight", space.namespace).status
-        return status is not None and status.used and status.used.get("requests.cpu") == "200m"
+        return status is not None and status.used and status.used.get("requests.cpu") == amount
 
     try:
-        space.until(read_used)
+        space.until(lambda: is_used("200m"))
         space.until(lambda: says(held, "2 executors are wanted and 1 have a pod", "exceeded quota: tight"))
         held.shares.apply(Allocation(1, 0.5))
+        space.until(lambda: is_used("100m"))
         other = space.start_executor(f"{application}-other", "9", cpu="100m")
         with pytest.raises(ActuationRejectedError, match="exceeded quota: tight"):
             held.shares.open()

@@ -224,6 +224,7 @@ def test_a_token_that_is_wrong_is_named(api: Api, application: str) -> None:
         pods.all()
 
 
+@pytest.mark.usefixtures("server_is_killed")
 def test_an_api_server_that_is_away_is_told_and_waited_for(
     cluster: LocalCluster, api: Api, application: str, hold: Callable[[], PodShares]
 ) -> None:

@@ -63,7 +63,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> ToyQuery:
     """What is held instead of a real query."""
     found = ToyQuery()
     near: Any = found
-    monkeypatch.setattr(_attach, "hold_query", lambda *_: QueryHold(near, near, 1, Meters(), (), lambda: None))
+    monkeypatch.setattr(_attach, "hold_query", lambda *_, **__: QueryHold(near, near, 1, Meters(), (), lambda: None))
     return found
 
 

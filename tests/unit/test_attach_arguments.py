@@ -20,7 +20,7 @@ RATE = relation_v2("rate", {"rowsPerSecond": "10"})
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what the query reads is asked for, nor is the query held."""
 
-    def touched(*_: Any) -> Any:
+    def touched(*_: Any, **__: Any) -> Any:
         raise AssertionError("the query was touched")
 
     monkeypatch.setattr(_attach, "hold_query", touched)

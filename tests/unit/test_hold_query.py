@@ -20,14 +20,18 @@ class RecordingParts:
 
     def __init__(self) -> None:
         self.applications: list[SharedApplication] = []
+        self.masters: list[bool] = []
         self.requested: list[int | None] = []
         self.probe: dict[str, Any] = {}
         self.nodes: list[Any] = []
         self.closed: list[str] = []
 
-    def hold(self, application: SharedApplication, _operator: str, _limits: Limits, requested: Any) -> HeldExecutors:
+    def hold(
+        self, application: SharedApplication, _operator: str, _limits: Limits, requested: Any, *, has_master: bool
+    ) -> HeldExecutors:
         """As `hold_executors`; a thread may ask at once how many executors were requested."""
         self.applications.append(application)
+        self.masters.append(has_master)
         self.requested.append(requested())
         watch: Any = SimpleNamespace(faults=("executor 2 waits",), stop=lambda: self.closed.append("watch"))
         return HeldExecutors(watch=watch, notes=("a note",))
@@ -67,6 +71,7 @@ def test_a_query_that_is_scaled_is_held_and_let_go(parts: RecordingParts) -> Non
     assert parts.applications == [
         SharedApplication("spark-7", "k8s://https://h:6443", {"spark.executor.cores": "2"}, 2)
     ]
+    assert parts.masters == [False]
     assert parts.requested == [None], "before the scaler is there nothing was requested"
     assert hold.notes == ("a note",)
     assert parts.probe["other_faults"]() == ("executor 2 waits",)

@@ -68,15 +68,16 @@ def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 def test_every_mistake_of_a_table_is_reported_with_its_line(tmp_path: Path) -> None:
     """One run shows all that is wrong, and what to write."""
     file = tmp_path / "trips.csv"
-    file.write_text("from,to,round_trip\na,b,-5ms\na,b\n,b,1s\na,a,20ms\nb,c,1s\n")
+    file.write_text("from,to,round_trip\na,b,-5ms\na,b\n,b,1s\na,a,20ms\nb,c,1s\na,c,900d\n")
     with pytest.raises(ConfigurationError) as fault:
         read_latency_map(file)
-    assert len(fault.value.faults) == 4
+    assert len(fault.value.faults) == 5
     for words in (
         "line 2: round_trip",
         "line 3: 2 cells",
         "line 4: from and to",
         "line 5: round_trip: a is 0.02 s away",
+        "line 7: round_trip: 77760000.0 between a and c",
     ):
         assert words in str(fault.value)
 

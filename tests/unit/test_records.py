@@ -173,6 +173,14 @@ def test_limits_leave_out_what_the_cluster_does_not_give(room: int | None, has: 
     assert Limits(2, 8, (0.5, 1.0)).within(given, has) == Limits(2, most, (0.5, 1.0))
 
 
+def test_limits_without_shares_leave_the_whole_of_each_executor() -> None:
+    """Executors stay as many as are allowed, and as many as the cluster gives."""
+    limits = Limits(1, 8, (0.25, 0.5))
+    assert limits.within(None, can_share=False) == Limits(1, 8, (1.0,))
+    assert limits.within(ExecutorRoom(3, "full"), can_share=False) == Limits(1, 3, (1.0,))
+    assert limits.within(None, can_share=True) is limits
+
+
 def test_limits_name_the_sizes_and_nodes_that_may_be_chosen() -> None:
     """A size or node that is not listed is not allowed; the top needs no restart."""
     limits = Limits(1, 2, sizes=(LARGE,), nodes=("one", "two"))

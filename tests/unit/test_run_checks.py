@@ -118,3 +118,26 @@ def test_measured_times_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match=r"operators\.0\.service\..*none\.txt"):
         check_run(load_checked(path))
+
+
+def test_a_run_on_yarn_needs_the_clusters_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HADOOP_CONF_DIR has to be set, and to a folder that has them; a spark-env.sh may set it."""
+    path = tmp_path / "on-yarn.yaml"
+    path.write_text(
+        "name: p\ncluster: {master: yarn}\narrivals: {shape: 'constant:rate=5,duration=5s'}\n"
+        "operators: [{name: a, app: 'penstock.apps.log_analysis:log_analysis'}]\n"
+    )
+    settings = load_checked(path)
+    for name in ("YARN_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError, match=r"needs HADOOP_CONF_DIR, .* it is not set"):
+        check_run(settings)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} has none"):
+        check_run(settings)
+    (tmp_path / "yarn-site.xml").write_text("<configuration/>")
+    check_run(settings)
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-env.sh").write_text("")
+    check_run(settings)

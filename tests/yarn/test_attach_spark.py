@@ -18,6 +18,9 @@ MOST = 6
 ROOM = 4
 """Executors of 512 MB and 384 MB besides, in a queue of 4608 MB with an application master of 640 MB."""
 
+ROOM_WITHOUT_A_NODE = 2
+"""In the 3072 MB that the queue may take of two nodes."""
+
 
 @pytest.fixture(scope="module")
 def story(cluster: YarnCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttachedQuery]:
@@ -39,7 +42,7 @@ def test_shares_can_be_set_and_the_queue_is_known(story: AttachedQuery) -> None:
 def test_a_share_is_set_on_the_containers_processes(story: AttachedQuery) -> None:
     """The kernel holds the executor of a container to the share, while it runs."""
     story.decide(1, 0.25)
-    story.until(lambda: story.quotas() == {0.25})
+    story.until(lambda: story.capacity() == 0.25)
 
 
 def test_executors_come_live(story: AttachedQuery) -> None:
@@ -47,7 +50,7 @@ def test_executors_come_live(story: AttachedQuery) -> None:
     before = story.pids()
     story.decide(3, 0.5)
     story.settle(3)
-    story.until(lambda: story.quotas() == {1.5})
+    story.until(lambda: story.capacity() == 1.5)
     assert before.items() <= story.pids().items()
     assert story.containers() == 4
     story.next_batches(1)
@@ -80,15 +83,19 @@ def test_a_container_that_is_killed_is_replaced_and_held(story: AttachedQuery) -
     gone, pid = next(iter(story.pids().items()))
     os.kill(pid, signal.SIGKILL)
     story.until(lambda: gone not in story.hosts() and len(story.hosts()) == 2)
-    story.until(lambda: story.quotas() == {1.0} and len(story.pids()) == 2)
+    story.until(lambda: story.capacity() == 1.0 and len(story.pids()) == 2)
 
 
-def test_a_kill_leaves_the_wanted_total_alone(story: AttachedQuery) -> None:
+def test_a_kill_does_not_lower_the_wanted_total(story: AttachedQuery) -> None:
     """An executor that is removed without a drain is replaced while the total says so, and not when it was lowered."""
     victim = next(iter(story.hosts()))
     story.control.kill([victim])
-    assert story.control.requested_total() == 2
+    total = story.control.requested_total()
+    # The scaler may have raised it already: while the killed one is on its way out, one more has to be asked for.
+    assert total is not None
+    assert total >= 2
     story.until(lambda: victim not in story.hosts() and len(story.hosts()) == 2)
+    story.until(lambda: story.control.requested_total() == 2)
 
 
 @pytest.mark.kill
@@ -99,7 +106,7 @@ def test_a_resource_manager_that_is_away_costs_nothing(story: AttachedQuery) -> 
     try:
         story.until(lambda: any("does not answer" in fault for fault in story.missing()))
         story.decide(2, 0.25)
-        story.until(lambda: story.quotas() == {0.5})
+        story.until(lambda: story.capacity() == 0.5)
         story.next_batches(2)
     finally:
         os.kill(manager, signal.SIGCONT)
@@ -108,7 +115,7 @@ def test_a_resource_manager_that_is_away_costs_nothing(story: AttachedQuery) -> 
 
 @pytest.mark.kill
 def test_executors_of_a_lost_node_come_elsewhere(story: AttachedQuery) -> None:
-    """A NodeManager dies; when YARN gives its node up, Spark gets the executors on other nodes."""
+    """A NodeManager dies, and with its node goes a third of the queue; those above that come when the node is back."""
     master = story.cluster.ask(f"/apps/{story.application}")["app"]["amHostHttpAddress"].rpartition(":")[0]
     story.decide(3, 1.0)
     story.settle(3)
@@ -116,7 +123,8 @@ def test_executors_of_a_lost_node_come_elsewhere(story: AttachedQuery) -> None:
     os.kill(story.cluster.node_pid(lost), signal.SIGKILL)
     try:
         story.until(lambda: story.cluster.node_states()[lost] == "LOST")
-        story.until(lambda: lost not in story.hosts().values() and len(story.hosts()) == 3)
+        story.until(lambda: lost not in story.hosts().values() and len(story.hosts()) == ROOM_WITHOUT_A_NODE)
         story.next_batches(2)
     finally:
         story.cluster.start_node(lost)
+    story.settle(3)

@@ -3,32 +3,17 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.yarn.attached_query import attached_query
 
+from penstock.adaptors.yarn_server.manager_orders import order
 from penstock.adaptors.yarn_server.yarn_cluster import YarnCluster, manager_page
 
 pytestmark = pytest.mark.yarn
-
-
-def send(method: str, path: str, body: Any) -> dict[str, Any]:
-    """Send an order to the ResourceManager, and return its answer."""
-    request = urllib.request.Request(
-        f"{manager_page()}/ws/v1/cluster{path}",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Accept": "application/json"},
-        method=method,
-    )
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        text = reply.read()
-    return json.loads(text) if text else {}
 
 
 @contextmanager
@@ -36,8 +21,9 @@ def others(queue: str, count: int, memory: int) -> Iterator[None]:
     """Applications of one container each, which do nothing but take room."""
     names = []
     for _ in range(count):
-        name = str(send("POST", "/apps/new-application", {})["application-id"])
-        send(
+        name = str(order(manager_page(), "POST", "/apps/new-application", {})["application-id"])
+        order(
+            manager_page(),
             "POST",
             "/apps",
             {
@@ -54,7 +40,7 @@ def others(queue: str, count: int, memory: int) -> Iterator[None]:
         yield
     finally:
         for name in names:
-            send("PUT", f"/apps/{name}/state", {"state": "KILLED"})
+            order(manager_page(), "PUT", f"/apps/{name}/state", {"state": "KILLED"})
 
 
 def test_preempted_executors_come_back_when_there_is_room(cluster: YarnCluster, tmp_path: Path) -> None:

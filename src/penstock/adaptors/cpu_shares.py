@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an application's executors are held: by control groups on this host, or as pods on Kubernetes."""
+"""How an application's executors are held: by control groups on this host or on all hosts, or as pods on Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.adaptors.far_shares import FarShares
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX
 from penstock.errors import ActuationError, AdaptorError, ConfigurationError
-from penstock.records import Allocation, CpuReading, ExecutorState, Limits
+from penstock.records import Allocation, CpuReading, ExecutorShare, ExecutorState, Limits
+from penstock.units import parse_bytes
 
 if TYPE_CHECKING:
+    from penstock.adaptors.cgroups import Hierarchy
     from penstock.adaptors.kubernetes.node_choice import NodeTemplate
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
 
@@ -52,8 +55,8 @@ class OpenedShares(Protocol):
         """Return in one line which of the executors, as the driver sees them, can have no share. None: none."""
         ...
 
-    def read(self) -> CpuReading:
-        """Return the cap and the counters of the executors."""
+    def read(self) -> CpuReading | None:
+        """Return the cap and the counters of the executors; None: they cannot be read here."""
         ...
 
 
@@ -106,6 +109,11 @@ class HeldExecutors:
         return on_their_nodes(read_executors, self.watch), self.template
 
     @property
+    def share(self) -> ExecutorShare | None:
+        """What executors on all hosts are to be held to, for a master; None: that is not its task."""
+        return self.shares.share if isinstance(self.shares, FarShares) else None
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """What does not work at present, one line each."""
         return tuple(fault for part in (self.watch, self.shares) if part is not None for fault in part.faults)
@@ -121,7 +129,12 @@ class HeldExecutors:
 
 
 def hold_executors(
-    application: SharedApplication, operator: str, limits: Limits, requested: Callable[[], int | None]
+    application: SharedApplication,
+    operator: str,
+    limits: Limits,
+    requested: Callable[[], int | None],
+    *,
+    has_master: bool = False,
 ) -> HeldExecutors:
     """Take hold of an application's executors; they are not touched until the first share is applied.
 
@@ -133,6 +146,8 @@ def hold_executors(
         Tell whether CPU shares are wanted, and what it may have at most.
     requested
         Returns how many executors Spark was asked for; None: nobody has asked.
+    has_master
+        Whether a master scales it, which asks the agents of all hosts to hold executors.
     """
     wants_shares = limits.cpu_shares != (1.0,)
     template = _template(application) if limits.nodes else None
@@ -144,7 +159,7 @@ def hold_executors(
     if not wants_shares:
         return HeldExecutors(watch=watch, template=template)
     try:
-        shares, notes = _open_shares(application, operator, limits.top, watch)
+        shares, notes = _open_shares(application, operator, limits.top, watch, has_master=has_master)
     except NoCpuSharesError as fault:
         return HeldExecutors(watch=watch, notes=(without_cpu_shares(fault.reason),), template=template)
     return HeldExecutors(shares, watch, notes, template)
@@ -165,13 +180,15 @@ def without_cpu_shares(reason: str) -> str:
 
 
 def _open_shares(
-    application: SharedApplication, operator: str, top: Allocation, watch: PodWatch | None
+    application: SharedApplication, operator: str, top: Allocation, watch: PodWatch | None, *, has_master: bool
 ) -> tuple[OpenedShares, tuple[str, ...]]:
     cores = application.cores_per_executor
     if cores is None:
         raise NoCpuSharesError("how many cores an executor has is not known; set spark.executor.cores")
     if watch is not None:
         return _of_pods(watch, cores, top)
+    if has_master:
+        return _of_hosts(application.application_id, operator, top, cores)
     return _of_groups(application.application_id, operator, top, cores)
 
 
@@ -181,6 +198,7 @@ def _pods(application: SharedApplication, operator: str, requested: Callable[[],
         return None
     from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
     from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
+    from penstock.adaptors.kubernetes.pod_memory import MEMORY_SETTING, PodMemory
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
     from penstock.adaptors.kubernetes.shares import asked_by_spark
 
@@ -193,6 +211,8 @@ def _pods(application: SharedApplication, operator: str, requested: Callable[[],
             container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
         )
         watch = PodWatch(operator, pods, asked_by_spark(conf), wanted=requested)
+        if MEMORY_SETTING in conf:
+            watch.follow(PodMemory(operator, pods, parse_bytes(conf[MEMORY_SETTING], MEMORY_SETTING)))
         watch.look()
     except (ActuationError, ConfigurationError) as fault:
         raise NoCpuSharesError(str(fault)) from fault
@@ -219,13 +239,35 @@ def _of_pods(watch: PodWatch, cores: int, top: Allocation) -> tuple[OpenedShares
 
 
 def _of_groups(application_id: str, operator: str, top: Allocation, cores: int) -> tuple[OpenedShares, tuple[str, ...]]:
-    from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares, find_hierarchy, sweep_stale
+    from penstock.adaptors.cgroups import CgroupsUnavailableError, CpuShares
 
     try:
-        hierarchy = find_hierarchy()
-        removed = sweep_stale(hierarchy)
+        hierarchy, notes = _swept_hierarchy()
         shares = CpuShares(operator, application_id, top, cores, hierarchy)
         shares.start()
     except CgroupsUnavailableError as fault:
         raise NoCpuSharesError(fault.reason) from fault
-    return shares, (f"removed {len(removed)} CPU groups that a dead run left behind",) if removed else ()
+    return shares, notes
+
+
+def _of_hosts(application_id: str, operator: str, top: Allocation, cores: int) -> tuple[OpenedShares, tuple[str, ...]]:
+    from penstock.adaptors.cgroups import CgroupsUnavailableError
+    from penstock.adaptors.cgroups.counted_shares import CountedShares
+
+    try:
+        hierarchy, notes = _swept_hierarchy()
+        here = CountedShares(operator, application_id, hierarchy)
+        here.start()
+    except CgroupsUnavailableError as fault:
+        note = f"executors of this host have a CPU share where `penstock agent` holds them, for here: {fault.reason}"
+        return FarShares(application_id, top, cores, None), (note,)
+    return FarShares(application_id, top, cores, here), notes
+
+
+def _swept_hierarchy() -> tuple[Hierarchy, tuple[str, ...]]:
+    """Where groups can be made, after those of dead runs are removed, with a line for the user about these."""
+    from penstock.adaptors.cgroups import find_hierarchy, sweep_stale
+
+    hierarchy = find_hierarchy()
+    removed = sweep_stale(hierarchy)
+    return hierarchy, (f"removed {len(removed)} CPU groups that a dead run left behind",) if removed else ()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.adaptors.spark.master_address import YARN
+from penstock.adaptors.spark.master_address import STANDALONE_PREFIX, YARN
 from penstock.errors import MetricSourceError
 from penstock.records import ExecutorRoom
 
@@ -72,10 +72,32 @@ class RoomWatch:
             self.look()
 
 
-def open_room(context: SparkContext) -> RoomWatch | None:
-    """Return a started watch of what the cluster of this process's application can give; None: it cannot be asked."""
-    if context.master != YARN:
+def open_room(context: SparkContext, cores: int | None) -> RoomWatch | None:
+    """Return a started watch of what the cluster of this process's application can give; None: it cannot be asked.
+
+    `cores` are those of an executor; None: they are not known.
+    """
+    read = _reader(context, cores)
+    if read is None:
         return None
+    watch = RoomWatch(read)
+    watch.start()
+    return watch
+
+
+def _reader(context: SparkContext, cores: int | None) -> ReadRoom | None:
+    master = context.master or ""
+    if master == YARN:
+        return _room_on_yarn(context)
+    if master.startswith(STANDALONE_PREFIX) and cores is not None:
+        from penstock.adaptors.spark.standalone_room import StandaloneRoom
+
+        return StandaloneRoom(context, cores)
+    return None
+
+
+def _room_on_yarn(context: SparkContext) -> ReadRoom:
+    """Its configuration is read with the first answer: where that fails, it is tried again."""
     from penstock.adaptors.yarn.application_room import ApplicationRoom
 
     room: ApplicationRoom | None = None
@@ -86,6 +108,4 @@ def open_room(context: SparkContext) -> RoomWatch | None:
             room = ApplicationRoom.of(context)
         return room()
 
-    watch = RoomWatch(read)
-    watch.start()
-    return watch
+    return read

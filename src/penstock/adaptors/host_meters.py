@@ -69,6 +69,9 @@ class GroupUse:
             return {"groups_cpu_used": None, "groups_throttled": None}
         seconds = at - before[0]
         both = [(now[name], before[1][name]) for name in now if name in before[1]]
+        both = [(new, old) for new, old in both if new[0] >= old[0]]  # others were made anew
+        if not both:
+            return {"groups_cpu_used": None, "groups_throttled": None}
         used = sum(new[0] - old[0] for new, old in both)
         throttled = sum(new[1] - old[1] for new, old in both)
         return {
@@ -79,6 +82,8 @@ class GroupUse:
     def _counters(self) -> dict[str, tuple[float, float]]:
         """CPU seconds used and withheld, of each group."""
         found = {}
+        # With v1 it may be counted in another tree, at another place there; names of groups are unique on a host.
+        counted = {file.parent.name: file for file in self._root.glob(f"**/{_GROUPS}/*/cpuacct.usage")}
         # v1 has a tree for each controller, v2 one for all; a run's folder lies in the group of who started it.
         for folder in {*self._root.glob(f"**/{_GROUPS}/*/cpu.stat")}:
             try:
@@ -86,7 +91,7 @@ class GroupUse:
                 if "usage_usec" in stat:
                     use = (int(stat["usage_usec"]) / 1e6, int(stat.get("throttled_usec", 0)) / 1e6)
                 else:
-                    usage = int((folder.parent / "cpuacct.usage").read_text(encoding="ascii")) / 1e9
+                    usage = int(counted[folder.parent.name].read_text(encoding="ascii")) / 1e9
                     use = (usage, int(stat["throttled_time"]) / 1e9)
             except (OSError, KeyError, ValueError):
                 continue  # the group has just ended, or this tree counts nothing

@@ -30,8 +30,10 @@ _DURATION = re.compile(r"(?<=[:,])\s*duration\s*=[^,]*")
     "plans for the objective]",
 )
 @click.option("--mode", type=click.Choice(["act", "recommend"]), help="recommend: decide and report, but do not act.")
-@click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2]")
-@click.option("--cpu-shares", metavar="S,S,...", help="CPU shares allowed.  [default: 0.4,0.55,0.7,0.85,1.0]")
+@click.option("--executors", metavar="MIN:MAX", help="Fewest and most executors.  [default: 1:2; with --geo 1:3]")
+@click.option(
+    "--cpu-shares", metavar="S,S,...", help="CPU shares allowed.  [default: 0.4,0.55,0.7,0.85,1.0; with --geo 1.0]"
+)
 @click.option("--shape", metavar="SHAPE", help="Another load, such as steps:60s@2000,60s@9000")
 @click.option("--trace", type=click.Path(path_type=Path), help="Replay the arrival times in a file instead.")
 @click.option("--patterns", type=click.Path(path_type=Path), help="File of patterns to look for, `name: regex` lines.")

@@ -53,7 +53,7 @@ def main() -> None:
       penstock run FILE        run and scale a pipeline of your own
       penstock status          what happens in a run now, and why; with pause, resume and policy, steer it
       penstock serve           a master for attached queries, with its page; or stored runs, for looking back
-      penstock agent           reports this host's load to a master
+      penstock agent           this host's load for a master, and CPU shares of executors on it
       penstock prometheus      a dashboard for Grafana, and alerts
       penstock kafka start     a real Kafka broker on this machine
       penstock kubernetes start  a real Kubernetes of one node on this machine

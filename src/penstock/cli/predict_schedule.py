@@ -87,11 +87,11 @@ def schedule(  # noqa: PLR0917 - click passes them by name
     from penstock.evaluation.elastic_schedule import Workload, schedule_all
     from penstock.evaluation.throughput_samples import (
         MOST_COST_PER_HOUR,
-        MOST_THROUGHPUT,
         load_samples,
         mark_notes,
         of_one_application,
     )
+    from penstock.records import MOST_THROUGHPUT
     from penstock.units import number, parse_seconds, positive_seconds
 
     check_picture(plot)

@@ -259,7 +259,8 @@ def show_check(settings: RunSettings, as_json: bool) -> None:
     table.add_row("objective", objectives_text(settings.path_objectives()))
     table.add_row("policy", f"{settings.policy.name} {settings.policy.all_options or ''}".strip())
     table.add_row("mode", settings.mode)
-    table.add_row("cluster", settings.cluster.master)
+    geo = settings.cluster.geo
+    table.add_row("cluster", settings.cluster.master + ("" if geo is None else f", nodes {', '.join(geo.nodes)}"))
     if (nodes := run_nodes(settings)) is not None:
         table.add_row("nodes", str(nodes))
     console.print(table)

@@ -45,13 +45,6 @@ _EXECUTORS, _CPU_SHARES = "1-4", "0.4,0.55,0.7,0.85,1.0"
 @click.option("--objective", help="Such as p95=2s (mean, p50, p95, p99).  [default: the run's, or to keep up]")
 @click.option("--speed", type=float, default=1.0, show_default=True, help="Arrivals come this many times as fast.")
 @click.option("--model", type=click.Choice(_MODELS), default="map", show_default=True, help="m/g/1 sees no bursts.")
-@click.option(
-    "--believed",
-    type=click.FloatRange(1),
-    default=2.0,
-    show_default=True,
-    help="How many times the replayed latency the model is believed; as the option of the policy mead.",
-)
 @percentiles_option()
 @click.option(
     "--map", "map_file", type=click.Path(path_type=Path), help="Instead of FILE: processes fitted before (D0, D1)."
@@ -80,7 +73,6 @@ def what_if(  # noqa: PLR0917 - click passes them by name
     objective: str | None,
     speed: float,
     model: Any,
-    believed: float,
     percentiles: str | None,
     plot: Path | None,
     as_json: bool,
@@ -95,16 +87,16 @@ def what_if(  # noqa: PLR0917 - click passes them by name
 
     Each allocation has two figures. The model's is the worst over the processes fitted to the trace; its bounds span
     all of them and twice the standard error of the demand. "replayed" is what the trace itself would have met, as
-    `penstock simulate` finds. Fits may be wrong at low loads, so the model counts for no less than the replay and for
-    no more than --believed times that: "believed" is what the verdict rests on, and what the policy mead plans by.
-    With --map there is nothing to replay, and models other than map are judged as they are.
-    An allocation whose queue cannot be solved is "not solved", with the reason; its replay alone judges it.
+    `penstock simulate` finds. The verdict rests on the replay, as the plans of the policy mead do; the model tells what
+    may come when bursts come otherwise. With --map there is nothing to replay, and with another --model than map that
+    one is asked about: then the model judges.
+    An allocation whose queue cannot be solved is "not solved", with the reason.
     Exit code 1: an objective is given and no allocation meets it; all else is printed all the same.
 
     --json prints one object: objective, model, arrival_rate, demand, replay (how the arrivals were had; null: none),
-    believed (the factor), allocations (by cost; each with executors, cpu_share, cost, stable, utilisation, mean,
-    percentiles, bounds of the model, unsolved (why it has no answer; null: it has), replayed and believed with the
-    same, meets, meets_by_model, meets_replayed),
+    judged_by ("replay" or "model"), allocations (by cost; each with executors, cpu_share, cost, stable, utilisation,
+    mean, percentiles, bounds of the model, unsolved (why it has no answer; null: it has), replayed with the same,
+    meets, meets_by_model, meets_replayed),
     chosen (null: none) and reason. Infinite is null.
 
     \b
@@ -140,8 +132,7 @@ def what_if(  # noqa: PLR0917 - click passes them by name
             replayed = replay_candidates(
                 load.arrivals, demand, allocations, percentiles=asked, seed=options["seed"], progress=progress
             )
-    factor = believed if model == "map" and replayed is not None else None
-    judged = judged_candidates(predictions, replayed, factor)
+    judged = judged_candidates(predictions, replayed, by_replay=model == "map")
     choice = choose(judged, goal, len(load.maps))
     console.print(
         f"{predictions[0].model}: {len(predictions)} allocations in {time.perf_counter() - started:.2f} s", markup=False
@@ -155,14 +146,14 @@ def what_if(  # noqa: PLR0917 - click passes them by name
 
         statistic = goal.statistic or ("mean" if model == "gi/g/1" else "p95")
         title = f"{load.described.split(';', maxsplit=1)[0]}\n{predictions[0].model}"
-        chosen = None if choice.chosen is None else choice.chosen.believed
+        chosen = None if choice.chosen is None else choice.chosen.counted
         drawn = allocations_picture(
-            [one.believed for one in judged], statistic, objective=goal, chosen=chosen, title=title, replayed=replayed
+            predictions, statistic, objective=goal, chosen=chosen, title=title, replayed=replayed
         )
         write_picture(plot, drawn)
         console.print(f"picture: {plot}", markup=False)
     if as_json:
-        print_json(document_of(judged, goal, choice, demand=demand, load=load, believed=factor))
+        print_json(document_of(judged, goal, choice, demand=demand, load=load))
     if goal.statistic is not None and choice.chosen is None:
         click.get_current_context().exit(FAILED)
 

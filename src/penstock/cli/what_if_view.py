@@ -37,35 +37,20 @@ def choose(judged: Sequence[JudgedCandidate], objective: Objective, processes: i
         return _has(one, objective, processes)
 
     place = next((i for i, one in enumerate(judged) if one.meets(objective)), None)
-    trace_alone = _for_this_trace(judged[:place], objective)
     if place is None:
-        return Choice(None, _none_will_do(judged, objective, shown) + trace_alone)
+        return Choice(None, _none_will_do(judged, objective, shown))
     chosen = judged[place]
     words = f"cheapest: {chosen.allocation} (cost {chosen.allocation.capacity:.3g}): {shown(chosen)}"
     if objective.seconds is not None:
         words += f", within {format_time(objective.seconds)}"
-        predicted = _of(chosen.believed, objective)
+        predicted = _of(chosen.counted, objective)
         if predicted.high > objective.seconds:
             words += f", though not for sure: up to {format_time(predicted.high)}"
     cheaper = [one for one in judged[:place] if one.allocation.capacity < chosen.allocation.capacity]
     if cheaper:
-        nearest = min(cheaper, key=lambda one: (_of(one.believed, objective).value, -one.allocation.capacity))
+        nearest = min(cheaper, key=lambda one: (_of(one.counted, objective).value, -one.allocation.capacity))
         words += f"\nof the {len(cheaper)} cheaper ones the best is {nearest.allocation}: {shown(nearest)}"
-    return Choice(chosen, words + trace_alone)
-
-
-def _for_this_trace(cheaper: Sequence[JudgedCandidate], objective: Objective) -> str:
-    """The cheapest that would have done for these very arrivals, where more is asked for because of the model."""
-    if objective.statistic is None:
-        return ""
-    for one in cheaper:
-        if one.replayed is not None and one.predicted.is_stable and one.replayed.meets(objective):
-            met, believed = _of(one.replayed, objective), _of(one.believed, objective)
-            return (
-                f"\nenough for these very arrivals: {one.allocation}: {objective.statistic} {format_time(met.value)} "
-                f"replayed; {format_time(believed.value)} is believed possible when bursts come otherwise"
-            )
-    return ""
+    return Choice(chosen, words)
 
 
 def far_apart(judged: Sequence[JudgedCandidate], objective: Objective) -> str | None:
@@ -93,8 +78,6 @@ def far_apart(judged: Sequence[JudgedCandidate], objective: Objective) -> str | 
 def unsolved_text(judged: Sequence[JudgedCandidate]) -> str | None:
     """Name the allocations that the model has no answer for, with the reason; None where it has all."""
     lines = [f"not solved: {one.allocation}: {one.predicted.unsolved}" for one in judged if one.predicted.unsolved]
-    if any(one.predicted.unsolved and one.replayed is not None for one in judged):
-        lines.append("what is not solved is judged by its replay alone, as the worst that the model would be believed")
     return "\n".join(lines) or None
 
 
@@ -109,30 +92,29 @@ def table_of(judged: Sequence[JudgedCandidate], objective: Objective, choice: Ch
     is_replayed = first.replayed is not None
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
-    last = ("replayed", "believed") if is_replayed else (f"{bounded}, bounds",)
-    for heading in ("size", "cost", "load", *names, *last):
+    last = "replayed" if is_replayed else f"{bounded}, bounds"
+    for heading in ("size", "cost", "load", *names, last):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("meets it" if statistic else "keeps up", no_wrap=True)
     for one in judged:
         is_chosen = one is choice.chosen
         predicted = one.predicted
         if one.replayed is not None:
-            shown = [_time(_of_name(one.replayed, bounded).value), _time(_of_name(one.believed, bounded).value)]
-            shown = shown if predicted.is_stable else ["-", "-"]
+            shown = _time(_of_name(one.replayed, bounded).value) if one.replayed.is_stable else "-"
         else:
-            shown = [_bounds(_of_name(predicted, bounded))]
+            shown = _bounds(_of_name(predicted, bounded))
         table.add_row(
             "->" if is_chosen else "",
             f"{one.allocation.executors} x {one.allocation.cpu_share:.0%}",
             f"{one.allocation.capacity:.3g}",
             f"{predicted.utilisation.value:.2f}",
             *(_time(_of_name(predicted, name).value) for name in names),
-            *shown,
+            shown,
             _verdict(one, objective),
             style="bold green" if is_chosen else "" if one.meets(objective) else "dim",
         )
     if is_replayed:
-        table.caption = f"{', '.join(names)}: by the model; replayed, believed: {bounded}"
+        table.caption = f"{', '.join(names)}: by the model; replayed: {bounded}"
         table.caption_justify = "left"
     return table
 
@@ -144,7 +126,6 @@ def document_of(
     *,
     demand: Demand,
     load: Load,
-    believed: float | None,
 ) -> dict[str, Any]:
     """What `--json` prints."""
     arrivals = load.arrivals
@@ -160,7 +141,7 @@ def document_of(
             "arrivals": load.arrivals_text,
             "exact": load.are_exact,
         },
-        "believed": believed,
+        "judged_by": "model" if judged[0].counted is judged[0].predicted else "replay",
         "allocations": [_plain(one, objective) for one in judged],
         "chosen": None if choice.chosen is None else _plain(choice.chosen, objective),
         "reason": choice.reason,
@@ -193,7 +174,6 @@ def _plain(one: JudgedCandidate, objective: Objective) -> dict[str, Any]:
         },
         "unsolved": predicted.unsolved,
         "replayed": None if replayed is None else _plain_times(replayed),
-        "believed": _plain_times(one.believed),
         "meets": one.meets(objective),
         "meets_by_model": None if predicted.unsolved is not None else predicted.meets(objective),
         "meets_replayed": None if replayed is None else bool(replayed.meets(objective)) and replayed.is_stable,
@@ -228,27 +208,18 @@ def _of(one: CandidateLatency, objective: Objective) -> Bounded:
 
 def _has(one: JudgedCandidate, objective: Objective, processes: int) -> str:
     predicted = one.predicted
-    if not predicted.is_stable:
-        return f"saturated (utilisation {predicted.utilisation.value:.2f})"
+    if not one.counted.is_stable:
+        return f"saturated (utilisation {one.counted.utilisation.value:.2f})"
     if objective.statistic is None:
-        return f"keeps up at utilisation {predicted.utilisation.value:.2f}"
+        return f"keeps up at utilisation {one.counted.utilisation.value:.2f}"
     model = _of(predicted, objective)
-    if predicted.unsolved is not None:
-        if one.replayed is None:
-            return "not solved"
-        believed, met = _of(one.believed, objective), _of(one.replayed, objective)
-        return (
-            f"{objective.statistic} {format_time(met.value)} replayed, not solved by the model, "
-            f"{format_time(believed.value)} at most believed"
-        )
     worst = f" (worst of the processes: no. {model.worst_case + 1})" if processes > 1 else ""
+    by_model = "not solved" if predicted.unsolved is not None else f"{_time(model.value)}{worst}"
     if one.replayed is None:
-        return f"{objective.statistic} {format_time(model.value)}{worst}"
-    believed, met = _of(one.believed, objective), _of(one.replayed, objective)
-    return (
-        f"{objective.statistic} {format_time(believed.value)} believed: {format_time(met.value)} replayed, "
-        f"{format_time(model.value)} by the model{worst}"
-    )
+        return by_model if predicted.unsolved is not None else f"{objective.statistic} {by_model}"
+    met = f"{_time(_of(one.replayed, objective).value)} replayed"
+    first, second = (f"{by_model} by the model", met) if one.counted is predicted else (met, f"{by_model} by the model")
+    return f"{objective.statistic} {first}, {second}"
 
 
 def _time(seconds: float) -> str:
@@ -267,23 +238,20 @@ def _bounds(predicted: Bounded) -> str:
 
 
 def _verdict(one: JudgedCandidate, objective: Objective) -> str:
-    if not one.predicted.is_stable:
+    if not one.counted.is_stable:
         return "saturated"
     if not one.meets(objective):
-        if one.predicted.unsolved is not None:
-            return "not solved"
-        is_met_here = objective.statistic is not None and one.replayed is not None and one.replayed.meets(objective)
-        return "this trace" if is_met_here else "no"
+        return "no" if one.counted.unsolved is None else "not solved"
     bound = 1.0 if objective.seconds is None else objective.seconds
-    return "yes" if _of(one.believed, objective).high <= bound else "likely"
+    return "yes" if _of(one.counted, objective).high <= bound else "likely"
 
 
 def _none_will_do(
     judged: Sequence[JudgedCandidate], objective: Objective, shown: Callable[[JudgedCandidate], str]
 ) -> str:
-    if not any(one.predicted.is_stable for one in judged):
-        best = min(judged, key=lambda one: one.predicted.utilisation.value)
+    if not any(one.counted.is_stable for one in judged):
+        best = min(judged, key=lambda one: one.counted.utilisation.value)
         words = f"none keeps up: even {best.allocation} is {shown(best)}; allow more executors, or make records cheaper"
         return words if objective.statistic is None else f"none meets {objective}: {words}"
-    best = min(judged, key=lambda one: (_of(one.believed, objective).value, one.allocation.capacity))
+    best = min(judged, key=lambda one: (_of(one.counted, objective).value, one.allocation.capacity))
     return f"none meets {objective}: the best is {best.allocation}: {shown(best)}; allow more executors or time"

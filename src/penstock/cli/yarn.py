@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli.failures import FAILED, PlainErrorsGroup, debug_option, json_option
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock.adaptors.yarn_server.local_cluster import LocalYarn, YarnStatus
@@ -44,9 +45,18 @@ def yarn() -> None:
 @click.option("--nodes", type=int, default=2, show_default=True, help="How many NodeManagers.")
 @click.option("--cores", type=int, default=8, show_default=True, help="Cores that each node offers.")
 @click.option("--memory", default="4g", show_default=True, help="Memory that each node offers.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NODE=LABEL",
+    help="Give a node a label, such as 127.0.0.3=fast; may be repeated. It takes only containers that ask for it.",
+)
 @json_option
 @debug_option
-def start(folder: Path | None, nodes: int, cores: int, memory: str, as_json: bool) -> None:
+def start(  # noqa: PLR0917 - click hands over an argument for each option
+    folder: Path | None, nodes: int, cores: int, memory: str, labels: tuple[str, ...], as_json: bool
+) -> None:
     """Start the cluster, wait until its nodes are registered, and leave it running.
 
     Nodes may offer more than the machine has. If the cluster is running, nothing happens. It runs until `penstock yarn
@@ -56,6 +66,7 @@ def start(folder: Path | None, nodes: int, cores: int, memory: str, as_json: boo
     Examples:
       penstock yarn start
       penstock yarn start --nodes 3 --memory 2g
+      penstock yarn start --label 127.0.0.3=fast
     """
     from penstock.adaptors.yarn_server.site_files import YarnPlan
     from penstock.cli.output import print_json, words_console
@@ -63,7 +74,7 @@ def start(folder: Path | None, nodes: int, cores: int, memory: str, as_json: boo
 
     console = words_console(as_json)
     cluster = _cluster(folder)
-    plan = YarnPlan(nodes, cores, parse_bytes(memory, "--memory") >> 20)
+    plan = YarnPlan(nodes, cores, parse_bytes(memory, "--memory") >> 20, labels=dict(map(_label, labels)))
     status = cluster.start(plan, tell=lambda text: console.print(text, soft_wrap=True))
     _print_status(console, status)
     named = "" if folder is None else f" --folder {cluster.folder}"
@@ -144,6 +155,13 @@ def run(folder: Path | None, command: tuple[str, ...]) -> None:
     cluster = _cluster(folder)
     argv = cluster.command(command)
     os.execvpe(argv[0], argv, {**os.environ, **cluster.environment()})
+
+
+def _label(text: str) -> tuple[str, str]:
+    node, equals, label = text.partition("=")
+    if not equals:
+        raise ConfigurationError(f"--label: {text!r} is not NODE=LABEL, such as 127.0.0.3=fast", field="--label")
+    return node, label
 
 
 def _cluster(folder: Path | None) -> LocalYarn:

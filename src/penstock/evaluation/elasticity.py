@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from math import inf
+from math import inf, isfinite
 from typing import TypeAlias
 
 from penstock.errors import ConfigurationError
@@ -94,10 +94,12 @@ def elasticity(
     >>> figures.accuracy_over, figures.accuracy_under, figures.timeshare_over, figures.cost
     (0.5, 0.5, 50.0, 2.0)
     """
-    if not seconds > 0.0:
+    if not 0.0 < seconds < inf:
         raise ConfigurationError(f"seconds: {seconds!r} must be a positive time", field="seconds")
+    if ended_at is not None and not isfinite(ended_at):
+        raise ConfigurationError(f"ended_at: {ended_at!r} is no instant; give seconds from the start", field="ended_at")
     for name, steps in (("supply", supply), ("demand", demand), ("paid", supply if paid is None else paid)):
-        if not steps or steps[0][0] > 0.0:
+        if not steps or not steps[0][0] <= 0.0:
             raise ConfigurationError(f"{name}: must say what there is at the start; begin it at 0", field=name)
         if any(not later >= at for (at, _), (later, _) in pairwise(steps)):
             raise ConfigurationError(f"{name}: its steps must follow each other; sort them by time", field=name)
@@ -112,7 +114,7 @@ def elasticity(
         under += max(0.0, -gap) * lasts
         over_time += lasts if gap > 0.0 else 0.0
         under_time += lasts if gap < 0.0 else 0.0
-    last = max(seconds, ended_at or seconds)
+    last = seconds if ended_at is None else max(seconds, ended_at)
     changes = sum(a != b for (_, a), (_, b) in pairwise(supply)) if reconfigurations is None else reconfigurations
     return Elasticity(
         over / seconds,
@@ -183,7 +185,7 @@ def run_elasticity(history: RunHistory, operator: str) -> Elasticity | None:
         assert one.cluster.observed is not None
         supply.append((one.at - began, one.cluster.observed.executors * one.cluster.observed.worth))
         rate = one.arrival_rate_rows_per_second
-        if rate is not None:
+        if rate is not None and isfinite(rate):
             executors = -(-rate * per_record // share)
             demand.append((one.at - began, min(max(executors, bounds[0]), bounds[1])))
             arriving_until = one.at if rate > 0.0 else arriving_until

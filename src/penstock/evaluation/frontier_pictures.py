@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from penstock.evaluation.frontier_experiment import FrontierExperiment
 from penstock.evaluation.frontier_judgement import Point, compared, points
 from penstock.evaluation.frontier_runs import FrontierRow
-from penstock.evaluation.pictures import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RED, STYLE
+from penstock.evaluation.pictures import BLUE, GREEN, MUTED, ORANGE, PURPLE, RED, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ACROSS = 4
-_COLOURS = {"mead": INK, "both": BLUE, "map": RED, "replay": GREEN, "neither": PURPLE}
-"""Rows of the ablation; without rescue they are hollow."""
+_ACROSS = 5
+_COLOURS = {"map": BLUE, "neither": PURPLE}
+"""Rows of the ablation beside the judged one; without rescue they are hollow."""
 _OTHERS = {"mead-published": "P", "m/g/1": "X", "gi/g/1": "v"}
 
 
@@ -33,7 +33,7 @@ def frontier_picture(experiment: FrontierExperiment, runs: Sequence[FrontierRow]
     down = -(-len(panels) // _ACROSS)
     with mpl.rc_context(STYLE):
         figure = Figure(
-            figsize=(3.3 * _ACROSS + 0.4, 2.9 * down + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
+            figsize=(3.0 * _ACROSS + 0.4, 2.9 * down + 1.0), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
         )
         axes = figure.subplots(down, _ACROSS, squeeze=False).ravel()
         for panel, (name, found) in zip(axes, panels, strict=False):
@@ -42,9 +42,11 @@ def frontier_picture(experiment: FrontierExperiment, runs: Sequence[FrontierRow]
         for panel in axes[len(panels) :]:
             panel.set_visible(False)
         handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=6)
+        figure.legend(handles, labels, loc="outside lower center", ncols=8)
+        demands = ", ".join(dict.fromkeys(run.demand for run in same))
         figure.suptitle(
-            "lower left is better; hollow: without rescue; lines join what no other of their kind beats", fontsize=9
+            f"{demands}: lower left is better; hollow: without rescue; lines join what no other of its kind beats",
+            fontsize=9,
         )
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=120, facecolor="white")
@@ -65,13 +67,12 @@ def _draw(axes: Axes, experiment: FrontierExperiment, found: dict[str, Point]) -
         if name not in experiment.policies:
             continue
         base, _, without = name.partition(", ")
-        colour = _COLOURS.get(base, MUTED)
-        mark = "*" if name == experiment.main else _OTHERS.get(name, "D" if base in _COLOURS else "h")
+        is_main = base == experiment.main
+        colour = GREEN if is_main else _COLOURS.get(base, RED)
         axes.plot(
-            100 * point.cpu, 100 * point.violation, mark, color=RED if name in _OTHERS else colour,
-            markerfacecolor="none" if without or name in _OTHERS else colour,
-            markersize=11 if name == experiment.main else 5, label=None if without else name,
-            zorder=1 if name == experiment.main else 3, alpha=0.5 if name == experiment.main else 1.0,
+            100 * point.cpu, 100 * point.violation, "*" if is_main else _OTHERS.get(name, "D"), color=colour,
+            markerfacecolor="none" if without or name in _OTHERS else colour, markersize=11 if is_main else 5,
+            label=None if without else name, zorder=4 if is_main else 3, clip_on=False,
         )  # fmt: skip
     axes.set_xlim(15, 103)
     # Even up to 1 %, by powers of ten above: who keeps a bound and who nearly does are far apart.

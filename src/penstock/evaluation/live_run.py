@@ -50,6 +50,14 @@ def working_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs)).resolve()
 
 
+def geo_working_folder(name: str) -> Path:
+    """The same for what needs a geo cluster; ConfigurationError, in one line, where none can be made here."""
+    from penstock.adaptors.geo.namespaces import check_can_be_made
+
+    check_can_be_made()
+    return working_folder(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Watcher:
     """Hears how far a run is: what part of all records an operator has done."""

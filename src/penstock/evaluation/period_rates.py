@@ -13,8 +13,8 @@ import numpy as np
 from penstock.arrivals import CountSeries, Trace
 from penstock.arrivals.trace_files import open_bytes
 from penstock.errors import ConfigurationError
-from penstock.evaluation.throughput_samples import MOST_THROUGHPUT
 from penstock.ports import FloatArray
+from penstock.records import MOST_THROUGHPUT
 
 MOST_PERIODS = 10_000_000
 _MOST_NAMED = 20

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import ConfigurationError
 from penstock.evaluation.elasticity import Elasticity, Step, elasticity
 from penstock.evaluation.history import RunHistory
-from penstock.evaluation.live_run import run_live, working_folder
+from penstock.evaluation.live_run import geo_working_folder, run_live
 from penstock.evaluation.live_scalers_experiment import OPERATOR, LiveScalersExperiment
 from penstock.evaluation.reproduce_scalers import ScalerRun, figure_text
 from penstock.evaluation.reproduction import Call, Column, Grid, Reproduction
@@ -66,7 +66,7 @@ def run_missing(experiment: LiveScalersExperiment, call: Call, path: Path) -> No
     known = {(row["scaler"], row["repeat"]) for row in read_rows(path)}
     turns = [(scaler, repeat) for repeat in range(1, experiment.repeats + 1) for scaler in experiment.scalers]
     missing = [turn for turn in turns if turn not in known]
-    folder = working_folder(call.name) if missing else path.parent
+    folder = geo_working_folder(call.name) if missing else path.parent
     for number, (scaler, repeat) in enumerate(missing, start=1):
         if call.say is not None:
             call.say(f"run {number} of {len(missing)}: {scaler}")

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from penstock.arrivals.trace_files import open_bytes
 from penstock.errors import ConfigurationError
-from penstock.records import Allocation, ThroughputSample
+from penstock.records import LEAST_THROUGHPUT, MOST_THROUGHPUT, Allocation, ThroughputSample
 
 EXECUTORS, THROUGHPUT, CPU_SHARE, APPLICATION = "executors", "throughput", "cpu_share", "application"
 MARKS = "marks"
 """What `penstock measure` has to say of a sample, parted by spaces."""
 MOST_EXECUTORS = 1_000_000
-LEAST_THROUGHPUT, MOST_THROUGHPUT = 1e-12, 1e18
-"""Outside of these, models lose their digits. Another unit brings any real throughput between them."""
+"""Beyond it, models lose their digits."""
 MOST_COST_PER_HOUR = 1e12
 """Of an executor: more than that in any currency is a slip, and sums over executors and hours stay finite."""
 _MOST_NAMED = 20

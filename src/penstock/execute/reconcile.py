@@ -244,14 +244,18 @@ class Reconciler:
         cpu = telemetry.cpu
         if cpu is None:
             # Where shares are set, counters that cannot be read leave the cap unknown; elsewhere there is none.
-            return 1.0 if self._limits.cpu_shares == (1.0,) else None
+            is_uncapped = self._limits.cpu_shares == (1.0,) or telemetry.why_no_shares is not None
+            return 1.0 if is_uncapped else None
         if cpu.quota_cores is None:
             others = cpu.parents_quota_cores
             if others is not None and asked is not None and asked.executors * asked.cpu_share * cores >= others:
                 return asked.cpu_share  # somebody else's cap is tighter: ours is left to it
             return 1.0  # no cap: all of the CPU, whether the limits allow that or not
-        # The quota is for the whole group; while executors come and go it belongs to the number asked for.
+        # The quota is for the whole group; while executors come and go it belongs to the number asked for, unless it
+        # follows their number by itself.
         divisor = asked.executors if asked is not None else max(1, count)
+        if cpu.executors is not None:
+            divisor = max(1, cpu.executors)
         share = cpu.quota_cores / (divisor * cores)
         return min((*self._limits.cpu_shares, 1.0), key=lambda level: abs(level - share))
 

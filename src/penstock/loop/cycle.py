@@ -126,6 +126,7 @@ class Cycle:
         self._orders = orders
         self._steering = NOTHING_ORDERED
         self._room: ExecutorRoom | None = None
+        self._why_no_shares: str | None = None
         self._next_plan = float("-inf")
         # A restarted controller remembers what the one before did, so that guard times hold across restarts.
         changes = store.decisions(monitor.operator, since=since, changes_only=True, limit=_MOST_CHANGES)
@@ -163,7 +164,7 @@ class Cycle:
         with _timed("collect", now, times):
             telemetry = self._source.collect()
         crash_point("collected")
-        narrower = self._take_room(telemetry.room)
+        narrower = (self._take_room(telemetry.room), self._take_shares(telemetry.why_no_shares))
         with _timed("observe", now, times):
             outcomes = self._reconciler.sync(telemetry, now, steady)
             crash_point("synced")
@@ -179,7 +180,7 @@ class Cycle:
             batches=telemetry.batches,
             run_latency=self._run_latency,
             exactness=self._exactness.take(observation),
-            notes=() if narrower is None else (narrower,),
+            notes=tuple(note for note in narrower if note is not None),
         )
         with _timed("plan", now, times):
             self._consult(report, look, now, steady)
@@ -350,7 +351,7 @@ class Cycle:
             now,
             observation,
             current,
-            self.limits.within(self._room, current.executors),
+            self.limits.within(self._room, current.executors, can_share=self._why_no_shares is None),
             self.objective,
             recent=recent,
             history=history,
@@ -367,6 +368,15 @@ class Cycle:
             most,
         )
         return None if is_known else less_room(room, self.limits.max_executors)
+
+    def _take_shares(self, why_none: str | None) -> str | None:
+        """Plan without CPU shares while executors cannot be held to one, and say so once."""
+        before, self._why_no_shares = self._why_no_shares, why_none
+        if self.limits.cpu_shares == (1.0,) or (before is None) == (why_none is None):
+            return None
+        if why_none is None:
+            return "all executors can be held to a CPU share again: they are planned with CPU shares"
+        return f"executors are planned without CPU shares: {why_none}"
 
     def _act(self, report: CycleReport, now: float, steady: float) -> None:
         if self._mode is not Mode.ACT:

@@ -7,7 +7,8 @@ another.
 
 A query with a trigger and without a cap sustains the rate whose batches take just as long as the trigger: longer ones
 would fall behind, each having more to do than the one before. This rate is found with everything waiting, by giving
-every batch as many records as take the time, by what the ones before took.
+every batch as many records as take the time, by the line through the ones before (`batch_line`). What is left of a
+difference in time is taken off by the same line.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from penstock.errors import ClusterError
+from penstock.measuring.batch_line import BatchLine
 from penstock.measuring.throughput import BatchEnd, throughput_of
 from penstock.records import BatchProgress
 
@@ -27,6 +29,8 @@ _LARGEST_STEP = 2.0
 """Times as many or as few records as the batch before: one that was short by chance is no ground for more."""
 _IN_TIME = 0.15
 """A batch may be off by this part of the time that it is to take."""
+_LONG = 1.25
+"""A batch that takes so many times the time that it is to take has too many records for certain."""
 _LEAST_IN_TIME = 2
 """Batches in time one after the other before counting begins: a new cap reaches the batch after the next."""
 
@@ -153,6 +157,7 @@ class TurnTaking:
         self.cap = first_cap if first_cap is not None and turn.batch_seconds is not None else turn.cap
         """The most records of a batch that is wanted now."""
         self._in_time = 0
+        self._line = BatchLine()
         self._rules = rules
         self._heard_at = began_at
         self._settle_seconds = 0.0
@@ -171,6 +176,7 @@ class TurnTaking:
         if executors is not None and executors != self.turn.executors:
             # One that died, too: what was counted with fewer is of another turn.
             self._in_force_at, self._uncounted, self._in_time, self._ends = None, 0, 0, []
+            self._line = BatchLine()
             self._settle_seconds = self._rules.settle_seconds
         elif executors is not None and self._in_force_at is None:
             self._in_force_at = self._heard_at = at + self._settle_seconds
@@ -204,9 +210,15 @@ class TurnTaking:
         """Give later batches as many records as take the time; whether batches do, so that they count."""
         if batch.rows == 0 or batch.duration_seconds <= 0.0:
             raise ClusterError(f"{self.turn}: a batch had no records; let more arrive", target="measured")
-        factor = wanted / batch.duration_seconds
-        self.cap = max(1, round(batch.rows * min(max(factor, 1.0 / _LARGEST_STEP), _LARGEST_STEP)))
-        self._in_time = self._in_time + 1 if abs(1.0 / factor - 1.0) <= _IN_TIME else 0
+        self._line.add(batch.rows, batch.duration_seconds)
+        off = batch.duration_seconds / wanted
+        if self._line.is_known:
+            aim = self._line.rows_for(wanted, batch.rows, batch.duration_seconds)
+            self._in_time = self._in_time + 1 if abs(off - 1.0) <= _IN_TIME else 0
+        else:
+            # Other sizes are looked at first: what a record takes has to be seen.
+            aim = batch.rows * (_LARGEST_STEP if off < _LONG else 1.0 / _LARGEST_STEP)
+        self.cap = max(1, round(min(max(aim, batch.rows / _LARGEST_STEP), batch.rows * _LARGEST_STEP)))
         return bool(self._ends) or self._in_time >= _LEAST_IN_TIME
 
     def _counted(self) -> PlacedThroughput | None:
@@ -216,7 +228,11 @@ class TurnTaking:
             return None
         found = throughput_of(self._ends)
         assert found is not None, "two ends give one"
-        return PlacedThroughput(found.mean, found.batches)
+        if self.turn.batch_seconds is None:
+            return PlacedThroughput(found.mean, found.batches)
+        seconds = (self._ends[-1].at - self._ends[0].at) / found.batches
+        rows = self._line.rows_for(self.turn.batch_seconds, found.mean * seconds, seconds)
+        return PlacedThroughput(rows / self.turn.batch_seconds, found.batches)
 
 
 class SizedTurn(Protocol):

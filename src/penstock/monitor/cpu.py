@@ -32,7 +32,8 @@ class CpuWindow:
 
     With cgroups: CPU seconds used over the integral of the quota (no quota: the executors' cores). Without: time
     in tasks over core time, which counts waiting inside a task as work. Cgroups that could be read once and fail now
-    are waited for: time in tasks knows of no quota, and would make a capped operator look idle.
+    are waited for: time in tasks knows of no quota, and would make a capped operator look idle. Where executors cannot
+    be held any more there is no quota.
     """
 
     def __init__(self, window_seconds: float) -> None:
@@ -54,7 +55,7 @@ class CpuWindow:
             own = cpu.quota_cores if cpu.quota_cores is not None else cores
             allowed = min(cap for cap in (own, cpu.parents_quota_cores) if cap is not None)
             self._append("cgroup", cpu.at, cpu.used_seconds, allowed, cpu.throttled_seconds)
-        elif not self._has_cgroup and telemetry.executors is not None and cores:
+        elif (not self._has_cgroup or telemetry.why_no_shares) and telemetry.executors is not None and cores:
             self._append("task time", telemetry.at, self._count_task_seconds(telemetry.executors), cores, None)
 
     def use(self, now: float) -> CpuUse | None:

@@ -68,6 +68,7 @@ class Monitor:
         self._pressure = PressureGauge(window_seconds)
         self._batches: deque[BatchProgress] = deque()
         self._records_done = 0
+        self._was_taken_over = False
         self._faults: tuple[str, ...] = ()
         self._metrics: Mapping[str, float | None] = {}
 
@@ -205,14 +206,15 @@ class Monitor:
         ValueError, KeyError, TypeError
             That is not what `plain` gives.
         """
+        self._was_taken_over = True
         if self._records is None and kept["operator"] is not None:
             self._latency.restore(kept["operator"])
         if self.path is not None and kept["path"] is not None:
             self.path.restore(kept["path"])
 
     def _backlog(self, arrived: int | None) -> int | None:
-        if arrived is None:
-            return None
+        if arrived is None or (self._was_taken_over and self._quality.last_batch is None):
+            return None  # what earlier controllers saw done is in no batch that this one saw
         if self._records is None:
             return max(0, arrived - self._records_done)
         return 0 if self._quality.last_batch is not None and arrived <= self._records_done else None

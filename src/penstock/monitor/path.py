@@ -20,6 +20,8 @@ from penstock.monitor.latency import LatencyTracker
 from penstock.ports import BatchLineage, DoneRecords, FloatArray, LastingLatencies, RecordLatencies
 from penstock.records import BatchProgress, LatencySummary, RunLatency, SourceProgress
 
+_READ_AGAIN = 10
+"""Newest batches whose records are kept above: one that a crash has cut off at its end is run and counted again."""
 _STILL_WAITED = "some records still waited at the end, and count with their wait so far"
 
 
@@ -35,7 +37,8 @@ class PathMonitor:
         For an operator whose records carry their latency where they come out (real-time mode): who measures it there.
         Its batches are not looked at, and nobody can read from it.
     batches_kept, records_kept
-        How many batches, and how many records in them, are remembered for the operators below.
+        How many batches, and how many records in them, are remembered at most for the operators below. What all of
+        them have counted is forgotten.
     """
 
     def __init__(
@@ -66,6 +69,11 @@ class PathMonitor:
         self._new: deque[DoneRecords] = deque(maxlen=batches_kept)
         """What was counted since somebody last took it."""
         self._lost = 0
+        self._below: list[PathMonitor] = []
+        self._taken: deque[int] = deque(maxlen=_READ_AGAIN)
+        """The first batch above of each of the newest batches that were counted."""
+        if above is not None:
+            above._below.append(self)
 
     def add(self, batch: BatchProgress, arrivals: FloatArray | None) -> None:
         """Take note of a finished batch and of when its records arrived at this operator; None: that is not known."""
@@ -80,6 +88,7 @@ class PathMonitor:
         self._count_early()
         if batch.rows > 0:
             self._count(batch)
+        self._forget()
 
     def batches_between(self, first: float, last: float) -> list[int] | None:
         """The batches that sent what was sent from `first` to `last`; None while the last of them is not done.
@@ -106,7 +115,7 @@ class PathMonitor:
     def _count(self, batch: BatchProgress) -> None:
         arrivals = self.first_arrivals(batch.batch_id)
         if arrivals is not None:
-            self._take(batch.ended_at, arrivals)
+            self._take(batch, arrivals)
         elif self._above is not None:
             self._early.append((batch, self._above.newest_end))
         else:
@@ -118,16 +127,33 @@ class PathMonitor:
             batch, _ = self._early.popleft()
             arrivals = self.first_arrivals(batch.batch_id)
             if arrivals is not None:
-                self._take(batch.ended_at, arrivals)
+                self._take(batch, arrivals)
             elif self._above.newest_end < batch.ended_at:  # the one it waits for may still run
                 self._early.appendleft((batch, self._above.newest_end))
                 return
             else:
                 self._lost += 1
 
-    def _take(self, ended_at: float, arrivals: FloatArray) -> None:
-        self._latency.count(ended_at, arrivals)
-        self._new.append(DoneRecords(arrivals, np.maximum(ended_at - arrivals, 0.0)))
+    def _take(self, batch: BatchProgress, arrivals: FloatArray) -> None:
+        self._latency.count(batch.ended_at, arrivals)
+        self._new.append(DoneRecords(arrivals, np.maximum(batch.ended_at - arrivals, 0.0)))
+        is_oldest = not self._early or batch.batch_id < self._early[0][0].batch_id
+        if is_oldest and (above := [n for source in batch.sources for n in self._batches_above(source) or ()]):
+            self._taken.append(min(above))
+
+    def _forget(self) -> None:
+        """Forget the batches that no operator below will ask for, and no early one of this."""
+        waiting = self._early[0][0].batch_id if self._early else math.inf
+        first = min([waiting, *(below._first_needed for below in self._below)])
+        for batch_id in [n for n in self._batches if n < first]:
+            del self._batches[batch_id]
+        for batch_id in [n for n in self._first_arrivals if n < first]:
+            self._records -= len(self._first_arrivals.pop(batch_id))
+
+    @property
+    def _first_needed(self) -> float:
+        """The oldest batch above that may still be asked for."""
+        return min(self._taken) if len(self._taken) == _READ_AGAIN else -math.inf
 
     def since_last(self) -> DoneRecords | None:
         """The records that came to the end of this operator since this was last asked."""
@@ -147,8 +173,9 @@ class PathMonitor:
         parts = [part for source in batch.sources if (part := self._from_above(source)) is not None]
         if not parts:
             return None
-        self._remember(batch_id, np.concatenate(parts))
-        return self._first_arrivals[batch_id]
+        arrivals = np.concatenate(parts)
+        self._remember(batch_id, arrivals)
+        return arrivals
 
     def _remember(self, batch_id: int, arrivals: FloatArray) -> None:
         known = self._first_arrivals.pop(batch_id, None)  # a batch that was cut off is run again under its number
@@ -215,9 +242,11 @@ class PathMonitor:
 
     def _from_above(self, source: SourceProgress) -> FloatArray | None:
         assert self._above is not None
-        assert self._lineage is not None
-        batches = self._lineage.upstream_batches(source)
+        batches = self._batches_above(source)
         if batches is None:
             return None
         parts = [part for b in batches if (part := self._above.first_arrivals(b)) is not None]
         return np.concatenate(parts) if parts else None
+
+    def _batches_above(self, source: SourceProgress) -> list[int] | None:
+        return None if self._lineage is None else self._lineage.upstream_batches(source)

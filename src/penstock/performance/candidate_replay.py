@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given arrivals sent through one operator under each of many allocations, and predictions held against that.
+"""Given arrivals sent through one operator under each of many allocations, and which verdicts rest on that.
 
 The arrivals are played once, from an operator that has nothing to do, as the simulator plays them: for micro-batches of
 constant times the figures are the simulator's. Batches take their mean times, and records that are served one by one
@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ConfigurationError
-from penstock.performance.checked_latency import BELIEVED, believed_seconds
 from penstock.performance.demand import BatchDemand, Demand, RecordDemand
 from penstock.performance.operator_latency import Progress
 from penstock.performance.queueing.response import check_probability
@@ -28,14 +27,14 @@ REPLAYED = "replayed"
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """One allocation: what its model predicts, what the arrivals themselves would have met, and what is believed.
+    """One allocation: what its model predicts, what the arrivals themselves would have met, and which of them counts.
 
-    `replayed` is None where there are no arrivals to replay. `believed` is what the allocation is judged by.
+    `replayed` is None where there are no arrivals to replay. `counted` is what the allocation is judged by.
     """
 
     predicted: CandidateLatency
     replayed: CandidateLatency | None
-    believed: CandidateLatency
+    counted: CandidateLatency
 
     @property
     def allocation(self) -> Allocation:
@@ -43,8 +42,8 @@ class JudgedCandidate:
         return self.predicted.allocation
 
     def meets(self, objective: Objective) -> bool | None:
-        """Whether what is believed is within the objective; None where its statistic was not predicted."""
-        return self.believed.meets(objective)
+        """Whether what counts is within the objective; None where its statistic was not predicted."""
+        return self.counted.meets(objective)
 
 
 def replay_candidates(
@@ -119,11 +118,9 @@ def replay_candidates(
 
 
 def judged_candidates(
-    predicted: Sequence[CandidateLatency],
-    replayed: Sequence[CandidateLatency] | None,
-    believed: float | None = BELIEVED,
+    predicted: Sequence[CandidateLatency], replayed: Sequence[CandidateLatency] | None, *, by_replay: bool = True
 ) -> list[JudgedCandidate]:
-    """Hold predictions against a replay by the rule that MEAD plans with (`checked_latency`).
+    """Judge allocations by their replay, as MEAD plans, or by the model: where asked, or where nothing was replayed.
 
     Parameters
     ----------
@@ -131,52 +128,31 @@ def judged_candidates(
         By a model.
     replayed
         Of the same allocations in the same order; None: there is nothing to replay.
-    believed
-        The factor up to which a model is believed beyond the replay; None: it is taken as it is.
+    by_replay
+        Whether the replay counts where there is one.
     """
-    if believed is not None and not believed >= 1.0:
-        raise ConfigurationError(f"believed: {believed!r} must be at least 1", field="believed")
     if replayed is None:
         return [JudgedCandidate(one, None, one) for one in predicted]
     return [
-        JudgedCandidate(one, met, one if believed is None else _believed(one, met, believed))
+        JudgedCandidate(one, met, _endless_where_saturated(met) if by_replay else one)
         for one, met in zip(predicted, replayed, strict=True)
     ]
 
 
-def _believed(predicted: CandidateLatency, met: CandidateLatency, believed: float) -> CandidateLatency:
-    """A prediction between what was met and so many times that; what cannot keep up stays infinite.
+def _endless_where_saturated(met: CandidateLatency) -> CandidateLatency:
+    """A finite replay ends even where records come faster than they are done; what it met there says nothing."""
 
-    A model that was not solved may say anything, so it counts for the most that it would be believed.
-    """
-    if not predicted.is_stable:
-        return predicted
-    percentiles = predicted.percentile_seconds
-    known = met.percentile_seconds or {}
-    is_sure_to_keep_up = predicted.utilisation.high < 1.0
+    def endless(seconds: Bounded) -> Bounded:
+        low = seconds.low if met.utilisation.low < 1.0 else math.inf
+        return Bounded(seconds.value if met.is_stable else math.inf, low, math.inf)
 
-    def judged(seconds: Bounded, met_seconds: Bounded) -> Bounded:
-        if predicted.unsolved is None:
-            return _between(seconds, met_seconds, believed)
-        most = believed * met_seconds.high if is_sure_to_keep_up else math.inf
-        return Bounded(believed * met_seconds.value, met_seconds.low, most, seconds.worst_case)
-
+    if met.utilisation.high < 1.0:
+        return met
+    percentiles = met.percentile_seconds
     return replace(
-        predicted,
-        mean_seconds=judged(predicted.mean_seconds, met.mean_seconds),
-        percentile_seconds=None
-        if percentiles is None
-        else {p: judged(seconds, known[p]) for p, seconds in percentiles.items()},
-    )
-
-
-def _between(predicted: Bounded, met: Bounded, believed: float) -> Bounded:
-    return Bounded(
-        believed_seconds(predicted.value, met.value, believed),
-        believed_seconds(predicted.low, met.low, believed),
-        # A demand at its upper bound may not be kept up with, and then a finite replay says nothing.
-        predicted.high if np.isinf(predicted.high) else believed_seconds(predicted.high, met.high, believed),
-        predicted.worst_case,
+        met,
+        mean_seconds=endless(met.mean_seconds),
+        percentile_seconds=None if percentiles is None else {p: endless(t) for p, t in percentiles.items()},
     )
 
 

@@ -6,8 +6,6 @@ Nearly always one or two processes are the worst wherever one looks. So a search
 all are solved where it ends. If another is worse there and the bounds are broken, the search goes on with that one too.
 The last search ends where all processes agree. Its plan holds for all of them, as if all had always been solved: what
 breaks a bound for some breaks it for all, and what is cheapest for some is so for all if it keeps the bounds for all.
-
-The models may be windows, each with processes of its own that are narrowed in the same way (`checked_latency`).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import ConfigurationError
-from penstock.ports import NarrowedPathLatency, RestingPathLatency
+from penstock.ports import RestingPathLatency
 from penstock.records import Allocation, Prediction
 from penstock.topology import Path
 
@@ -26,7 +24,7 @@ class NarrowedLatency:
     Parameters
     ----------
     each
-        The same pipeline under one process or window each, by its label.
+        The same pipeline under one process each, by its label.
     first
         The label of the one to begin with; the nearer to the worst, the sooner a search ends.
 
@@ -78,14 +76,12 @@ class NarrowedLatency:
     def widen(self, allocations: Mapping[str, Allocation]) -> bool:
         """Look at all models here, and use those that are the worst of a path; True: predictions may be higher."""
         before = len(self._used)
-        narrowed = {label: one for label, one in self._each.items() if isinstance(one, NarrowedPathLatency)}
-        widened = [label for label, one in narrowed.items() if one.widen(allocations)]
         predicted = {label: one.predict(allocations) for label, one in self._each.items()}
         # Of models that are as bad as each other one that is in use already.
         order = sorted(predicted, key=lambda label: label not in self._used)
         worst = {max(order, key=lambda label: _badness(predicted[label][place])) for place in range(len(self.paths))}
         self._used += [label for label in self._each if label in worst.difference(self._used)]
-        return len(self._used) > before or any(label in self._used for label in widened)
+        return len(self._used) > before
 
     def rest(self) -> None:
         """Let go of what takes much memory until something is asked again."""

@@ -2,7 +2,7 @@
 """What a window of arrivals would have met under any allocation of a pipeline.
 
 With the service demands known, a window can be replayed right where it is planned for: Lindley's recursion, operator by
-operator, or batch by batch, on the window's own arrival times. `checked_latency` holds fits against that.
+operator, or batch by batch, on the window's own arrival times. MEAD plans by that wherever it is possible.
 
 A window of a fast stream may be over within a few batches. So batches are replayed from the size at which they settle
 under the window's rate, over the window twice, and the second time counts. Batches take their mean times.
@@ -12,23 +12,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.errors import ConfigurationError
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_model import PipelineModel
+from penstock.performance.queueing.micro_batch.server import MicroBatch
 from penstock.performance.replay import batch_ends, record_ends, selected, statistic
 from penstock.ports import FloatArray
 from penstock.records import Allocation, Prediction
 from penstock.topology import ARRIVALS, Path
 
 
-def can_be_replayed(pipeline: PipelineModel) -> bool:
-    """Whether each operator reads one stream, and all take records one by one or all in batches."""
-    kinds = {type(o.demand) for o in pipeline.operators}
-    return len(kinds) == 1 and all(len(o.streams) == 1 for o in pipeline.operators)
+def why_not_replayed(inputs: Mapping[str, int], in_batches: Mapping[str, bool]) -> str | None:
+    """Why a pipeline cannot be replayed, from how many streams operators read and how; None: it can.
+
+    Examples
+    --------
+    >>> why_not_replayed({"left": 1, "both": 2}, {"left": True, "both": True})
+    'both reads several streams'
+    """
+    joins = [name for name, streams in inputs.items() if streams > 1]
+    if joins:
+        return f"{joins[0]} reads several streams"
+    if len(set(in_batches.values())) > 1:
+        return "some operators take records one by one, others in batches"
+    return None
+
+
+def why_model_not_replayed(pipeline: PipelineModel) -> str | None:
+    """Why this model of a pipeline cannot be replayed; None: it can."""
+    return why_not_replayed(
+        {o.name: len(o.streams) for o in pipeline.operators},
+        {o.name: isinstance(o.demand, BatchDemand) for o in pipeline.operators},
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,7 +88,7 @@ class ReplayedLatency:
     Parameters
     ----------
     pipeline
-        Operators, graph and objectives; see `can_be_replayed`.
+        Operators, graph and objectives; see `why_not_replayed`.
     arrivals
         When the window's records arrived at the source, rising.
     seed
@@ -77,6 +96,8 @@ class ReplayedLatency:
         slower.
     errors
         Standard errors by which a learnt demand is moved to the slow side.
+    records_each
+        How many records each arrival stands for; more than one only in batches.
 
     Examples
     --------
@@ -90,20 +111,30 @@ class ReplayedLatency:
     1.3
     """
 
-    def __init__(self, pipeline: PipelineModel, arrivals: FloatArray, *, seed: int = 0, errors: float = 0.0) -> None:
-        if not can_be_replayed(pipeline):
-            raise ConfigurationError(
-                "pipeline: it cannot be replayed; every operator must read one stream, and all must take records "
-                "one by one or all in batches",
-                field="pipeline",
-            )
+    def __init__(
+        self,
+        pipeline: PipelineModel,
+        arrivals: FloatArray,
+        *,
+        seed: int = 0,
+        errors: float = 0.0,
+        records_each: int = 1,
+    ) -> None:
+        why_not = why_model_not_replayed(pipeline)
+        if why_not is not None:
+            raise ConfigurationError(f"pipeline: {why_not}, and that cannot be replayed", field="pipeline")
         if len(arrivals) < 2 or not arrivals[-1] > arrivals[0]:
             raise ConfigurationError("arrivals: a window needs two arrivals or more, at two instants", field="arrivals")
         self.pipeline = pipeline
         self._arrivals: FloatArray = arrivals - arrivals[0]
-        self._rate = (len(arrivals) - 1) / float(self._arrivals[-1])
-        self._seed, self._errors = seed, errors
+        self._gap = float(self._arrivals[-1]) / (len(arrivals) - 1)
+        self._rate = records_each / self._gap
+        self._seed, self._errors, self._each = seed, errors, records_each
         self._in_batches = any(isinstance(o.demand, BatchDemand) for o in pipeline.operators)
+        if records_each > 1 and not self._in_batches:
+            raise ConfigurationError(
+                "records_each: records that are served one by one cannot be replayed in groups", field="records_each"
+            )
         self._work: dict[str, FloatArray] = {}
         self._mean_work: dict[str, float] = {}
         self._passed: dict[str, _Passed] = {}
@@ -160,7 +191,7 @@ class ReplayedLatency:
             rate = self._rate * self.pipeline.visits[name]
             server = demand.moved(self._errors, rate, has).at(has)
             settled = server.smooth_batch_seconds(rate)
-            return batch_ends(came, server, 0.0 if math.isinf(settled) else settled)
+            return batch_ends(came, _in_groups(server, self._each), 0.0 if math.isinf(settled) else settled)
         return record_ends(came, self._work_of(name, demand)[: len(came)] / has.cpu_share, has.executors)
 
     def _work_of(self, name: str, demand: RecordDemand) -> FloatArray:
@@ -176,7 +207,7 @@ class ReplayedLatency:
         """The window's arrivals once to settle and once to look at; single records need no settling."""
         if not self._in_batches:
             return self._arrivals
-        return np.concatenate([self._arrivals, self._arrivals + float(self._arrivals[-1]) + 1.0 / self._rate])
+        return np.concatenate([self._arrivals, self._arrivals + float(self._arrivals[-1]) + self._gap])
 
     def _path(self, path: Path, allocations: Mapping[str, Allocation]) -> Prediction:
         p = self.pipeline.probability(path)
@@ -195,3 +226,11 @@ class ReplayedLatency:
             rate = self._rate * self.pipeline.visits[name]
             return demand.moved(self._errors, rate, allocation).at(allocation).utilisation(rate)
         return self._rate * self.pipeline.visits[name] * self._mean_work[name] / allocation.capacity
+
+
+def _in_groups(server: MicroBatch, each: int) -> MicroBatch:
+    """The server as it is for groups of so many records that arrive together."""
+    if each == 1:
+        return server
+    cap = None if server.cap is None else max(1, server.cap // each)
+    return replace(server, per_record=each * server.per_record, cap=cap)

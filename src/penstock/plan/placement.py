@@ -86,7 +86,8 @@ class Placement:
             allowed = limits
         wanted = min(executors, allowed.room)
         if not allowed.nodes or wanted < limits.min_executors:
-            return replace(current, executors=max(executors, limits.min_executors), nodes=())
+            within = min(max(executors, limits.min_executors), limits.max_executors)
+            return replace(current, executors=within, nodes=())
         if self.choice == "best":
             places = self._best(wanted, allowed, current)
         else:

@@ -301,11 +301,17 @@ class Assembly:
 
     def _await_ready(self, operator: RunningOperator) -> None:
         self.listener.phase(f"waiting for the query of {operator.name}")
-        while not self._stop.is_set() and not operator.is_ready(self._clock.monotonic()):
+        while not self._stop.is_set() and not self._is_ready(operator):
             self._clock.wait(0.2, self._stop)
         wants_shares = self._settings.mode == "act" and operator.settings.cpu_shares != (1.0,)
         if operator.state is State.RUNNING and wants_shares and not operator.remote.can_set_cpu_share:
             self.listener.fault(operator.name, why_no_cpu_shares(self._settings.cluster.master))
+
+    def _is_ready(self, operator: RunningOperator) -> bool:
+        now = self._clock.monotonic()
+        if self._resume:
+            return operator.is_up_again(now, lambda text: self.listener.fault(operator.name, text))
+        return operator.is_ready(now)
 
     def build_policy(self, choice: PolicyChoice) -> Policy:
         """Build a policy in place of that of the settings, looked through as that one was.

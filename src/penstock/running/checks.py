@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 
 from penstock._demand import policy_demand
 from penstock._wiring import objectives_out_of_reach
+from penstock.adaptors.spark.master_address import YARN
 from penstock.errors import ConfigurationError
 from penstock.policies import policy_entry
 from penstock.running.operator_process import SessionMissingError, load_app
@@ -143,6 +145,7 @@ def check_run(settings: RunSettings, *, has_own_policy: bool = False) -> None:
             attempt(f"operators.{i}.options.", lambda o=operator: _check_options(o))
     attempt("", lambda: check_floor(settings, known_partitions(settings)))
     attempt("", SparkInstallation.find)
+    attempt("", lambda: _check_yarn(settings.cluster.master))
     attempt("", lambda: _check_memory(settings))
     attempt("", lambda: _check_geo(settings))
     attempt("", lambda: check_nodes(settings, has_own_policy=has_own_policy))
@@ -249,6 +252,13 @@ def _check_geo(settings: RunSettings) -> None:
         faults.append("cluster.geo: its nodes reach no broker; leave `broker` out, records are replayed")
     if any(operator.limits().cpu_shares != (1.0,) for operator in settings.operators):
         faults.append("cluster.geo: a node has a CPU cap of its own; set `cpu_shares: [1.0]` of the operators")
+    room = len(geo.nodes) * geo.slots
+    faults += [
+        f"operators.{i}.executors: {operator.executors[1]} do not fit on {len(geo.nodes)} nodes with room for {room} "
+        "cores; give a smaller maximum, or more `slots`"
+        for i, operator in enumerate(settings.operators)
+        if executor_cores(operator) > room
+    ]
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_names((HOME, *geo.nodes)),
         lambda: OneWayDelays.of_round_trips(geo.pairs).check_nodes((HOME, *geo.nodes)),
@@ -261,6 +271,24 @@ def _check_geo(settings: RunSettings) -> None:
             faults.extend(fault.faults)
     if faults:
         raise ConfigurationError.of_all("cluster.geo", faults)
+
+
+def _check_yarn(master: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Whether Spark will find the cluster: it takes a folder without YARN's files for a cluster on this machine."""
+    from penstock.adaptors.spark.installation import SparkInstallation
+
+    if master.strip() != YARN:
+        return
+    own = Path(environment.get("SPARK_CONF_DIR") or SparkInstallation.find(environment).home / "conf")
+    if (own / "spark-env.sh").exists():
+        return  # it may set them
+    folders = {environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)}
+    if not any((Path(folder) / "yarn-site.xml").is_file() for folder in folders):
+        where = f"{' or '.join(sorted(folders))} has none" if folders else "it is not set"
+        raise ConfigurationError(
+            f"cluster.master: `yarn` needs HADOOP_CONF_DIR, the folder of your cluster's yarn-site.xml; {where}",
+            field="cluster.master",
+        )
 
 
 def _check_memory(settings: RunSettings) -> None:

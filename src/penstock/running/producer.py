@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.adaptors.private_file import write_private
 from penstock.adaptors.process.leftovers import end_marked
-from penstock.errors import ClusterError
+from penstock.errors import AdaptorError, ClusterError
 from penstock.records import decode, encode
 from penstock.running.operator_job import ExchangeEnd, TopicEnd
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 _MARK = "PENSTOCK_PRODUCER"
 """The environment variable that marks the producer of a run; its value is the run's folder."""
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
+_BROKER_SECONDS = 60.0
+"""How long it tries to reach the broker, which answered the controller a moment ago."""
+_RETRY_SECONDS = 1.0
 _LINGER_SECONDS = 0.01
 """A request for each record would cost the broker more CPU than an operator has on one machine."""
 
@@ -150,7 +153,7 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     options = ReplayOptions.parse(job.replay)
-    sink = _open_sink(job.to)
+    sink = _patient_sink(job.to, stop)
     try:
         made = produce(
             open_arrivals(options),
@@ -177,6 +180,16 @@ def run_producer(job: ProducerJob, result: Path) -> int:
     }
     write_private(result, json.dumps(found))
     return 1 if made.unconfirmed else 0
+
+
+def _patient_sink(to: TopicEnd | ExchangeEnd, stop: threading.Event) -> Sink:
+    deadline = time.monotonic() + _BROKER_SECONDS
+    while True:
+        try:
+            return _open_sink(to)
+        except AdaptorError as fault:
+            if not fault.retryable or time.monotonic() >= deadline or stop.wait(_RETRY_SECONDS):
+                raise
 
 
 def _open_sink(to: TopicEnd | ExchangeEnd) -> Sink:

@@ -58,7 +58,8 @@ class RunNodes:
             trips = "no round trips are known"
         else:
             holes = len(self.round_trips.holes)
-            trips = f"round trips as given{f', {holes} pairs are missing' if holes else ''}"
+            missing = "1 pair is" if holes == 1 else f"{holes} pairs are"
+            trips = f"round trips as given{f', {missing} missing' if holes else ''}"
         return f"{names}; {trips}" + ("" if self.driver is None else f"; the driver is on {self.driver}")
 
     def on(self, operator: OperatorSettings) -> Limits:
@@ -96,7 +97,8 @@ def run_nodes(settings: RunSettings, *, workers: Sequence[str] = (), has_own_pol
     if given is None and (geo is None or has_own_policy or not _policy_chooses(settings)):
         return None
     part = given or NodesSettings()
-    names = part.known_names or (() if geo is None else tuple(geo.nodes)) or tuple(workers)
+    # The table of a geo cluster has its home too, where no executor can be.
+    names = part.known_names or tuple(workers) if geo is None else part.names or tuple(geo.nodes)
     source = part.round_trips or (None if geo is None else MEASURED)
     driver = part.driver or (HOME if geo is not None else DRIVER if source == MEASURED else None)
     return RunNodes(
@@ -159,6 +161,11 @@ def check_nodes(settings: RunSettings, *, has_own_policy: bool = False) -> None:
                 for name in given.names
                 if name not in geo.nodes
             ]
+            if given.table is not None and not {*given.latency_map().nodes} & {*geo.nodes}:
+                faults.append(
+                    f"nodes.round_trips: {given.table} has no node of cluster.geo ({', '.join(geo.nodes)}); name nodes "
+                    "there as here"
+                )
     if faults:
         raise ConfigurationError.of_all("nodes", faults)
     nodes = run_nodes(settings, has_own_policy=has_own_policy)

@@ -167,6 +167,30 @@ class RunningOperator:
         self.state, self.is_held = State.RUNNING, True
         return True
 
+    def is_up_again(self, now: float, say: Callable[[str], None]) -> bool:
+        """As `is_ready`, where a run goes on: it ran before, so a process that ends early is started again.
+
+        Raises
+        ------
+        ClusterError
+            It ended too often or would end again, or it lives and does not answer in time; with the end of its log.
+        """
+        assert self._child is not None
+        if self.state is State.STARTING and self._child.poll() is None:
+            try:
+                is_ready = self.is_ready(now)
+            except ClusterError:
+                if self._child.poll() is None:
+                    raise
+                return False  # it has ended just now
+            if is_ready and self._last_death is not None:
+                say("runs again")
+            return is_ready
+        self.watch(now, say)
+        if self.state is State.FAILED:
+            raise self.failure()
+        return False
+
     def restart_with(self, size: ExecutorSize | None, now: float, patience_seconds: float) -> None:
         """Ask its process to end at the next batch border; `watch` then starts one with executors of that size.
 

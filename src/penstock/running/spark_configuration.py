@@ -59,6 +59,8 @@ def spark_configuration(
         "spark.storage.decommission.rddBlocks.enabled": "true",
         # Spark looks every 30 s whether a leaving executor's blocks have moved; seen to make drains 3x shorter.
         "spark.storage.decommission.replicationReattemptInterval": "2s",
+        # On YARN and Kubernetes an application ends that has lost too many executors: in all its life, without this.
+        "spark.executor.failuresValidityInterval": "1h",
     }
     if operator.is_real_time:
         shuffles = operator.executors[0] * operator.executor_cores - (source_partitions or 0)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from penstock.adaptors.process.log_rotation import rotate_logs
 from penstock.adaptors.spark.executor_folders import remove_old_executors
 from penstock.adaptors.spark.failure_words import QUERY_FAILED
 from penstock.clock import Clock
@@ -17,8 +18,7 @@ from penstock.loop import CycleReport, Runner
 from penstock.records import ExecutorSize, Mode, OutcomeStatus, Quality
 from penstock.running.assembly import Assembly
 from penstock.running.lease_beats import LeaseBeats
-from penstock.running.log_rotation import rotate_logs
-from penstock.running.operator_sizes import keep_size
+from penstock.running.operator_sizes import keep_size, kept_size
 from penstock.running.run_listener import RunListener
 from penstock.running.running_operator import RunningOperator, State
 from penstock.running.stream_retention import StreamRetention
@@ -166,7 +166,7 @@ class Supervision:
         if operator.starts > self._starts[operator.name]:
             self._starts[operator.name] = operator.starts
             self._parts.cycles[operator.name].monitor.restarted()
-            if operator.settings.sizes:
+            if kept_size(self._parts.store, operator.settings) != operator.size:
                 keep_size(self._parts.store, operator.settings, operator.size)
                 crash_point("size-kept")
         self._parts.actuators[operator.name].carry_on()

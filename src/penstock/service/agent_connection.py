@@ -23,7 +23,9 @@ from penstock.adaptors.agent.wire import (
     MalformedMessageError,
     Message,
     Offer,
+    Refusal,
     Reports,
+    SharesHeld,
     Subscribe,
     frame_of,
 )
@@ -78,6 +80,21 @@ class AgentConnection:
         self._wanted: tuple[frozenset[str], float] = (frozenset(), math.inf)
         self._subscribed: Subscribe | None = None
         self._asked_at: float | None = None
+        self._held: tuple[float, float, SharesHeld] | None = None
+        self.hold_refusal: str | None = None
+        """Why the agent of a host does not hold what it was last told to; None: it does, or was told nothing."""
+
+    @property
+    def holds_at(self) -> str:
+        """The place whose executors it can hold to CPU shares; empty: it cannot."""
+        return self.introduction.holds_at
+
+    def held_within(self, seconds: float) -> tuple[float, SharesHeld] | None:
+        """What it last said that it holds, and when that came, by our clock; None: it said nothing lately."""
+        held = self._held
+        if held is None or not self.is_open or self._loop.time() - held[0] > seconds:
+            return None
+        return held[1], held[2]
 
     @property
     def name(self) -> str:
@@ -175,6 +192,12 @@ class AgentConnection:
             case Collected():
                 self._follow_clock(message.clock)  # before anybody reads its times
                 self._reply(message)
+            case SharesHeld():
+                self._held, self.hold_refusal = (self._loop.time(), time.time(), message), None
+            case Refusal(_, error) if self.holds_at:
+                if error != self.hold_refusal:
+                    _LOG.warning("%s: it does not hold executors: %s", self.name, error)
+                self._held, self.hold_refusal = None, error
             case Goodbye(reason):
                 self.goodbye = reason or "it has ended"
             case _:
@@ -197,6 +220,7 @@ class AgentConnection:
             "host": self.introduction.host,
             "address": self.address,
             "scales": self.scales,
+            "shares": self._view_shares(),
             "connected_at": self.since,
             "clock_behind_seconds": round(self.skew_seconds, 3),
             "offers": [{"name": o.name, "unit": o.unit, "meaning": o.meaning} for o in self.offers],
@@ -207,6 +231,24 @@ class AgentConnection:
             "metrics": {
                 name: {"value": value, "age_seconds": round(max(0.0, now - at), 3)}
                 for name, (at, value) in sorted(dict(self.latest).items())
+            },
+        }
+
+    def _view_shares(self) -> dict[str, Any] | None:
+        """What it holds, or why it does not; None: it is not the agent of a host."""
+        if self.scales:
+            return None
+        held = () if self._held is None else self._held[2].held
+        return {
+            "can_hold": bool(self.holds_at),
+            "why_not": self.hold_refusal or self.introduction.why_not or None,
+            "held": {
+                one.application_id: {
+                    "executors": list(one.executors),
+                    "quota_cores": None if one.cpu is None else one.cpu.quota_cores,
+                    "faults": list(one.faults),
+                }
+                for one in held
             },
         }
 

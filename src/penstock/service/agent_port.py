@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 PULSE_SECONDS = 1.5
 _HANDSHAKE_SECONDS = 10.0
 _SILENT_AGENT_SECONDS = 90.0
-"""An agent that something is scaled through answers far more often than that."""
+"""An agent that something is scaled through, or that holds executors, answers far more often than that."""
 _MOST_AGENTS, _MOST_STRANGERS = 20_000, 1000
 _FRAMES_PER_SECOND, _FRAMES_AT_ONCE = 50.0, 500.0
 _CHUNK_BYTES = 1 << 16
@@ -151,7 +151,8 @@ class AgentPort:
             silent_since = self._loop.time() - _SILENT_AGENT_SECONDS
             for number, connection in enumerate(self.connections):
                 try:
-                    if connection.scales and connection.heard_at < silent_since:
+                    is_asked = connection.scales or bool(connection.holds_at)
+                    if is_asked and connection.heard_at < silent_since:
                         _LOG.warning("%s: its agent was silent for too long, and is cut off", connection.name)
                         connection.close()
                     else:

@@ -24,12 +24,14 @@ from penstock.loop import Cycle, CycleReport, Helm, Orders, Runner
 from penstock.loop.kept_orders import first_state, kept_state
 from penstock.loop.patient_source import PatientSource
 from penstock.ports import KnowledgeStore, Policy
+from penstock.records import ExecutorShare
 from penstock.running.lease_beats import LeaseBeats
 from penstock.service.all_there import AllThere
 from penstock.service.attached_pipeline import AttachedPipeline
 from penstock.service.end_summary import end_summary
 from penstock.service.events import EventFeed
 from penstock.service.far_operator import SKEW_SECONDS, FarOperator
+from penstock.service.host_agents import HostAgents
 from penstock.service.live_desk import LiveDesk
 from penstock.service.master_stores import MasterStores
 from penstock.steering import PolicyChoice
@@ -53,6 +55,8 @@ class AttachedRun:
         The number of this master's lease, and whether it still leads.
     skew
         What the clock of an operator's agent is behind ours, in seconds.
+    hosts
+        The agents of the hosts that its executors may be on.
     stores, feed
         Where its history is, and where events go.
     """
@@ -65,12 +69,15 @@ class AttachedRun:
         fence: int,
         is_leading: Callable[[], bool],
         skew: Callable[[str], float],
+        hosts: HostAgents,
         stores: MasterStores,
         feed: EventFeed,
     ) -> None:
         self.attached, self._clock = attached, SystemClock()
         self._far = {
-            operator: FarOperator(attached, operator, partial(connect, operator), partial(skew, operator), fence)
+            operator: FarOperator(
+                attached, operator, partial(connect, operator), partial(skew, operator), fence=fence, hosts=hosts
+            )
             for operator in attached.operators
         }
         self._all_there = AllThere(self._far)
@@ -117,9 +124,7 @@ class AttachedRun:
                 )
                 for operator, far in self._far.items()
             }
-            self._beats = LeaseBeats(
-                {operator: far.remote for operator, far in self._far.items()}, attached.settings.interval
-            )
+            self._beats = LeaseBeats(self._far, attached.settings.interval)
             self._runner = Runner(
                 list(self.cycles.values()),
                 clock,
@@ -133,6 +138,11 @@ class AttachedRun:
             self._note_skew(attached.operator)
             undo.enter_context(self._beats)
             self._ends = undo.pop_all()
+
+    @property
+    def shares(self) -> list[ExecutorShare]:
+        """What executors of its operators are to be held to, by the agents of their hosts."""
+        return [share for far in self._far.values() if (share := far.share) is not None]
 
     def start(self) -> None:
         """Begin the passes."""

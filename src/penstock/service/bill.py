@@ -30,7 +30,7 @@ class Bill:
     def __init__(self, bases: Mapping[str, CostBasis]) -> None:
         self._bases = bases
         self._accounts = {name: OperatorAccount() for name in bases}
-        self._newest = dict.fromkeys(bases, 0.0)
+        self._last = dict.fromkeys(bases, -math.inf)
         self._cursor = dict.fromkeys(bases, 0.0)
         self._is_counted = False
         self._reading = threading.Lock()
@@ -38,12 +38,15 @@ class Bill:
         self._lock = threading.Lock()
 
     def take(self, seen: Observation) -> None:
-        """Count one look; an older one than the newest counts no more."""
+        """Count one look, once.
+
+        One that is older than the one before counts too: since then the clock was set back.
+        """
         if seen.operator not in self._accounts:
             return
         with self._lock:
-            if seen.at > self._newest[seen.operator]:
-                self._newest[seen.operator] = seen.at
+            if seen.at != self._last[seen.operator]:
+                self._last[seen.operator] = seen.at
                 self._accounts[seen.operator].add(CycleReport(seen))
 
     def read(self, store: KnowledgeStore, since: float, until: float, *, seconds: float = math.inf) -> None:

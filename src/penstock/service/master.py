@@ -14,11 +14,13 @@ from penstock.adaptors.agent.channel import Channel
 from penstock.adaptors.agent.link import NOT_LEADING
 from penstock.adaptors.agent.wire import Accepted, FromAgent, Introduction, Refusal
 from penstock.errors import ConfigurationError, PenstockError
+from penstock.records import ExecutorShare
 from penstock.service.agent_connection import AgentConnection, RequestChannel
 from penstock.service.agent_port import AgentPort
 from penstock.service.asking import Service
 from penstock.service.attached_pipeline import AttachedPipeline, read_attached
 from penstock.service.attached_run import AttachedRun
+from penstock.service.host_agents import HostAgents
 from penstock.service.leadership import HEARD_SECONDS, LEASE_SECONDS, Leadership
 from penstock.service.master_stores import MasterStores
 from penstock.service.other_page import OtherPage
@@ -90,12 +92,14 @@ class Master:
             count_agents=lambda: self.port.heard_within(HEARD_SECONDS),
             lease_seconds=lease_seconds,
         )
+        self._hosts = HostAgents(lambda: list(self._agents.values()), self._shares, self._fence)
         self._ends = ExitStack()
 
     def __enter__(self) -> Master:
         with ExitStack() as undo:
             undo.enter_context(self.port)
             undo.enter_context(self.leadership)
+            undo.enter_context(self._hosts)
             self._ends = undo.pop_all()
         threading.Thread(target=self._look_after, name="penstock-master", daemon=True).start()
         return self
@@ -117,20 +121,33 @@ class Master:
         if known is not None and known.is_open and known.introduction.agent != introduction.agent:
             text = f"an agent called {introduction.name!r} is connected from {known.address}; give another name"
             return Refusal("occupied", text, retryable=True)
-        if introduction.settings:
-            try:
-                attached = read_attached(introduction.settings, introduction.name)
-            except ConfigurationError as fault:
-                self._note_refusal(introduction.name, str(fault))
-                return Refusal("rejected", str(fault)[:2000])
-            other = next((one for one in self._agents_of(attached.name) if one.attached.plain != attached.plain), None)
-            if other is not None and other.introduction.agent != introduction.agent:
-                text = f"another run of {attached.name!r} is connected from {other.address}; give another name"
-                return Refusal("occupied", text, retryable=True)
-            if len(self._runs) >= _MOST_PIPELINES and attached.name not in self._runs:
-                return Refusal("busy", f"this master has {_MOST_PIPELINES} pipelines already", retryable=True)
+        if (holding := self._holding_at(introduction)) is not None:
+            text = f"{holding.name!r} holds the executors of this host; end it, or start this one with --measure-only"
+            return Refusal("occupied", text, retryable=True)
+        if introduction.settings and (refusal := self._refusal_of(introduction)) is not None:
+            return refusal
         _LOG.info("%s: its agent comes from %s", introduction.name, address)
         return Accepted(self.leadership.fence, time.time())
+
+    def _refusal_of(self, introduction: Introduction) -> Refusal | None:
+        """Why the pipeline that an agent introduces cannot be taken; None: it can."""
+        try:
+            attached = read_attached(introduction.settings, introduction.name)
+        except ConfigurationError as fault:
+            self._note_refusal(introduction.name, str(fault))
+            return Refusal("rejected", str(fault)[:2000])
+        other = next((one for one in self._agents_of(attached.name) if one.attached.plain != attached.plain), None)
+        if other is not None and other.introduction.agent != introduction.agent:
+            text = f"another run of {attached.name!r} is connected from {other.address}; give another name"
+            return Refusal("occupied", text, retryable=True)
+        if len(self._runs) >= _MOST_PIPELINES and attached.name not in self._runs:
+            return Refusal("busy", f"this master has {_MOST_PIPELINES} pipelines already", retryable=True)
+        return None
+
+    def _holding_at(self, introduction: Introduction) -> AgentConnection | None:
+        """Another agent that holds the executors of the same place: two would take them from each other."""
+        others = (one for one in list(self._agents.values()) if one.is_open and one.name != introduction.name)
+        return next((one for one in others if one.holds_at and one.holds_at == introduction.holds_at), None)
 
     def _note_refusal(self, name: str, why: str) -> None:
         with self._lock:
@@ -239,6 +256,7 @@ class Master:
             fence=self.leadership.fence,
             is_leading=lambda: self.leadership.is_leading,
             skew=skew,
+            hosts=self._hosts,
             stores=self._stores,
             feed=self._service.feed,
         )
@@ -306,6 +324,13 @@ class Master:
             self._away.clear()
         for thread in [self._end_apart(run) for run in runs]:
             thread.join(5.0)
+
+    def _fence(self) -> int | None:
+        return self.leadership.fence if self.leadership.is_leading else None
+
+    def _shares(self) -> list[ExecutorShare]:
+        """What executors are to be held to, of all pipelines."""
+        return [share for run in list(self._runs.values()) for share in run.shares]
 
     # --- what is shown ----------------------------------------------------------------------------------------
 

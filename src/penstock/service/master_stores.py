@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.adaptors.agent.handshake import checked_token
-from penstock.adaptors.agent.master_address import token_of
+from penstock.adaptors.agent.master_address import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, token_of
 from penstock.adaptors.postgresql.address import StoreAddress, is_address
 from penstock.adaptors.private_file import make_private_folder, write_private_once
 from penstock.errors import ConfigurationError
@@ -88,8 +88,11 @@ class StoreFolder:
         return SqliteStore.open_readonly(self._file(pipeline))
 
     def token(self) -> bytes:
-        """The agents' token."""
-        file = self.folder / TOKEN_FILE
+        """The agents' token: that of the environment, else that of the folder, which is made if missing."""
+        file, named = self.folder / TOKEN_FILE, os.environ.get(TOKEN_FILE_VARIABLE)
+        is_own = bool(named) and Path(str(named)).absolute() == file.absolute()  # what agents on this host are given
+        if not is_own and (named or os.environ.get(TOKEN_VARIABLE)):
+            return token_of(None, os.environ)
         if not file.exists():
             write_private_once(file, f"{secrets.token_urlsafe(32)}\n")
         try:

@@ -14,8 +14,12 @@ change              whether two windows differ by more than chance
 simple_fits         fits of windows that need no search
 burst_search        chains of bursts (`burst_chain`) whose queue follows the replayed one along the load
 course              the pieces of constant rate that tell a window's queue
-course_queue        the queue of a course that repeats exactly
+course_queue        the queue of a course that repeats exactly; `rest_times`: of a piece where nothing is left to do
 cycle_search        cycles of parts (`cycle_chain`) for windows of a few long bursts, by their fluid (`fluid_curve`)
+turns               the period after which a window comes alike again, the course of a turn, and the levels of its turns
+modulated_search    short cycles at a rate that changes slowly (`modulated_cycle`), for windows with turns and levels
+minimax             steps that make the largest of many errors least
+added_chance        what chance adds to the queue of a course
 kpc                 compositions (`product_form`) that match moments and autocorrelation
 alternating         chains of short and long times in turn (`free_chain`)
 ==================  ==============================================================================================

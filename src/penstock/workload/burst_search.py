@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from penstock.workload.burst_chain import Bursts
-from penstock.workload.candidates import Found, Recipe, valid
+from penstock.workload.candidates import MEAN_BAR, PERCENTILE_BAR, Found, Recipe, valid
 from penstock.workload.least_squares import DAMPING, DAMPINGS, IsLate, difference_least_squares
 from penstock.workload.load_curve import load_curves
 from penstock.workload.replay_queue import BARRED, ReplayedQueue, finite_lift
@@ -25,6 +25,8 @@ from penstock.workload.window_features import WindowFeatures
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Residuals = Callable[[FloatArray], FloatArray]
+"""Returns (rows, terms) for rows of parameters."""
 
 _MEAN_TOLERANCE, _PERCENTILE_TOLERANCE = 0.05, 0.08
 _WEIGHT_BEYOND = 0.2
@@ -32,6 +34,8 @@ _WEIGHT_BEYOND = 0.2
 
 _LOADS = 12
 _FIRST_STEPS, _LAST_STEPS = 4, 4
+_BARRED_STEPS, _BARRED_POWER = 12, 4.0
+"""The sum of the squares of this power of the errors is close to the largest of them."""
 
 _LARGE, _FEWER_LOADS, _FEW_DAMPINGS = 8, 8, np.array([0.3, 10.0])
 """Chains of more states than this are searched at fewer loads, with fewer steps tried."""
@@ -73,7 +77,7 @@ class Aim:
         """Return the same aim at fewer loads."""
         return Aim.of(self.queue, self.features, _FEWER_LOADS)
 
-    def residuals(self, shape: Bursts, power: float = 1.0) -> Callable[[FloatArray], FloatArray]:
+    def residuals(self, shape: Bursts, power: float = 1.0) -> Residuals:
         """Return the function that gives the residuals of rows of parameters, each in units of its tolerance.
 
         With a `power` above 1, the sum of their squares is closer to the largest of them, which the bars look at.
@@ -95,6 +99,22 @@ class Aim:
                 axis=1,
             )
             return terms if power == 1.0 else np.asarray(np.sign(terms) * np.abs(terms) ** power)
+
+        return residuals
+
+    def barred(self, shape: Bursts) -> Residuals:
+        """Return the function that gives powers of the errors of mean and percentile, in units of their bars.
+
+        Above the curve that is aimed at, a unit is what is left up to the bar, and below it what is left down to it.
+        """
+        at = self.chosen[self.queue.utilisations[self.chosen] <= BARRED]
+        loads, lift = self.queue.utilisations[at], np.tile(finite_lift(self.queue)[at], 2)
+        target = np.log(np.concatenate([self.queue.responses[at], self.queue.percentiles[at]])) + lift
+        bars = np.repeat(np.log1p([MEAN_BAR, PERCENTILE_BAR]), at.size)
+
+        def residuals(theta: FloatArray) -> FloatArray:
+            off = np.log(np.concatenate(load_curves(*shape.matrices(theta), loads), axis=1)) - target
+            return np.asarray(np.sign(off) * np.abs(off / (bars - np.sign(off) * lift)) ** _BARRED_POWER)
 
         return residuals
 
@@ -147,9 +167,19 @@ def extended(theta: FloatArray) -> FloatArray:
 
 
 def search(
-    shape: Bursts, starts: FloatArray, aim: Aim, is_late: IsLate, *, iterations: int = 8, damping: float = DAMPING
+    shape: Bursts,
+    starts: FloatArray,
+    aim: Aim,
+    is_late: IsLate,
+    *,
+    iterations: int = 8,
+    damping: float = DAMPING,
+    last: int | None = None,
 ) -> Iterator[Found]:
-    """Search from starts. After a few steps from each the best two go on, then the best with large errors enlarged."""
+    """Search from starts. After a few steps from each the best two go on, then the best with large errors enlarged.
+
+    `last` is the number of steps with errors enlarged, if not as many as usual.
+    """
     low, high = shape.bounds()
     is_large = shape.order > _LARGE
     aim, dampings = (aim.with_fewer_loads(), _FEW_DAMPINGS) if is_large else (aim, DAMPINGS)
@@ -169,9 +199,27 @@ def search(
     theta, loss = further(theta, iterations, 1.0, damping)
     order = np.argsort(loss)
     theta, loss = theta[order], loss[order]
-    last, final = further(theta[:1], 6 // shape.kinds if is_large else _LAST_STEPS, 2.0, DAMPING)
+    if last is None:
+        last = 6 // shape.kinds if is_large else _LAST_STEPS
     kept = 1 if is_large else len(theta)
-    for row, value in zip((*last, *theta[:kept]), (*final, *loss[:kept]), strict=True):
+    rows, values = theta[:kept], loss[:kept]
+    if last:
+        refined, final = further(theta[:1], last, 2.0, DAMPING)
+        rows, values = np.concatenate([refined, rows]), np.concatenate([final, values])
+    yield from _found(shape, rows, values)
+
+
+def within_bars(shape: Bursts, rows: FloatArray, aim: Aim, is_late: IsLate) -> Iterator[Found]:
+    """Search on from rows of parameters by the largest errors of mean and percentile alone."""
+    aim = aim.with_fewer_loads() if shape.order > _LARGE else aim
+    theta, loss = difference_least_squares(
+        aim.barred(shape), rows, *shape.bounds(), iterations=_BARRED_STEPS, is_late=is_late
+    )
+    yield from _found(shape, theta, loss)
+
+
+def _found(shape: Bursts, theta: FloatArray, loss: FloatArray) -> Iterator[Found]:
+    for row, value in zip(theta, loss, strict=True):
         if np.isfinite(value):
             d0, d1 = shape.matrices(row[None])
             yield from valid(d0[0], d1[0], Recipe(_name(shape), bursts=shape, theta=row))

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from penstock.errors import InvalidProcessError
 from penstock.markov import MAP
+from penstock.workload.added_chance import Added
 from penstock.workload.burst_chain import Bursts
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import Missing, cycle_curves
 from penstock.workload.load_curve import predicted_curve
+from penstock.workload.modulated_cycle import ModulatedCycle
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import BARRED, ReplayedQueue
 
@@ -35,7 +36,8 @@ PRICE_OF_A_STATE, PRICE_OF_A_STAGE, SMALL = 0.02, 0.001, 16
 """How much an additional state must reduce the loss to be worth it: up to `SMALL` of them, and beyond."""
 
 LARGE = 40
-"""Queues of cycles with more states than this are told by their fluid, as they take too long to solve at every load."""
+"""Queues of cycles with more states than this are told by their course or fluid, and what was found to be added to it
+at a few loads, as they take too long to solve at every load."""
 
 SAFE, PRICE_OF_A_MISSED_BAR = 0.95, 1.0
 """A worst error above `SAFE` of its bar costs this much more: what is good enough comes first, however large."""
@@ -54,14 +56,19 @@ _LARGEST_LOOKALIKE_DIFFERENCE = 0.01
 class Recipe:
     """How a process was found, and where a search can start again: the shape of a chain or a cycle, its parameters.
 
-    `missing` is what the fluid of a cycle lacks, see `cycle_curve`.
+    `added` is what the queue of a cycle has beyond that of its course. `told` are the parameters that the turns of a
+    window told, where the search for a modulated cycle began. `curves` has the logarithms of means and percentiles at
+    the replayed utilisations, shape (2, utilisations): the queue of a cycle of many states takes too long to solve.
     """
 
     family: str
     bursts: Bursts | None = None
     cycle: Cycle | None = None
     theta: FloatArray | None = None
-    missing: Missing | None = None
+    modulated: ModulatedCycle | None = None
+    told: FloatArray | None = None
+    added: Added | None = None
+    curves: FloatArray | None = None
 
 
 Found = tuple[MAP, Recipe]
@@ -161,8 +168,8 @@ def score(unit: MAP, trace: TraceDescription, queue: ReplayedQueue, recipe: Reci
     if seen.any():
         ratio = unit.idc(trace.idc_widths[seen] / trace.mean) / trace.idc[seen]
         errors["idc"] = float(np.max(np.abs(np.log(np.maximum(ratio, 1e-12)))))
-    if recipe.cycle is not None and recipe.theta is not None and recipe.missing is not None and unit.order > LARGE:
-        mean, percentile = cycle_curves(recipe.theta, recipe.cycle, queue.utilisations, recipe.missing)
+    if recipe.curves is not None and unit.order > LARGE:
+        mean, percentile = np.exp(recipe.curves)
     else:
         mean, percentile = predicted_curve(unit, queue.utilisations)
     means, percentiles = _relative(queue, mean / queue.responses), _relative(queue, percentile / queue.percentiles)

@@ -56,6 +56,17 @@ class Cycle:
         rates, lengths = np.exp(theta[:, : self.parts]), np.exp(theta[:, self.parts :])
         return rates[:, of], (np.array(self.stages) / lengths)[:, of]
 
+    def fluid(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return rates and generators of the states, for arrivals of rate 1."""
+        rates, ends = self.by_stage(theta)
+        flow = (rates / ends).sum(axis=1) / (1.0 / ends).sum(axis=1)
+        rates, ends = rates / flow[:, None], ends / flow[:, None]
+        i = np.arange(self.order)
+        moves = np.zeros((len(theta), self.order, self.order))
+        moves[:, i, i] = -ends
+        moves[:, i, (i + 1) % self.order] += ends
+        return rates, moves
+
     def matrices(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return D0 and D1 for each row of parameters.
 

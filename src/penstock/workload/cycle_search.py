@@ -4,58 +4,67 @@
 The start is the window's own course in a few pieces (`course`). Least squares moves rates and lengths so that the queue
 of the course that repeats exactly (`course_queue`) follows the replayed curves. A cycle of states goes through these
 pieces with some chance in their lengths, which makes its queue longer. By how much is found by solving that, and the
-course is moved again so that both together are right: after two or three rounds they are.
+course is moved again so that both together are right: after two or three rounds they are. How what chance adds changes
+with rates and lengths is learnt from round to round (space mapping with Broyden's updates, Bandler, Biernacki, Chen,
+Hemmers and Madsen, "Electromagnetic optimization exploiting aggressive space mapping", IEEE Transactions on Microwave
+Theory and Techniques 43, 1995).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.workload.added_chance import Added
 from penstock.workload.burst_search import spread_loads
 from penstock.workload.candidates import MEAN_BAR, PERCENTILE_BAR, Found, Recipe, valid
 from penstock.workload.course import Course
 from penstock.workload.course_queue import course_curves
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import Missing, fluid_of
+from penstock.workload.cycle_curve import fluid_of, lacking
 from penstock.workload.least_squares import IsLate
+from penstock.workload.minimax import descend
 from penstock.workload.replay_queue import MOST_LIFT, ReplayedQueue
 
 FloatArray = npt.NDArray[np.float64]
 
-_PARTS = {4: 0.7, 6: 1.5, 9: 1.5, 13: 1.5}
-"""Parts of a cycle in the order in which they are tried: the fewer, the more stages each has. A course of so many
-pieces whose own queue is off by more than this, in units of the bars, is not made a cycle."""
+PARTS = (4, 6, 9, 13)
+"""Parts of a cycle: the fewer, the more stages each has."""
+
+_PRICE_OF_A_PART, _SURE, _OUT_OF_REACH = 0.08, 0.6, 2.2
+"""What each part must lower the error of the course, in units of the bars, to be worth its stages. No more parts are
+looked at below the first sum of error and price, and a course above the second is not made a cycle unless chains are
+further off."""
 
 _STATES, _MORE_STATES = 64, 96
 """States of a cycle, and of one that is not right with as many. More take long to solve."""
 
-_FEW_STATES = 12
-"""States of the chain that tells what the fluid lacks: that is nearly the same for few stages as for many."""
+_FEW_STATES, _SOME_STATES = 12, 32
+"""States of the chain that tells what the fluid lacks: that is nearly the same for few stages as for many. It is not
+where it is much."""
 
 _LOADS = 15
-_FIRST_STEPS, _MORE_STEPS, _ROUNDS, _LAST_ROUNDS = 10, 5, 3, 2
+_FIRST_STEPS, _MORE_STEPS, _ROUNDS, _LAST_ROUNDS, _AGAIN_ROUNDS = 12, 5, 3, 2, 3
 _GOOD, _FAIR = 0.45, 0.75
 """In units of the bars: rounds end at the first worst error, and no more parts or states are tried below the second."""
 
-_NEAR = 1.3
-"""More states are tried if the worst error is below this, and no more parts after two."""
+_NEAR = 1.6
+"""More states are tried if the worst error is below this."""
 
-_SLOW = 0.97
-"""A round that leaves more than this part of the worst error is the last."""
+_ENOUGH = 0.9
+"""A cycle gone on from is not improved below this part of the bars."""
+
+_STILL = 1e-3
+"""Rounds end if no rate or length moves by this part."""
 
 _ROOM = 0.6
 """Up to this part of the bars a cycle may be lifted above the replayed curves, see `replay_queue`."""
 
 _FASTEST = 1e4
 """Rates above this many times the mean rate make no difference to a queue."""
-
-_DIFFERENCE, _LONGEST_STEP = 1e-4, 0.5
-_DAMPINGS, _DAMPING, _NO_WAY = np.array([0.1, 1.0, 10.0]), 0.3, 1e4
-_REWEIGHTINGS, _POWER = 6, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +94,7 @@ class _Tried:
     theta: FloatArray
     shape: Cycle
     errors: FloatArray
-    added: FloatArray
+    added: Added
 
     @property
     def worst(self) -> float:
@@ -93,30 +102,43 @@ class _Tried:
         return float(np.abs(self.errors).max())
 
 
-def search(course_in: Callable[[int], Course], queue: ReplayedQueue, states: int, is_late: IsLate) -> Iterator[Found]:
-    """Search cycles of up to so many states, of few parts first; `course_in` gives the course in so many pieces."""
-    aim, best, tries = CycleAim.of(queue), None, 0
+def search(
+    course_in: Callable[[int], Course],
+    queue: ReplayedQueue,
+    states: int,
+    is_late: IsLate,
+    *,
+    tries: int = 3,
+    parts_tried: tuple[int, ...] = PARTS,
+    chains: float = np.inf,
+) -> Iterator[Found]:
+    """Search cycles of up to so many states; `course_in` gives the course in so many pieces.
+
+    Of the numbers of parts tried the `tries` best are made cycles, until one is right. `chains` is how far chains of
+    bursts are off, in units of the bars; infinite: none was tried.
+    """
+    reach = _OUT_OF_REACH if np.isinf(chains) else max(_OUT_OF_REACH, chains)
+    aim, best = CycleAim.of(queue), None
     few = min(states, _STATES)
-    for parts, out_of_reach in _PARTS.items():
-        if 2 * parts > few:
-            continue
-        course = course_in(parts)
-        lengths = np.maximum(course.lengths, course.counts / _FASTEST)
-        start = np.log(np.concatenate([course.counts / lengths, lengths]))
-        theta, errors = _moved(start, aim, 0.0, _FIRST_STEPS)
-        if np.abs(errors).max() > out_of_reach:
-            continue
-        found, tries = _rounds(theta, few, aim, _ROUNDS, _GOOD), tries + 1
+    starts = []
+    for parts in parts_tried:
+        if 2 * parts <= few:
+            course = course_in(parts)
+            lengths = np.maximum(course.lengths, course.counts / _FASTEST)
+            theta, errors = _moved(np.log(np.concatenate([course.counts / lengths, lengths])), aim, None, _FIRST_STEPS)
+            starts.append((float(np.abs(errors).max()) + _PRICE_OF_A_PART * parts, theta))
+            if starts[-1][0] <= _SURE:
+                break
+    for price, theta in sorted(starts, key=lambda one: one[0])[:tries]:
+        if price > reach or (best is not None and (best.worst <= _FAIR or is_late())):
+            break
+        found = _rounds(theta, few, aim, _ROUNDS, _GOOD)
         if found is not None and (best is None or found.worst < best.worst):
             best = found
-        # If two are near the bar alike, it is chance that keeps them off, and more stages help, not more parts.
-        enough = _NEAR if tries > 1 else _FAIR
-        if is_late() or (best is not None and best.worst <= enough):
-            break
     if best is not None and few < states and _FAIR < best.worst <= _NEAR:
         more = min(states, _MORE_STATES)
         # What chance adds falls as stages grow in number.
-        theta, _ = _moved(best.theta, aim, best.added * (few / more), _MORE_STEPS)
+        theta, _ = _moved(best.theta, aim, best.added.scaled(few / more), _MORE_STEPS)
         found = _rounds(theta, more, aim, _LAST_ROUNDS, _FAIR)
         best = found if found is not None and found.worst < best.worst else best
     if best is not None:
@@ -127,7 +149,10 @@ def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator
     """Search on from an earlier window's cycle."""
     if recipe.cycle is None or recipe.theta is None or is_late():
         return
-    found = _rounds(recipe.theta, recipe.cycle.order, CycleAim.of(queue), _LAST_ROUNDS, _FAIR)
+    aim, theta = CycleAim.of(queue), recipe.theta
+    if recipe.added is not None:  # what chance added to the last window's course it adds to this one's
+        theta, _ = _moved(theta, aim, recipe.added.at(aim.loads), _MORE_STEPS)
+    found = _rounds(theta, recipe.cycle.order, aim, _AGAIN_ROUNDS, _ENOUGH)
     if found is not None:
         yield from _found(_lifted(found), queue)
 
@@ -135,20 +160,21 @@ def continued(recipe: Recipe, queue: ReplayedQueue, is_late: IsLate) -> Iterator
 def _rounds(theta: FloatArray, states: int, aim: CycleAim, rounds: int, good: float) -> _Tried | None:
     """Solve the cycle, move the course by what chance adds, and over again; return the best of the cycles solved."""
     best: _Tried | None = None
+    last: Added | None = None
     for turn in range(rounds):
         shape = _shared(theta, states)
-        lacking = _missing(theta, states, aim.loads).at(aim.loads)
-        curves = np.log(fluid_of(theta[None], shape, aim.loads))[0] + lacking
-        added = curves - course_curves(theta[None], aim.loads)[0]
-        tried = _Tried(theta, shape, aim.errors(curves), added)
+        curves = np.log(fluid_of(theta[None], shape, aim.loads))[0] + _lacking(theta, shape, aim.loads)
+        last = Added.of(aim.loads, theta, curves - course_curves(theta[None], aim.loads)[0], last)
+        tried = _Tried(theta, shape, aim.errors(curves), last)
         if not np.isfinite(tried.worst):
             break
-        is_slow = best is not None and tried.worst > _SLOW * best.worst
         if best is None or tried.worst < best.worst:
             best = tried
-        if best.worst <= good or is_slow or turn + 1 == rounds:
+        if best.worst <= good or turn + 1 == rounds:
             break
-        theta, _ = _moved(theta, aim, added, _MORE_STEPS)
+        theta, _ = _moved(best.theta, aim, last.around(best.added), _MORE_STEPS)
+        if np.abs(theta - last.theta).max() < _STILL:
+            break
     return best
 
 
@@ -156,7 +182,7 @@ def _lifted(tried: _Tried) -> _Tried:
     """Make the cycle a little longer if there is room above its curves: a window's own replay is mostly too low."""
     room = min(max(_ROOM - float(tried.errors.max()), 0.0) * MEAN_BAR, MOST_LIFT)
     longer = tried.theta + np.repeat([0.0, room], tried.shape.parts)
-    return _Tried(longer, tried.shape, tried.errors, tried.added)
+    return replace(tried, theta=longer)
 
 
 def _shared(theta: FloatArray, states: int) -> Cycle:
@@ -167,46 +193,26 @@ def _shared(theta: FloatArray, states: int) -> Cycle:
 
 def _found(tried: _Tried, queue: ReplayedQueue) -> Iterator[Found]:
     d0, d1 = tried.shape.matrices(tried.theta[None])
-    # Near the load from which on a part queues, what the fluid lacks changes from one load to the next.
-    missing = _missing(tried.theta, tried.shape.order, queue.utilisations)
-    recipe = Recipe(f"cycle of {tried.shape.parts} parts", cycle=tried.shape, theta=tried.theta, missing=missing)
+    name = f"cycle of {tried.shape.parts} parts"
+    curves = tried.added.with_course(tried.theta, queue.utilisations)
+    recipe = Recipe(name, cycle=tried.shape, theta=tried.theta, added=tried.added, curves=curves)
     yield from valid(d0[0], d1[0], recipe)
 
 
-def _missing(theta: FloatArray, states: int, loads: FloatArray) -> Missing:
-    """Return what the fluid lacks, by a cycle of the same parts in fewer stages."""
-    return Missing.of(theta, _shared(theta, min(max(_FEW_STATES, theta.size // 2), states)), loads)
+def _lacking(theta: FloatArray, shape: Cycle, loads: FloatArray) -> FloatArray:
+    """Return what the fluid lacks, by a cycle of the same parts in few stages; in more of them where it lacks much."""
+    few, some = (_shared(theta, min(max(states, shape.parts), shape.order)) for states in (_FEW_STATES, _SOME_STATES))
+    return lacking(theta, (few, some), loads)
 
 
-def _moved(theta: FloatArray, aim: CycleAim, added: FloatArray | float, steps: int) -> tuple[FloatArray, FloatArray]:
+def _moved(theta: FloatArray, aim: CycleAim, added: Added | None, steps: int) -> tuple[FloatArray, FloatArray]:
     """Move rates and lengths so that the course's queue, with what is `added`, is right; return its errors too.
 
     The steps are the shortest that do it, so that the course stays as near to the window's as it can.
     """
-    errors, damping = aim.errors(course_curves(theta[None], aim.loads)[0] + added), _DAMPING
-    for _ in range(steps):
-        if np.abs(errors).max() <= _GOOD / 2.0 or damping > _NO_WAY:
-            break
-        near = aim.errors(course_curves(theta + _DIFFERENCE * np.eye(theta.size), aim.loads) + added)
-        slopes = (near - errors).T / _DIFFERENCE
-        trials = theta + np.array([_step(errors, slopes, damping * factor) for factor in _DAMPINGS])
-        found = aim.errors(course_curves(trials, aim.loads) + added)
-        place = int(np.argmin((found**_POWER).sum(axis=1)))
-        if (found[place] ** _POWER).sum() < (errors**_POWER).sum():
-            theta, errors, damping = trials[place], found[place], damping * float(_DAMPINGS[place])
-        else:
-            damping *= 20.0
-    return theta, errors
 
+    def errors_of(rows: FloatArray) -> FloatArray:
+        curves = course_curves(rows, aim.loads)
+        return aim.errors(curves if added is None else curves + added.to(rows))
 
-def _step(errors: FloatArray, slopes: FloatArray, damping: float) -> FloatArray:
-    """Return a damped step that lowers the largest errors: least squares, weighted anew by what each step leaves."""
-    weights, step = np.ones(errors.size), np.zeros(slopes.shape[1])
-    for _ in range(_REWEIGHTINGS):
-        weighted = slopes * weights[:, None]
-        system = weighted.T @ weighted + damping * np.eye(step.size)
-        step = np.clip(-np.linalg.solve(system, weighted.T @ (weights * errors)), -_LONGEST_STEP, _LONGEST_STEP)
-        left = np.abs(errors + slopes @ step)
-        weights = weights * np.sqrt(left / max(float(left.max()), 1e-12) + 0.2)
-        weights = weights / weights.mean()
-    return step
+    return descend(errors_of, theta, steps, _GOOD / 2.0)

@@ -3,7 +3,8 @@
 
 First the simple kinds, then the result for an earlier window, then chains of bursts of growing size, until the queue is
 right along the whole load. If none is, the window's own course is repeated as a cycle: at once, if a few pieces of
-constant rate tell all of the window. Compositions are tried if gaps are regular and nothing else is right.
+constant rate tell all of the window. A window with a period is first taken for a cycle of one turn. Compositions are
+tried if gaps are regular and nothing else is right.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.markov import MAP
-from penstock.workload import alternating, burst_search, cycle_search, kpc, simple_fits
+from penstock.workload import alternating, burst_search, cycle_search, kpc, modulated_search, simple_fits
 from penstock.workload.burst_chain import Bursts
 from penstock.workload.burst_search import Aim
-from penstock.workload.candidates import SMALL, FittedMap, Found, Recipe, best_distinct, score
+from penstock.workload.candidates import SAFE, SMALL, FittedMap, Found, Recipe, best_distinct, score
 from penstock.workload.course import Course, course_of
 from penstock.workload.exponential_mixture import mixture_renewal
 from penstock.workload.moments import TraceDescription
 from penstock.workload.replay_queue import ReplayedQueue
 from penstock.workload.targets import targets_of
+from penstock.workload.turns import Turns
 from penstock.workload.window_features import WindowFeatures
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,7 +45,16 @@ _TOLD, _HARDLY_TOLD, _HOPELESS = 0.6, 4.0, 1.6
 more than the second, they are tried only if chains of bursts leave an error above the third, in units of its bar. In a
 small process, more kinds do not help above that, but regular ones may."""
 
-_AGAIN_STEPS, _STAGED_STEPS = 3, (8, 4)
+_PARTS_OF_A_TURN, _UNEVEN = (2, 4), 0.15
+"""Turns are cycles of so many parts. If their levels spread by more than this part, they are told at several."""
+
+_SURE, _MOST_NEAR, _ABOUT = 0.8, 3, 1.4
+"""If the worst error is above the first part of its bar, so many of the best chains are searched further by the bars
+alone. Bursts of one kind are tried in stages if more kinds are not better by the last factor."""
+
+_STAGED = (Bursts((2,), base=2), Bursts((3,), base=4))
+
+_AGAIN_STEPS, _STAGED_STEPS, _TRIES, _FEW_TRIES = 2, (8, 4), 3, 2
 
 _MOST_CONTINUED, _FEW_STATES = 3, 5
 """How many fits of an earlier window are continued, and the most states of those after the first."""
@@ -124,7 +135,9 @@ class Fitting:
             if theta is None or (place and (fitted.states > _FEW_STATES or self._has_enough())):
                 continue
             if shape is not None:
-                self._burst(shape, theta[None], _AGAIN_STEPS, damping=_AGAIN_DAMPING)
+                self._burst(shape, theta[None], _AGAIN_STEPS, damping=_AGAIN_DAMPING, last=0 if place else _AGAIN_STEPS)
+            elif fitted.recipe.modulated is not None:
+                self._add(modulated_search.continued(fitted.recipe, Turns.of(self.values), self.queue, self.is_late))
             else:
                 self._add(cycle_search.continued(fitted.recipe, self.queue, self.is_late))
         self.is_warm = is_same_kind and self.worst <= max(1.0, _ERROR_GROWTH_ALLOWED * before)
@@ -144,8 +157,10 @@ class Fitting:
     def search(self, rng: np.random.Generator) -> None:
         """Search chains of bursts, smallest first, until one is good, then cycles; these first if they tell all."""
         gap, is_small = self._gap(), self.max_states <= SMALL
-        if not is_small and gap == 1 and self.course.cost <= _TOLD:
-            self._search_cycles()
+        if not is_small and gap == 1:
+            self._search_turns()
+            if self.worst > 1.0 and self.course.cost <= _TOLD:
+                self._search_cycles()
             if self.worst <= 1.0:
                 return
         self._search_bursts(gap)
@@ -153,8 +168,28 @@ class Fitting:
             self._search_stages()
         elif not is_small and self.worst > (1.0 if self.course.cost <= _HARDLY_TOLD else _HOPELESS):
             self._search_cycles()
+        self._to_the_bars()
         if not self.candidates or (gap > 1 and self.worst > 1.0):
             self.compose(rng)
+
+    def _search_turns(self) -> None:
+        """If the window has turns, search cycles of one turn; at several levels if the rate changes between turns."""
+        turns = Turns.of(self.values)
+        if turns is None:
+            return
+        if turns.spread > _UNEVEN:
+            self._add(modulated_search.search(turns, self.queue, self.max_states, self.is_late))
+            return
+        self._add(
+            cycle_search.search(
+                lambda pieces: turns.course(self.queue, pieces),
+                self.queue,
+                self.max_states,
+                self.is_late,
+                tries=1,
+                parts_tried=_PARTS_OF_A_TURN,
+            )
+        )
 
     def _search_bursts(self, gap: int) -> None:
         """Search chains of one kind of bursts, of two and of three; cycles in between if one kind is far off."""
@@ -176,6 +211,35 @@ class Fitting:
             if self._has_good() or is_hopeless or (self._has_cycles and self.worst <= 1.0):
                 return
 
+    def _to_the_bars(self) -> None:
+        """Search on from chains that are near the bars; if that is not enough, from bursts of one kind in stages.
+
+        Not if a cycle is nearer: its errors are known at some loads only, and may be less than they seem.
+        """
+        chains = sorted(self.candidates, key=lambda c: c.worst_error)
+        if not _SURE < self.worst <= _FEW_CYCLES or chains[0].recipe.bursts is None or self.is_late():
+            return
+        for shape in dict.fromkeys(c.recipe.bursts for c in chains[:_MOST_NEAR]):
+            self._look_at_bars(shape, [c.recipe.theta for c in chains[:_MOST_NEAR] if c.recipe.bursts == shape])
+        plain = self._best_of(Bursts((1,)))
+        if plain is None or self.max_states <= SMALL:
+            return
+        for shape in _STAGED:
+            # More kinds would have been better if bursts were not of one kind.
+            if self.worst <= SAFE or self._error_of(Bursts((1,))) > _ABOUT * self.worst or self.is_late():
+                return
+            self._burst(shape, plain[None], last=0)
+            self._look_at_bars(shape, [self._best_of(shape)])
+
+    def _look_at_bars(self, shape: Bursts | None, thetas: Sequence[FloatArray | None]) -> None:
+        """Search on from chains of a shape by the bars alone."""
+        rows = [theta for theta in thetas if theta is not None]
+        if shape is not None and rows:
+            self._add(burst_search.within_bars(shape, np.array(rows), self.aim, self.is_late))
+
+    def _error_of(self, shape: Bursts) -> float:
+        return min((c.worst_error for c in self.candidates if c.recipe.bursts == shape), default=np.inf)
+
     def _best_of(self, shape: Bursts) -> FloatArray | None:
         """Return the parameters of the best chain of a shape so far."""
         of_shape = [c for c in self.candidates if c.recipe.bursts == shape]
@@ -187,7 +251,12 @@ class Fitting:
             return
         self._has_cycles = True
         found = cycle_search.search(
-            lambda pieces: course_of(self.values, self.queue, pieces), self.queue, self.max_states, self.is_late
+            lambda pieces: course_of(self.values, self.queue, pieces),
+            self.queue,
+            self.max_states,
+            self.is_late,
+            tries=_TRIES if self.worst > _HOPELESS else _FEW_TRIES,  # little is to be gained over a chain that is near
+            chains=self.worst,
         )
         self._add(found)
 
@@ -218,8 +287,10 @@ class Fitting:
         regular = self.trace.scv * (1.0 - max(near, 0.0))
         return int(np.clip(round(1.0 / max(regular, 1e-3)), 1, max(self.max_states // 2, 1)))
 
-    def _burst(self, shape: Bursts, starts: FloatArray, steps: int = 8, damping: float = 1e-2) -> None:
-        found = burst_search.search(shape, starts, self.aim, self.is_late, iterations=steps, damping=damping)
+    def _burst(
+        self, shape: Bursts, starts: FloatArray, steps: int = 8, damping: float = 1e-2, last: int | None = None
+    ) -> None:
+        found = burst_search.search(shape, starts, self.aim, self.is_late, iterations=steps, damping=damping, last=last)
         self._add(found)
 
     def fall_back(self) -> None:

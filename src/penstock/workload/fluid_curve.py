@@ -47,9 +47,12 @@ def fluid_curves(rates: FloatArray, moves: FloatArray, loads: FloatArray) -> tup
     """
     mean, percentile = np.full((2, len(rates), loads.size), np.inf)
     for column, load in enumerate(loads.tolist()):
-        patterns, which = np.unique(load * rates > 1.0, axis=0, return_inverse=True)
-        for place, rises in enumerate(patterns):
-            rows = np.flatnonzero(which.ravel() == place)
+        rising = load * rates > 1.0
+        of_pattern: dict[bytes, list[int]] = {}
+        for row, pattern in enumerate(rising):
+            of_pattern.setdefault(pattern.tobytes(), []).append(row)
+        for rows in of_pattern.values():
+            rises = rising[rows[0]]
             try:
                 mean[rows, column], percentile[rows, column] = _at(load, rates[rows], moves[rows], rises)
             except (np.linalg.LinAlgError, ConvergenceError):
@@ -94,6 +97,8 @@ def _near_percentile(shares: FloatArray, means: FloatArray, busy: FloatArray, le
     The tail of each state is taken to be exponential, and right at its own percentile: that is 2.4 times the mean for
     a service alone, and nears 3 times as the server gets busy.
     """
+    if not (left > 0.0).any():
+        return np.zeros(len(left))
     decay = 3.0 / ((2.37 + 0.5 * busy) * means)
     low, high = np.zeros(len(shares)), 30.0 / decay.min(axis=1)
     for _ in range(_HALVINGS):

@@ -32,35 +32,43 @@ def load_curves(D0: FloatArray, D1: FloatArray, loads: FloatArray) -> tuple[Floa
     D0, D1
         A stack of processes, shape (processes, n, n), of any rate.
     """
+    mean, times = load_times(D0, D1, loads, np.array([SHARE]))
+    return mean, times[:, :, 0]
+
+
+def load_times(D0: FloatArray, D1: FloatArray, loads: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means as `load_curves` does, and the times that these shares do not exceed, (processes, loads, shares)."""
     count, n = len(D0), D0.shape[1]
     flow = (stationary_rows(D0 + D1)[:, None, :] @ D1)[:, 0, :]
     rate = flow.sum(axis=1)
     arrivals = Arrivals(D0 / rate[:, None, None], D1 / rate[:, None, None], flow / rate[:, None], np.ones(count))
     which, load = np.repeat(np.arange(count), loads.size), np.tile(loads, count)
-    mean, percentile = np.empty(which.size), np.empty(which.size)
+    mean, times = np.empty(which.size), np.empty((which.size, shares.size))
     order = np.argsort(load, kind="stable")  # queues that take as many steps stand together
     together = max(_STACK_ENTRIES // (3 * n) ** 2, _FEWEST)
     for at in range(0, order.size, together):
         some = order[at : at + together]
-        mean[some], percentile[some] = _solve(arrivals, which[some], load[some])
-    return mean.reshape(count, -1), percentile.reshape(count, -1)
+        mean[some], times[some] = _solve(arrivals, which[some], load[some], shares)
+    return mean.reshape(count, -1), times.reshape(count, loads.size, shares.size)
 
 
-def _solve(arrivals: Arrivals, which: npt.NDArray[np.intp], load: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _solve(
+    arrivals: Arrivals, which: npt.NDArray[np.intp], load: FloatArray, shares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     unit, size = service(), load[:, None, None]
     services = Services(np.tile(unit.alpha, (load.size, 1)), unit.T / size, unit.exits / size[:, 0], unit.M * size)
     parts = (arrivals.D0, arrivals.D1, arrivals.pi, arrivals.rate)
     try:
         solved = solve_sojourns(Arrivals(*(part[which] for part in parts)), services)
         mean = (solved.pi * solved.waiting_moments()[0]).sum(axis=1) + load
-        shares = np.full((load.size, 1), SHARE)
-        return mean, Tails(*solved.chain()).quantiles(solved.start(), shares)[:, 0]
+        return mean, Tails(*solved.chain()).quantiles(solved.start(), np.tile(shares, (load.size, 1)))
     except (np.linalg.LinAlgError, ConvergenceError):
         if load.size == 1:
-            return np.full(1, np.inf), np.full(1, np.inf)
+            return np.full(1, np.inf), np.full((1, shares.size), np.inf)
         # One queue is to blame; halving finds it without the others solved one by one.
         half = load.size // 2
-        first, second = _solve(arrivals, which[:half], load[:half]), _solve(arrivals, which[half:], load[half:])
+        first = _solve(arrivals, which[:half], load[:half], shares)
+        second = _solve(arrivals, which[half:], load[half:], shares)
         return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
 
 

@@ -46,6 +46,17 @@ class Verdict:
         """Whether every number came out once, in its place, and all counts are exact."""
         return not (self.lost or self.doubled or self.strange or self.out_of_place) and self.wrong_counts == {}
 
+    def figures(self) -> dict[str, Any]:
+        """How much of each finding there is: figures of runs with different seeds add up."""
+        wrong = self.wrong_counts
+        return {
+            "seed": self.history.load.seed,
+            "records": self.history.load.records,
+            "faults": self.history.times(),
+            **{name: len(getattr(self, name)) for name in ("lost", "doubled", "strange", "out_of_place")},
+            "wrong_counts": None if wrong is None else len(wrong),
+        }
+
     def explain(self) -> str:
         """Every finding by number, with the faults around the time at which the number was sent."""
         lines = []

@@ -51,3 +51,8 @@ def plan_faults(kinds: Sequence[str], times: int, records: int, seed: int) -> tu
         share = FIRST_SHARE + (number + float(generator.uniform(0.0, 0.5))) * width
         planned.append(PlannedFault(number, kind, int(share * records), float(generator.uniform())))
     return tuple(planned)
+
+
+def share_of(piece: int, whole: int, pieces: int) -> int:
+    """What one of several pieces has of a whole number; together they have all of it, and none has two more."""
+    return whole // pieces + (piece < whole % pieces)

@@ -53,8 +53,8 @@ def test_only_executors_of_the_application_are_found(kernel: FakeKernel) -> None
 
 def test_shell_that_starts_an_executor_is_none() -> None:
     """A shell's one argument may hold the whole command line of an executor."""
-    assert executor_of(["bash", "-c", executor_command(0)], "app-1") is None
-    assert executor_of([], "app-1") is None
+    assert executor_of(["bash", "-c", executor_command(0)]) is None
+    assert executor_of([]) is None
 
 
 def test_process_that_becomes_an_executor_is_found(kernel: FakeKernel) -> None:

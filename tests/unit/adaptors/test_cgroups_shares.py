@@ -94,6 +94,7 @@ def test_executors_of_other_hosts_are_told(kernel: FakeKernel, shares: CpuShares
     here, young = executor("0", "here", 10.0), executor("1", "far", 95.0)
     ended = executor("2", "far", 10.0, is_active=False)
     assert shares.unheld([here, young, ended], 100.0) is None
+    assert shares.unheld([here, executor("1", "far", 3700.0)], 100.0) is not None, "the clock was set back since"
     told = shares.unheld([here, young, executor("3", "far", 10.0), executor("4", "farther", None)], 100.0)
     assert told is not None
     assert told.startswith("executors 3, 4 (on far, farther) have no CPU share")

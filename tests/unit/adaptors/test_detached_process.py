@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.leftovers import marked_processes
 from penstock.errors import ClusterError
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -17,6 +18,7 @@ STARTER = """
 import os, sys
 from pathlib import Path
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.leftovers import marked_processes
 folder = Path(sys.argv[1])
 argv = [sys.executable, "-c", "import time; time.sleep(600)"]
 DetachedProcess.start("p", argv, log=folder / "log", env=os.environ, cwd=folder, identity=folder / "id")
@@ -57,3 +59,14 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
         DetachedProcess.start(
             "p", ["/nowhere/at-all"], log=tmp_path / "log", env=os.environ, cwd=tmp_path, identity=tmp_path / "id"
         )
+
+
+def test_one_that_nobody_would_find_again_is_ended(tmp_path: Path) -> None:
+    """Where no file can say which process it is, as on a full disk, it does not run on unseen."""
+    (tmp_path / "id").mkdir()
+    with pytest.raises(ClusterError, match=r"p was ended: .*id cannot be written"):
+        DetachedProcess.start(
+            "p", SLEEP, log=tmp_path / "log", env={**os.environ, "MARK": str(tmp_path)}, cwd=tmp_path,
+            identity=tmp_path / "id",
+        )  # fmt: skip
+    assert not marked_processes("MARK", str(tmp_path))

@@ -63,5 +63,6 @@ def test_a_defect_is_told_and_ends_nothing() -> None:
 
 
 def test_other_masters_are_not_asked() -> None:
-    """Nothing is known of what they can give."""
-    assert open_room(cast("Any", SimpleNamespace(master="spark://h:7077"))) is None
+    """Nothing is known of what they can give, nor where an executor's cores are not known."""
+    assert open_room(cast("Any", SimpleNamespace(master="local[2]")), 1) is None
+    assert open_room(cast("Any", SimpleNamespace(master="spark://h:7077")), None) is None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from benchmarks.soak.judgement import judge_all
-from benchmarks.soak.sampling import DISK, MEMORY, PROCESSES
+from benchmarks.soak.sampling import DISK, LIVE, MEMORY, PROCESSES
 from benchmarks.soak.verdict import LEAST_BLOCKS, Finding, Verdict, judge
 
 SECONDS = np.arange(0.0, 4 * 3600.0, 10.0)
@@ -80,6 +80,14 @@ def test_a_tenth_is_allowed_and_so_is_a_little_of_very_little() -> None:
     assert verdict_of(1.0 + 2.0 * hours, least_growth=1.0).finding is Finding.GROWS
 
 
+def test_what_fills_up_by_design_is_allowed_on_top() -> None:
+    """Of the series that it is known of alone."""
+    hours = (SECONDS - WARM_UP) / 3600.0
+    series = {(name, MEMORY): (list(SECONDS), list(500.0 + 30.0 * hours)) for name in ("controller", "broker")}
+    judged = judge_all(series, warm_up_seconds=WARM_UP, block_seconds=BLOCK, expected={("controller", MEMORY): 50.0})
+    assert {one.subject: one.is_bad for one in judged} == {"broker": True, "controller": False}
+
+
 def test_what_is_too_noisy_for_its_length_is_unclear_and_not_flat() -> None:
     """A series of a few blocks that go up and down by half."""
     seconds = SECONDS[SECONDS < WARM_UP + 10 * BLOCK]
@@ -102,6 +110,23 @@ def test_too_few_blocks_are_too_short_and_not_flat() -> None:
 def test_a_shrinking_series_is_flat() -> None:
     """Only growth does harm."""
     assert verdict_of(500.0 - 40.0 * SECONDS / 3600.0).is_flat
+
+
+def test_what_is_measured_at_few_looks_is_judged_by_those() -> None:
+    """Live heaps are asked for once in a cycle, of every role that is there."""
+    times = list(SECONDS)
+    asked = [second for second in SECONDS if second % BLOCK == 0.0]
+    series: dict[tuple[str, str], tuple[list[float], list[float]]] = {
+        ("executor", MEMORY): (times, [300.0] * len(times)),
+        ("executor", LIVE): (asked, [second / 10.0 for second in asked]),
+        ("broker", LIVE): (asked, [40.0] * len(asked)),
+        ("other", LIVE): (asked[::4], [40.0] * len(asked[::4])),
+    }
+    judged = {
+        (one.subject, one.quantity): one for one in judge_all(series, warm_up_seconds=WARM_UP, block_seconds=BLOCK)
+    }
+    assert {key for key, one in judged.items() if one.is_bad} == {("executor", LIVE)}
+    assert {key for key, one in judged.items() if one.verdict is None} == {("other", LIVE)}
 
 
 def test_what_grows_by_design_is_shown_and_not_judged() -> None:

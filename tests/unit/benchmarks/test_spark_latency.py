@@ -54,8 +54,8 @@ GOOD = Measured(
     low=1.8,
     high=2.6,
     margin=(-0.15, 0.2),
-    replayed_mean=1.1,
-    replayed_p95=2.2,
+    fitted_mean=1.1,
+    fitted_p95=2.2,
     fixed_seconds=0.3,
     fixed_cpu_seconds=0.2,
     per_record_seconds=RECORD_SECONDS,
@@ -136,7 +136,7 @@ def test_the_prediction_is_that_of_mead_for_the_cell() -> None:
     assert told.mean == pytest.approx(0.9, rel=0.05)
     assert told.p95 == pytest.approx(0.6 * 1.95, rel=0.08)
     assert told.low < told.p95 < told.high
-    assert told.replayed_mean == pytest.approx(0.9, rel=0.05)
+    assert told.fitted_mean == pytest.approx(0.9, rel=0.05)
 
 
 class HereExecutor(Executor):

@@ -44,10 +44,10 @@ def test_stopping_what_does_not_run_fails_where_a_folder_was_named(tmp_path: Pat
 
 
 def test_running_a_program_without_a_cluster_fails_in_a_line(tmp_path: Path) -> None:
-    """There is no network to run it in."""
+    """There is no network to run it in; the line names the command that makes one."""
     result = CliRunner().invoke(main, ["kubernetes", "run", "--folder", str(tmp_path), "--", "true"])
     assert result.exit_code == 1
-    assert "not running" in result.output
+    assert "start it with: penstock kubernetes start" in result.output
 
 
 def test_a_folder_with_something_else_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

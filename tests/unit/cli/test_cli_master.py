@@ -15,8 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.toy_query import ToyQuery, start
 
+from penstock.adaptors import cgroups
 from penstock.adaptors.agent.master_address import master_address
 from penstock.cli import main
+from penstock.cli.agent import _open_shares
 from penstock.service.address_file import ADDRESS_FILE
 from penstock.service.master_stores import TOKEN_FILE
 
@@ -96,14 +98,17 @@ def agents_of(served: Served) -> list[dict[str, Any]]:
 
 
 def test_the_agent_of_a_host_reports_what_is_watched(served: Served) -> None:
-    """Its metrics come in while it runs; when it ends, it is gone."""
-    command = [*PENSTOCK, "agent", "--master", served.agents, "--name", "worker", "--token-file"]
+    """Its metrics come in while it runs; when it ends, it is gone. It says that it was told to hold nothing."""
+    command = [*PENSTOCK, "agent", "--master", served.agents, "--name", "worker", "--measure-only", "--token-file"]
     with subprocess.Popen([*command, served.folder / TOKEN_FILE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
+        assert process.stdout.readline() == "only measures: it was started with --measure-only\n"
         assert process.stdout.readline() == f"reports to {served.agents}\n"
         (worker,) = until(lambda: [one for one in agents_of(served) if one["metrics"]], "a report")
         assert worker["name"] == "worker"
         assert worker["scales"] is False
+        refusal = "it was started with --measure-only"
+        assert worker["shares"] == {"can_hold": False, "why_not": refusal, "held": {}}
         assert worker["metrics"]["host_runnable"]["value"] >= 1
         process.terminate()
         process.wait(30)
@@ -146,3 +151,13 @@ def test_mistakes_are_named_before_anything_starts(
     result = run(*arguments)
     assert result.exit_code == 2
     assert word in result.output
+
+
+def test_an_agent_without_rights_says_in_one_line_why_it_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It measures all the same, and tells the master the same words."""
+
+    def refuse() -> object:
+        raise cgroups.CgroupsUnavailableError("cgroups: no permission; run as root: sudo ...")
+
+    monkeypatch.setattr(cgroups, "find_hierarchy", refuse)
+    assert _open_shares() == (None, "cgroups: no permission; run as root: sudo ...")

@@ -61,11 +61,11 @@ def test_a_trace_is_fitted_and_every_allocation_predicted(tmp_path: Path, invoke
     for row in rows[1:]:
         low, high = row["bounds"]["percentiles"]["0.95"]
         assert low <= row["percentiles"]["0.95"] <= (high or float("inf"))
-        met, believed = row["replayed"]["percentiles"]["0.95"], row["believed"]["percentiles"]["0.95"]
-        assert believed == min(max(row["percentiles"]["0.95"], met), 2.0 * met)
-        assert row["meets"] == (believed <= 0.5)
+        met = row["replayed"]["percentiles"]["0.95"]
+        assert row["meets"] == (met <= 0.5)
         assert row["meets_by_model"] == (row["percentiles"]["0.95"] <= 0.5)
         assert row["meets_replayed"] == (met <= 0.5)
+    assert document["judged_by"] == "replay"
     first = next(row for row in rows if row["meets"])
     assert document["chosen"] == first
     assert document["replay"] == {
@@ -107,27 +107,29 @@ def test_what_if_and_simulate_agree(tmp_path: Path, invoke: Callable[..., Any]) 
         assert row["meets_replayed"] == found["met"]
 
 
-def test_the_table_shows_the_replay_and_what_is_believed(tmp_path: Path, invoke: Callable[..., Any]) -> None:
-    """Beside the model's figures, in 80 columns; what is enough for the trace alone is said, and not chosen."""
+def test_the_replay_is_shown_beside_the_model_and_decides(tmp_path: Path, invoke: Callable[..., Any]) -> None:
+    """In 80 columns; two executors were enough for the trace, whatever the model says, unless it is asked about."""
     trace = bursts(tmp_path / "bursts.txt")
     common = (
         "what-if", str(trace), "--fixed", "300ms", "--per-record", "4ms", "--trigger", "1s", "--best", "1",
-        "--max-states", "4", "--executors", "1-4", "--cpu-shares", "1.0",
+        "--max-states", "4", "--executors", "1-4", "--cpu-shares", "1.0", "--objective", "p99=2.72s",
     )  # fmt: skip
-    document = strict(invoke(*common, "--objective", "p99=2.72s", "--json").stdout)
+    document = strict(invoke(*common, "--json").stdout)
     two = document["allocations"][1]
-    assert two["replayed"]["percentiles"]["0.99"] < 2.72 < two["believed"]["percentiles"]["0.99"]
-    assert (two["meets"], two["meets_replayed"]) == (False, True)
-    result = invoke(*common, "--objective", "p99=2.72s")
-    lines = result.stdout.splitlines()
-    heading = next(line for line in lines if "replayed" in line and "believed" in line)
+    assert two["replayed"]["percentiles"]["0.99"] < 2.72 < two["percentiles"]["0.99"]
+    assert (two["meets"], two["meets_replayed"], two["meets_by_model"]) == (True, True, False)
+    assert document["chosen"]["executors"] == 2
+    lines = invoke(*common).stdout.splitlines()
+    heading = next(line for line in lines if "replayed" in line and "meets it" in line)
     assert len(heading.rstrip()) <= 80
-    assert "this trace" in next(line for line in lines if line.strip().startswith("2 x 100%"))
-    assert "enough for these very arrivals: 2 executors x 100% CPU" in result.stdout
-    as_is = strict(invoke(*common, "--objective", "p99=2.72s", "--believed", "1", "--json").stdout)
-    assert as_is["chosen"]["executors"] == 2
-    blind = strict(invoke(*common, "--objective", "p99=2.72s", "--model", "m/g/1", "--json").stdout)
-    assert blind["believed"] is None
+    marked = next(line for line in lines if line.startswith("->"))
+    assert "2 x 100%" in marked
+    assert marked.rstrip().endswith("yes")
+    told = next(line for line in lines if line.startswith("cheapest: 2 executors"))
+    assert " replayed, " in told
+    assert "by the model" in told
+    blind = strict(invoke(*common, "--model", "m/g/1", "--json").stdout)
+    assert blind["judged_by"] == "model"
     assert [row["meets"] for row in blind["allocations"]] == [row["meets_by_model"] for row in blind["allocations"]]
 
 
@@ -337,7 +339,7 @@ def test_what_does_not_go_with_a_run_is_said(
 def test_an_allocation_that_cannot_be_solved_keeps_its_row(
     tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is "not solved" beside its replayed value, with the reason; the others are judged and one is chosen."""
+    """It is judged by its replay like the others, and the reason why the model has no answer is told."""
     known = MicroBatchSolver.solve
 
     def solve(solver: MicroBatchSolver, server: MicroBatch, suffices: Any = None) -> Any:
@@ -352,12 +354,13 @@ def test_an_allocation_that_cannot_be_solved_keeps_its_row(
     )  # fmt: skip
     shown = invoke(*common)
     assert shown.exit_code == 0, shown.output
-    assert next(line for line in shown.stdout.splitlines() if "1 x 100%" in line).rstrip().endswith("not solved")
+    assert "not solved by the model" in " ".join(shown.stdout.split())
     assert "not solved: 1 executor x 100% CPU: the solution makes no sense" in shown.stdout
     document = strict(invoke(*common, "--json").stdout)
     first, second, _ = document["allocations"]
     assert first["unsolved"].startswith("the solution makes no sense")
     assert first["replayed"]["percentiles"]["0.95"] > 0.0
-    assert (first["stable"], first["mean"], first["meets"], first["meets_by_model"]) == (True, None, False, None)
+    assert (first["stable"], first["mean"], first["meets_by_model"]) == (True, None, None)
+    assert first["meets"] == first["meets_replayed"]
     assert second["unsolved"] is None
     assert document["chosen"]["executors"] > 1

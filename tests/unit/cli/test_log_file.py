@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.cli.log_file import logging_to
 from penstock.clock import VirtualClock
 from penstock.execute import Reconciler
@@ -67,3 +69,30 @@ def test_log_and_explain_have_the_same_time_for_the_same_decision(invoke: Callab
     assert change["seconds_since_start"] >= 65.0
     assert "(+" not in log[0]
     assert log[1].endswith("(+0:00) INFO penstock.loop.cycle: op: first look")
+
+
+def test_a_log_whose_disk_is_full_says_later_what_is_missing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is printed across the view, the run goes on, and the log goes on with the first line that fits."""
+    path, logger = here / "controller.log", logging.getLogger("penstock.running")
+    path.symlink_to("/dev/full")
+    with logging_to(path):
+        for _ in range(3):
+            logger.warning("a record waits to be kept")
+        path.unlink()
+        logger.warning("the disk has room again")
+        logger.warning("and again")
+    assert capsys.readouterr() == ("", "")
+    lines = [line.split(" ", 2)[2] for line in path.read_text().splitlines()]
+    assert lines == [
+        "WARNING penstock.cli.log_file: 3 lines of this log could not be written: [Errno 28] No space left on device",
+        "WARNING penstock.running: the disk has room again",
+        "WARNING penstock.running: and again",
+    ]
+
+
+def test_a_log_whose_disk_is_full_at_the_end_ends_nothing(here: Path) -> None:
+    """What was buffered is not tried again when the log is closed."""
+    path = here / "controller.log"
+    path.symlink_to("/dev/full")
+    with logging_to(path):
+        logging.getLogger("penstock.running").warning("a record waits to be kept")

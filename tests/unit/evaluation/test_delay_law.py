@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +65,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     """In place of one."""
     fake = FakeCluster()
     monkeypatch.setattr(subject, "measure_live", fake)
-    monkeypatch.setattr(subject, "working_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(subject, "geo_working_folder", lambda name: tmp_path / name)
     return fake
 
 
@@ -80,6 +81,7 @@ def test_the_law_of_batches_is_found_and_predicts_where_it_was_not_calibrated(
     worst = result.document["worst_error_beyond_spread_percent"]
     assert worst["batch-time"] < 1.0 < worst["power-law"]
     assert result.document["holds"]["batch-time"]
+    assert result.document["worst_by_variant_percent"]["power-law"] == {"capped": worst["power-law"]}
     found = result.document["parameters"]["capped"]["batch-time"]
     assert found == pytest.approx(
         {
@@ -103,6 +105,18 @@ def test_a_variant_may_be_bounded_by_time_and_predict_configurations_of_its_own(
     for wrong in ({"name": "none"}, {"name": "both", "batch": "2s", "rows_per_batch": 5}):
         with pytest.raises(ValueError, match="give either"):
             an_experiment(variants=[wrong])
+
+
+def test_without_root_it_says_so_in_one_line_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before anything is started; what was measured is computed by anybody."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ConfigurationError, match="need root; run it as root") as fault:
+        subject.reproduce_delay_law(an_experiment(), Call("law", tmp_path))
+    assert "\n" not in str(fault.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_measurement_goes_on_where_it_ended(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def test_a_move_to_other_nodes_is_a_change() -> None:
         ([(5.0, 1.0)], 10.0, "supply"),
         ([(0.0, 1.0)], 0.0, "seconds"),
         ([(0.0, 1.0)], float("nan"), "seconds"),
+        ([(0.0, 1.0)], float("inf"), "seconds"),
+        ([(float("nan"), 1.0)], 1.0, "supply"),
         ([(0.0, 1.0), (9.0, 2.0), (5.0, 3.0)], 10.0, "supply: its steps"),
         ([(0.0, 1.0), (5.0, float("nan"))], 10.0, "supply: executors"),
         ([(0.0, -1.0)], 10.0, "supply: executors"),
@@ -60,6 +62,13 @@ def test_steps_that_are_no_supply_are_refused(supply: list[tuple[float, float]],
     """Without a start, out of order, or no numbers of executors: the message names the part."""
     with pytest.raises(ConfigurationError, match=field):
         elasticity(supply, [(0.0, 1.0)], seconds)
+
+
+@pytest.mark.parametrize("instant", [float("nan"), float("inf")])
+def test_an_end_that_never_comes_is_refused(instant: float) -> None:
+    """No cost would be known."""
+    with pytest.raises(ConfigurationError, match="ended_at"):
+        elasticity([(0.0, 1.0)], [(0.0, 1.0)], 10.0, ended_at=instant)
 
 
 def a_history(executors: int, utilisation: float) -> RunHistory:
@@ -88,6 +97,16 @@ def test_a_run_is_held_against_the_cpu_that_its_records_took() -> None:
         "executors above and below the estimated demand, 100 % and 0 % of the time; excess time 0.000, 0 changes, "
         "cost 4.0 executor-minutes"
     )
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf"), None])
+def test_a_look_that_saw_no_rate_leaves_the_figures_as_they_are(rate: float | None) -> None:
+    """Demand stays what it was."""
+    history = a_history(4, 0.3)
+    looks = history.observations["operator"]
+    spoilt = [replace(one, arrival_rate_rows_per_second=rate) if 20 <= i < 30 else one for i, one in enumerate(looks)]
+    found = run_elasticity(replace(history, observations={"operator": spoilt}), "operator")
+    assert found == run_elasticity(history, "operator")
 
 
 def test_a_run_of_which_too_little_is_known_has_no_figures() -> None:

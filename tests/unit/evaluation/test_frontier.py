@@ -191,11 +191,12 @@ def test_better_in_both_is_judged_over_all_traces_and_hindsight_on_each(tmp_path
 
 
 def test_the_shipped_file_has_the_whole_ablation() -> None:
-    """MAP, replay, both and neither stand there with and without rescue, beside grid and comparisons."""
+    """Replay (as `mead` ships), MAP and neither stand there with and without rescue, beside grid and comparisons."""
     experiment = load_experiment(experiments_folder() / "mead-frontier")
     assert isinstance(experiment, FrontierExperiment)
-    parts = {part + rescue for part in ("map", "replay", "both", "neither") for rescue in ("", ", no rescue")}
-    assert parts | {"mead", "mead-published", "m/g/1", "gi/g/1"} == set(experiment.policies)
+    parts = {part + rescue for part in ("mead (replay)", "map", "neither") for rescue in ("", ", no rescue")}
+    assert parts | {"mead-published", "m/g/1", "gi/g/1"} == set(experiment.policies)
+    assert experiment.policies[experiment.main] == "mead"  # with its defaults
     assert len(experiment.constants) == 10
     assert {"records", "batches"} <= set(experiment.demands)
 

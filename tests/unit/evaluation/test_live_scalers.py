@@ -74,7 +74,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRuns:
     """In place of Spark."""
     fake = FakeRuns()
     monkeypatch.setattr(subject, "run_live", fake)
-    monkeypatch.setattr(subject, "working_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(subject, "geo_working_folder", lambda name: tmp_path / name)
     return fake
 
 
@@ -126,7 +126,8 @@ def test_one_scaler_can_be_run_alone(folder: Path, runs: FakeRuns) -> None:
 
 def test_each_run_is_a_settings_file_with_nodes_of_their_own(folder: Path, runs: FakeRuns) -> None:
     """The application on five nodes in a plane, all delays as drawn, one executor to begin with, and a calm start."""
-    subject.reproduce_live_scalers(experiment_in(folder), Call("live", folder))
+    experiment = experiment_in(folder, rate=30_000.0)
+    subject.reproduce_live_scalers(experiment, Call("live", folder))
     settings = parse_settings(dict(runs.settings[0]), "run")
     geo = settings.cluster.geo
     assert geo is not None

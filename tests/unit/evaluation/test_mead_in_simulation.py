@@ -102,7 +102,8 @@ def test_a_memo_gives_the_same_result_for_fewer_fits(monkeypatch: pytest.MonkeyP
         return estimate_workload(iats, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(analysis, "estimate_workload", counted)
-    times, text, memo = bursty(3000), "mead:window=1000,best=1,max_states=2,every_seconds=20s", AnalysisMemo()
+    times, memo = bursty(3000), AnalysisMemo()
+    text = "mead:queues=map,window=1000,best=1,max_states=2,every_seconds=20s"
     plain = run(text, times)
     needed = len(fits)
     first = run(text, times, memo=memo)
@@ -132,7 +133,7 @@ def test_what_another_run_has_fitted_from_elsewhere_is_not_taken_for_ones_own() 
         objectives=dict.fromkeys(two_operators().topology.paths, Objective("mean", 0.1)),
         current=start,
         limits=dict.fromkeys(start, LEVELS),
-        options=mead_options(window=1000, best=1, max_states=2, replay_check=False),
+        options=mead_options(queues="map", window=1000, best=1, max_states=2),
     )
     earlier = estimate_workload(gaps[:1000], shares=task.windows, best=1, max_states=2)
     warm, memo = replace(task, warm=earlier), AnalysisMemo()

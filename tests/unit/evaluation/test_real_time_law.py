@@ -67,7 +67,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     """In place of one."""
     fake = FakeCluster()
     monkeypatch.setattr(subject, "measure_live", fake)
-    monkeypatch.setattr(subject, "working_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(subject, "geo_working_folder", lambda name: tmp_path / name)
     return fake
 
 

@@ -96,6 +96,27 @@ def test_the_share_is_read_from_the_quota_asked_for() -> None:
     assert reconciler.state.observed == Allocation(1, 0.5)
 
 
+def test_a_quota_that_follows_the_executors_is_theirs_alone() -> None:
+    """With one of two executors there, a quota of half a core for that one means half a core for each."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    reconciler.sync(a_look(0.0, 1), 0.0)
+    reconciler.start(a_decision(Allocation(2, 0.5)), 0.0)
+    look = a_look(1.0, 1, quota=0.5)
+    assert look.cpu is not None
+    reconciler.sync(replace(look, cpu=replace(look.cpu, executors=1)), 1.0)
+    assert reconciler.state.observed == Allocation(1, 0.5)
+
+
+def test_without_counters_the_cap_is_unknown_unless_nobody_can_set_one() -> None:
+    """Planning waits for what it starts from; where executors cannot be held any more, they have all of their CPU."""
+    reconciler = Reconciler("a", RecordingActuator(), LIMITS)
+    silent = replace(a_look(0.0, 2), cpu=None)
+    reconciler.sync(silent, 0.0)
+    assert reconciler.state.observed is None
+    reconciler.sync(replace(silent, why_no_shares="no agent holds executor 2"), 1.0)
+    assert reconciler.state.observed == Allocation(2, 1.0)
+
+
 def test_what_never_comes_has_failed_and_planning_goes_on_from_the_truth() -> None:
     """After the deadline the plan is dropped and the observed size is the current one."""
     reconciler = Reconciler("a", RecordingActuator(), LIMITS, deadline_seconds=30.0)

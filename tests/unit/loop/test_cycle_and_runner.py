@@ -55,6 +55,7 @@ class ToyOperator:
         self.asked: list[Action] = []
         self.is_lost = False
         self.room: ExecutorRoom | None = None
+        self.why_no_shares: str | None = None
         self.released = 0
         self._last = clock.now()
         self._batch = 0
@@ -72,7 +73,7 @@ class ToyOperator:
         executors = tuple(ExecutorState(str(i), "h", 1, True, 0, 0.0) for i in range(self.allocation.executors))
         quota = self.allocation.capacity if self.allocation != LIMITS.top else None
         cpu = CpuReading(now, self.used_seconds, 0.0, quota, 1)
-        return Telemetry("a", now, (batch,), executors, cpu, room=self.room)
+        return Telemetry("a", now, (batch,), executors, cpu, room=self.room, why_no_shares=self.why_no_shares)
 
     def request(self, action: Action) -> None:
         """Take the new size at once."""
@@ -144,6 +145,22 @@ def test_what_the_cluster_does_not_give_is_not_planned_for() -> None:
     operator.room = ExecutorRoom(2, "the queue is full")
     runner.run(until=1200.0)
     assert operator.asked[-1].target == LIMITS.top
+
+
+def test_shares_that_nobody_can_set_are_not_planned_for() -> None:
+    """An idle operator goes down to one whole executor; when it can be held to a share again, to half of that."""
+    clock, reports = VirtualClock(1000.0), list[CycleReport]()
+    operator, store, runner = a_loop(clock, on_report=reports.append)
+    operator.why_no_shares = "no agent holds executor 1"
+    runner.run(until=1100.0)
+    assert {decision.target for decision in store.decisions(changes_only=True)} == {Allocation(1, 1.0)}
+    said = [note for report in reports for note in report.notes]
+    assert said == ["executors are planned without CPU shares: no agent holds executor 1"]  # once
+    reports.clear()
+    operator, store, runner = a_loop(clock, on_report=reports.append)
+    runner.run(until=1200.0)
+    assert operator.asked[-1].target == Allocation(1, 0.5)
+    assert not [note for report in reports for note in report.notes]
 
 
 def test_a_full_cluster_takes_nothing_away() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from penstock.errors import ClusterError
@@ -81,6 +82,23 @@ def test_batches_that_are_to_take_a_time_get_as_many_records_as_do() -> None:
     assert found.records_per_second == pytest.approx(50.0, rel=0.02)
     with pytest.raises(ClusterError, match="no records"):
         taking.see(at + 1.0, [batch(99, at, at + 1.0, 0)], 2)
+
+
+@pytest.mark.parametrize("fixed", [0.3, 1.5, 1.8])
+@pytest.mark.parametrize("first", [20, 2000, 200_000])
+def test_what_a_trigger_sustains_is_found_though_most_of_a_batch_is_fixed_time(fixed: float, first: int) -> None:
+    """A batch that is a tenth shorter than it should be may have half of its records: from far below, and above."""
+    at, found, caps = 1.0, None, [first, first]
+    taking = TurnTaking(PlacedTurn(2, 0.1, 50, batch_seconds=2.0), CountRules(2, 8, 10.0), 0.0, first_cap=first)
+    taking.see(1.0, [], 2)
+    rng = np.random.default_rng(3)
+    while found is None:
+        rows = caps[-2]  # a new cap reaches the batch after the next
+        end = at + (fixed + 0.001 * rows) * float(np.exp(rng.normal(0.0, 0.005)))
+        found = taking.see(end, [batch(len(caps), at, end, rows)], 2)
+        caps.append(taking.cap)
+        at = end
+    assert found.records_per_second == pytest.approx((2.0 - fixed) / 0.001 / 2.0, rel=0.06)
 
 
 @pytest.mark.parametrize(("executors", "why"), [(2, "no batch ended"), (3, "did not come or go")])

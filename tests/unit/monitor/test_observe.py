@@ -87,6 +87,20 @@ def test_before_the_first_batch_nothing_is_zero() -> None:
     assert seen.records_done is None
 
 
+def test_the_backlog_of_a_query_that_was_taken_over_is_not_all_that_ever_arrived() -> None:
+    """What was done before is not known until a batch ends: seen with a query that had nothing more to do."""
+    before = Monitor("a", FakeArrivals(), window_seconds=10.0, warm_up_seconds=5.0)
+    looks(before, 30)
+    after = Monitor("a", FakeArrivals(), window_seconds=10.0, warm_up_seconds=5.0)
+    after.restore(before.plain())
+    seen = after.look(Telemetry("a", 31.0, (), ONE), 31.0, NOWHERE).observation
+    assert seen.backlog_records is None
+    assert "backlog: not known before the first batch" in seen.missing
+    batch = a_batch(32, 310, 320, 31.5, 32.0)
+    seen = after.look(Telemetry("a", 32.0, (batch,), ONE), 32.0, NOWHERE).observation
+    assert seen.backlog_records == 1
+
+
 def test_an_operator_not_heard_of_is_stale() -> None:
     """Old telemetry is marked, whatever it said."""
     monitor = Monitor("a", FakeArrivals(), warm_up_seconds=1.0, stale_after_seconds=10.0)

@@ -145,3 +145,61 @@ def test_what_was_read_before_the_batch_above_was_done_counts_when_it_is() -> No
     assert summary.records == 10
     assert summary.mean_seconds == pytest.approx(5.0 - 1.45)  # they arrived at 1.0 .. 1.9
     assert second.unknown_batches == 0
+
+
+def records_of(monitor: PathMonitor, batches: int) -> int:
+    """How many records of so many batches are remembered."""
+    found = (monitor.first_arrivals(n) for n in range(batches))
+    return sum(0 if arrivals is None else len(arrivals) for arrivals in found)
+
+
+def test_what_every_operator_below_has_counted_is_forgotten() -> None:
+    """But for what a few batches took that a crash may let run again; the last operator remembers nothing."""
+    first = PathMonitor()
+    second = PathMonitor(above=first, lineage=FakeLineage())
+    third = PathMonitor(above=first, lineage=FakeLineage())
+    for n in range(100):
+        for m in (2 * n, 2 * n + 1):
+            add(first, a_batch(m, 10 * m, 10 * m + 10, m, m + 1.0))
+        second.add(a_batch(n, 20 * n, 20 * n + 20, 2 * n + 2.0, 2 * n + 3.0), None)
+    assert records_of(first, 200) == 2000, "the third has not counted anything"
+    for n in range(100):
+        third.add(a_batch(n, 20 * n, 20 * n + 20, 300.0, 301.0), None)
+    add(first, a_batch(200, 2000, 2010, 302.0, 303.0))
+    assert records_of(first, 201) == 210, "what ten batches of two took, and the newest"
+    for last in (second, third):
+        assert last.first_arrivals(99) is None
+        summary = last.latency_of_run()
+        assert summary is not None
+        assert summary.records == 2000
+        last.add(a_batch(98, 1960, 1980, 310.0, 311.0), None)  # cut off at its end, and run again
+        again = last.latency_of_run()
+        assert again is not None
+        assert again.records == 2020
+
+
+class LateLineage:
+    """Batch n takes batch n of the operator above; of the first one that is known late."""
+
+    is_known = False
+
+    def upstream_batches(self, source: SourceProgress) -> list[int] | None:
+        """One batch per batch, by the end offset."""
+        n = int(source.end_offset or 0) // 10 - 1
+        return [n] if n or self.is_known else None
+
+
+def test_what_an_early_batch_waits_for_is_not_forgotten() -> None:
+    """Though batches that came after it were counted before it."""
+    first, lineage = PathMonitor(), LateLineage()
+    second = PathMonitor(above=first, lineage=lineage)
+    for n in range(40):
+        add(first, a_batch(n, 10 * n, 10 * n + 10, n, n + 1.0))
+        second.add(a_batch(n, 10 * n, 10 * n + 10, n + 1.0, n + 1000.0), None)
+    assert second.unknown_batches == 1
+    lineage.is_known = True
+    add(first, a_batch(40, 400, 410, 40.0, 41.0))
+    summary = second.latency_of_run()
+    assert summary is not None
+    assert summary.records == 400
+    assert second.unknown_batches == 0

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from tests.e2e.nemeses.fault_plan import KINDS, plan_faults
+from tests.e2e.nemeses.fault_plan import KINDS, plan_faults, share_of
 
 
 def test_every_kind_comes_as_often_as_wanted_while_records_flow() -> None:
@@ -38,3 +38,11 @@ def test_an_unknown_kind_is_refused() -> None:
     """A misspelt one would never come, and seem to be survived."""
     with pytest.raises(ValueError, match="'moon full'"):
         plan_faults(["moon full"], 1, 100, seed=1)
+
+
+@pytest.mark.parametrize(("whole", "pieces"), [(10, 5), (10, 4), (1_000_000, 3), (10, 1)])
+def test_pieces_make_up_the_whole(whole: int, pieces: int) -> None:
+    """Runs that were done one after the other have all faults and records together."""
+    shares = [share_of(piece, whole, pieces) for piece in range(pieces)]
+    assert sum(shares) == whole
+    assert max(shares) - min(shares) <= 1

@@ -35,6 +35,17 @@ def test_a_run_without_loss_is_good_in_whatever_order_its_batches_came() -> None
     assert verdict.explain() == "1,000 numbers, each once and in its place"
 
 
+def test_the_figures_of_a_run_count_its_faults_and_findings() -> None:
+    """Those of a run that was done in pieces are added up."""
+    rows = all_rows()
+    verdict = check(HISTORY, np.concatenate([rows[3:], rows[10:11]]), all_counts() | {0: 1, 1: 2})
+    assert verdict.figures() == {
+        "seed": 3, "records": 1000, "faults": {"driver killed": 1},
+        "lost": 3, "doubled": 1, "strange": 0, "out_of_place": 0, "wrong_counts": 2,
+    }  # fmt: skip
+    assert check(HISTORY, rows, None).figures()["wrong_counts"] is None
+
+
 @pytest.mark.parametrize("missing", [(0,), (999,), (17, 18, 500)])
 def test_planted_losses_are_named(missing: tuple[int, ...]) -> None:
     """Also the first and the last number."""

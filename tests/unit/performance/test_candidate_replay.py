@@ -11,14 +11,12 @@ from penstock._demand import declared_demand
 from penstock.arrivals.shape_text import parse_shape
 from penstock.errors import ConfigurationError
 from penstock.evaluation.simulation import simulate
-from penstock.markov import MAP, PH
+from penstock.markov import PH
 from penstock.performance.candidate_replay import judged_candidates, replay_candidates
-from penstock.performance.checked_latency import CheckedLatency, CheckedWindow
 from penstock.performance.demand import BatchDemand, RecordDemand
-from penstock.performance.operator_latency import predict
-from penstock.performance.pipeline_latency import PipelineLatency
-from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import ReplayedLatency
+from penstock.performance.pipeline_model import OperatorModel
+from penstock.policies.mead.analysis import AnalysisTask, analyse
+from penstock.policies.mead.options import mead_options
 from penstock.records import Allocation, Bounded, CandidateLatency, Limits, Objective
 from penstock.simulator import MicroBatch, Operator, PhaseType, Pipeline, Service
 
@@ -94,55 +92,54 @@ def candidate(seconds: float, high: float | None = None, *, is_stable: bool = Tr
     return CandidateLatency(Allocation(1), "some model", is_stable, Bounded(0.5, 0.5, 0.5), time, {0.95: time})
 
 
-def test_a_model_counts_for_no_less_than_the_replay_and_no_more_than_a_multiple() -> None:
-    """What is believed of 1, 3 and 9 s with 2 s replayed is 2, 3 and 4 s; without a factor, the model as it is."""
-    models = [candidate(seconds) for seconds in (1.0, 3.0, 9.0)]
-    met = [candidate(2.0)] * 3
-    objective = Objective("p95", 3.5)
+def test_the_replay_counts_where_there_is_one_and_the_model_is_not_asked_for() -> None:
+    """With 2 s replayed, models of 1 and 9 s do not matter; without a replay, or where they are asked for, they do."""
+    models, met = [candidate(1.0), candidate(9.0)], [candidate(2.0)] * 2
 
-    def believed(factor: float | None) -> list[float]:
-        return [one.believed.mean_seconds.value for one in judged_candidates(models, met, factor)]
+    def counted(replayed: list[CandidateLatency] | None, *, by_replay: bool = True) -> list[float]:
+        judged = judged_candidates(models, replayed, by_replay=by_replay)
+        return [one.counted.mean_seconds.value for one in judged]
 
-    assert believed(2.0) == [2.0, 3.0, 4.0]
-    assert believed(1.0) == [2.0, 2.0, 2.0]
-    assert believed(None) == [1.0, 3.0, 9.0]
-    assert [one.meets(objective) for one in judged_candidates(models, met)] == [True, True, False]
-    assert [one.meets(objective) for one in judged_candidates(models, None)] == [True, True, False]
-    with pytest.raises(ConfigurationError, match=r"believed: 0\.5"):
-        judged_candidates(models, met, 0.5)
+    assert counted(met) == [2.0, 2.0]
+    assert counted(met, by_replay=False) == counted(None) == [1.0, 9.0]
+    assert [one.meets(Objective("p95", 2.5)) for one in judged_candidates(models, met)] == [True, True]
+    assert [one.meets(Objective("p95", 1.5)) for one in judged_candidates(models, met)] == [False, False]
 
 
-def test_what_cannot_keep_up_is_not_believed_to_by_a_replay() -> None:
+def test_a_replay_does_not_say_that_what_cannot_keep_up_does() -> None:
     """A finite replay of an overloaded operator ends; its latency is infinite all the same, also at the upper bound."""
-    lost, edge = candidate(math.inf, is_stable=False), candidate(3.0, math.inf)
-    [one, other] = judged_candidates([lost, edge], [candidate(2.0), candidate(2.0)])
-    assert math.isinf(one.believed.mean_seconds.value)
-    assert other.believed.mean_seconds == Bounded(3.0, 3.0, math.inf)
+    lost = replace(candidate(2.0, is_stable=False), utilisation=Bounded(1.1, 1.05, 1.2))
+    edge = replace(candidate(2.0, 2.5), utilisation=Bounded(0.95, 0.9, 1.05))
+    [one, other] = judged_candidates([candidate(1.0)] * 2, [lost, edge])
+    assert one.counted.mean_seconds == Bounded(math.inf, math.inf, math.inf)
+    assert not one.meets(Objective("p95", 1e9))
+    assert other.counted.mean_seconds == Bounded(2.0, 2.0, math.inf)
+    assert other.counted.percentile_seconds == {0.95: Bounded(2.0, 2.0, math.inf)}
 
 
-@pytest.mark.parametrize("bound", [1.9, 3.0, 4.0, 6.0])
+@pytest.mark.parametrize("bound", [1.9, 2.5, 3.0, 4.0, 6.0])
 def test_the_verdict_is_that_of_mead(bound: float) -> None:
-    """For every allocation what-if meets a bound just where MEAD's checked latency of the same trace does."""
+    """For every allocation what-if meets a bound just where MEAD, planning from the same trace, expects to."""
     times, objective = bursts(), Objective("p95", bound)
     demand = BatchDemand(0.3, 0.004, trigger_seconds=1.0)
-    process = MAP.mmpp([[-0.025, 0.025], [0.125, -0.125]], [20.0, 400.0])
     allocations = [Allocation(n) for n in (1, 2, 3, 4)]
-    judged = judged_candidates(
-        predict([process], demand, allocations, percentiles=[0.95]),
-        replay_candidates(times, demand, allocations, percentiles=[0.95]),
-    )
-    pipeline = PipelineModel([OperatorModel("counter", demand)], objective)
-    network = PipelineLatency(pipeline, {"fit": process}, rough=True)
-    checked = CheckedLatency([CheckedWindow("w", [network], ReplayedLatency(pipeline, times))])
-    planned = [checked.predict({"counter": allocation})[0].is_met for allocation in allocations]
-    assert [one.meets(objective) for one in judged] == planned
+    replayed = replay_candidates(times, demand, allocations, percentiles=[0.95])
+    judged = judged_candidates(replayed, replayed)
+    operator = OperatorModel("counter", demand)
+    for one in judged:
+        task = AnalysisTask(
+            at=0.0, iats=np.diff(times), windows=(1.0,), growth=1.0, are_exact=True, operators=(operator,),
+            objectives={("counter",): objective}, current={"counter": one.allocation},
+            limits={"counter": Limits(one.allocation.executors, one.allocation.executors, (1.0,))},
+            options=mead_options(),
+        )  # fmt: skip
+        assert one.meets(objective) == analyse(task).plan.is_met
 
 
-def test_what_is_not_solved_counts_for_the_most_that_would_be_believed() -> None:
-    """A model without an answer, beside 2 s replayed, is judged as 4 s; without a factor it meets nothing."""
+def test_what_is_not_solved_is_judged_by_its_replay() -> None:
+    """A model without an answer, beside 2 s replayed, is judged as 2 s; without a replay it meets nothing."""
     unsolved = replace(candidate(math.inf), unsolved="too uneven")
     [one] = judged_candidates([unsolved], [candidate(2.0)])
-    assert one.believed.mean_seconds == Bounded(4.0, 2.0, 4.0)
-    assert (one.meets(Objective("p95", 3.9)), one.meets(Objective("p95", 4.1))) == (False, True)
+    assert (one.meets(Objective("p95", 1.9)), one.meets(Objective("p95", 2.1))) == (False, True)
     [alone] = judged_candidates([unsolved], None)
     assert alone.meets(Objective("p95", 1e9)) is False

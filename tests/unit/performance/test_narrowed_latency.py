@@ -72,19 +72,3 @@ def test_an_unknown_first_process_is_refused() -> None:
     """The message names the models there are."""
     with pytest.raises(ConfigurationError, match="first: 'other' is none of the models poisson, fast, slow"):
         narrowed(pipeline(1, 1.0), "other")
-
-
-def test_windows_are_narrowed_as_processes_are() -> None:
-    """A window that is left out is used once a process of it is the worst, and a process of a used window likewise."""
-    model = pipeline(2, 1.0)
-    each = {name: PipelineLatency(model, {name: process}) for name, process in PROCESSES.items()}
-    calm = NarrowedLatency({"poisson": each["poisson"], "fast": each["fast"]}, "poisson")
-    latency = NarrowedLatency({"calm": calm, "slow": each["slow"]}, "calm")
-    allocations = dict.fromkeys(latency.operators, Allocation(1, 1.0))
-    [first] = latency.predict(allocations)
-    assert (first.worst, latency.used, calm.used) == ("poisson", ("calm",), ("poisson",))
-    assert latency.widen(allocations) is True
-    [widened] = latency.predict(allocations)
-    assert widened == PipelineLatency(model, PROCESSES).predict(allocations)[0]
-    assert calm.used == ("poisson", "fast")
-    assert latency.widen(allocations) is False

@@ -9,7 +9,7 @@ from penstock.markov import MAP, PH
 from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_latency import ReplayedLatency
 from penstock.records import Allocation, Objective
 from penstock.testing.path_latencies import single_executors
 from penstock.topology import Stream
@@ -48,7 +48,6 @@ def test_paths_of_a_tree_are_replayed_with_what_goes_on() -> None:
         OperatorModel("matcher", RecordDemand(PH.erlang(2, mean=0.01)), ("parser",)),
     ]
     model = PipelineModel(operators, Objective("mean", 1.0))
-    assert can_be_replayed(model)
     replayed = ReplayedLatency(model, poisson(50.0))
     for told in replayed.predict({"parser": Allocation(1, 0.5), "counter": Allocation(1), "matcher": Allocation(2)}):
         assert told.seconds == pytest.approx(sum(told.operator_seconds.values()), rel=0.02)
@@ -99,7 +98,6 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     """Joins, and batches among single records, are not replayed."""
     single, batches = RecordDemand(PH.exponential(mean=0.001)), BatchDemand(0.1, 0.001)
     mixed = PipelineModel([OperatorModel("a", single), OperatorModel("b", batches, ("a",))], Objective("mean", 5.0))
-    assert not can_be_replayed(mixed)
     with pytest.raises(ConfigurationError, match="one by one"):
         ReplayedLatency(mixed, poisson(20.0, 100))
 
@@ -127,3 +125,27 @@ def test_a_replay_that_has_rested_predicts_the_same() -> None:
     assert not replayed._passed
     assert not replayed._work
     assert replayed.predict(has) == before
+
+
+def test_groups_of_records_are_replayed_as_their_records_are() -> None:
+    """One point for 40 records gives what the records give, with a burst among them, a trigger and a cap."""
+    rng = np.random.default_rng(3)
+    lull, burst = rng.uniform(0.0, 60.0, 30_000), rng.uniform(20.0, 30.0, 60_000)
+    arrivals = np.sort(np.concatenate([lull, burst]))
+    for cap in (None, 8_000):
+        one = OperatorModel("counter", BatchDemand(0.3, 0.0002, cap=cap, trigger_seconds=1.0))
+        model = PipelineModel([one], Objective("p95", 9.0))
+        each, groups = (
+            ReplayedLatency(model, arrivals),
+            ReplayedLatency(model, arrivals[20::40], records_each=40),
+        )
+        for share in (0.6, 0.85, 1.0):
+            [wanted], [told] = (of.predict(single_executors({"counter": share})) for of in (each, groups))
+            assert told.seconds == pytest.approx(wanted.seconds, rel=0.02)
+            assert told.utilisation["counter"] == pytest.approx(wanted.utilisation["counter"], rel=0.01)
+
+
+def test_records_that_are_served_one_by_one_are_not_replayed_in_groups() -> None:
+    """A group that arrives at once would queue where its records do not."""
+    with pytest.raises(ConfigurationError, match="records_each"):
+        ReplayedLatency(one_queue(1.0), poisson(20.0), records_each=10)

@@ -82,7 +82,7 @@ def test_wrong_geo_settings_are_named(geo: dict[str, Any], words: str) -> None:
 
 
 def test_what_a_geo_cluster_cannot_do_is_refused_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unknown nodes, names that hosts cannot have, CPU shares beside a node's cap, and no root: all at once."""
+    """Unknown nodes, wrong names, shares beside a node's cap, more executors than room, no root: all at once."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     settings = run_on(
         {"nodes": {"Far": 1}, "round_trips": {"home:farr": "1ms"}}, cpu_shares=[0.5, 1.0], executors=[1, 2]
@@ -90,7 +90,10 @@ def test_what_a_geo_cluster_cannot_do_is_refused_before_the_start(monkeypatch: p
     with pytest.raises(ConfigurationError) as caught:
         check_run(settings)
     faults = "\n".join(caught.value.faults)
-    for words in ("'Far' cannot be a host's name", "no node farr", "set `cpu_shares: [1.0]`", "need root"):
+    for words in (
+        "'Far' cannot be a host's name", "no node farr", "set `cpu_shares: [1.0]`", "need root",
+        "operators.0.executors: 2 do not fit on 1 nodes with room for 1 cores",
+    ):  # fmt: skip
         assert words in faults
 
 

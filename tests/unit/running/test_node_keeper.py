@@ -195,6 +195,7 @@ def test_measurements_that_are_not_renewed_do_not_count(tmp_path: Path) -> None:
     written = path.stat().st_mtime
     assert read_round_trips([tmp_path], written + 60.0) == {("a", "b"): 0.1}
     assert read_round_trips([tmp_path], written + 600.0) == {}
+    assert read_round_trips([tmp_path], written - 3600.0) == {}, "the clock was set back since"
     path.write_text("no json")
     assert read_round_trips([tmp_path], path.stat().st_mtime) == {}
 

@@ -19,10 +19,10 @@ from penstock.adaptors.produce.sink import Delivery
 from penstock.arrivals import parse_shape
 from penstock.arrivals.due import ReplayArrivals
 from penstock.clock import VirtualClock
-from penstock.errors import ConfigurationError
+from penstock.errors import AdaptorError, ConfigurationError
 from penstock.knowledge.sqlite import SqliteStore
 from penstock.records import decode, encode
-from penstock.running import results
+from penstock.running import producer, results
 from penstock.running.assembly import Assembly
 from penstock.running.folder_streams import FolderStreams
 from penstock.running.operator_job import TopicEnd
@@ -248,12 +248,16 @@ def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: 
     from penstock.adaptors.produce import kafka_sink
 
     sent: list[tuple[int, int]] = []
+    away = [AdaptorError("Kafka cannot be reached", target="Kafka", retryable=True)] * 2
+    monkeypatch.setattr(producer, "_RETRY_SECONDS", 0.01)
 
     class RecordingSink:
-        """Keeps number and time of every record."""
+        """Keeps number and time of every record; its broker is away for the first two tries."""
 
         def __init__(self, *_: Any, **__: Any) -> None:
             self.is_closed = False
+            if away:
+                raise away.pop()
 
         def prepare(self, first: int, due_us: Any, bodies: Any) -> list[Any]:
             """Keep what is asked about."""
@@ -282,6 +286,30 @@ def test_what_is_left_to_send_reaches_the_producer(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert run_producer(job, tmp_path / "result.json") == 0
     assert [number for number, _ in sent] == [2, 3, 7, 8, 9]
+    assert away == []
     assert sent[0][1] == round(1_700_000_000.5e6 + float(parse_shape(replay["shape"]).times(2, 3)[0]) * 1e6)
     told = json.loads((tmp_path / "result.json").read_text())
     assert (told["epoch"], told["records_due"], told["is_on_time"]) == (1_700_000_000.5, 5, True)
+
+
+@pytest.mark.parametrize(("retryable", "patience", "tries"), [(True, 0.0, 1), (False, 60.0, 1), (True, 0.05, None)])
+def test_a_producer_tries_for_a_while_to_reach_its_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retryable: bool, patience: float, tries: int | None
+) -> None:
+    """Not where the topic is missing; and not for ever."""
+    from penstock.adaptors.produce import kafka_sink
+
+    tried: list[str] = []
+
+    def refuse(_connection: Any, topic: str, *_: Any, **__: Any) -> None:
+        tried.append(topic)
+        raise AdaptorError("no", target="Kafka", retryable=retryable)
+
+    monkeypatch.setattr(kafka_sink, "KafkaSink", refuse)
+    monkeypatch.setattr(producer, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(producer, "_BROKER_SECONDS", patience)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    job = ProducerJob({"shape": "constant:rate=10,duration=1s"}, TopicEnd("nowhere:9092", {}, "t"))
+    with pytest.raises(AdaptorError, match="no"):
+        run_producer(job, tmp_path / "result.json")
+    assert len(tried) == tries if tries is not None else len(tried) > 1

@@ -90,6 +90,22 @@ def test_nodes_of_a_geo_cluster_can_be_narrowed() -> None:
     assert nodes.on(settings.operators[0]).executors_per_node == 1
 
 
+def test_a_table_of_a_geo_cluster_says_how_far_and_not_which_nodes(tmp_path: Path) -> None:
+    """No executor can be on its home, nor on nodes that it does not have; a table of other nodes is a mistake."""
+    table = tmp_path / "trips.csv"
+    table.write_text("from,to,round_trip\nhome,near,10ms\nhome,far,20ms\nnear,elsewhere,1s\n")
+    settings = a_run(cluster={"geo": GEO}, nodes={"round_trips": str(table)})
+    check_nodes(settings)
+    nodes = run_nodes(settings)
+    assert nodes is not None
+    assert (nodes.names, nodes.driver) == (("near", "middle", "far"), "home")
+    assert nodes.round_trips is not None
+    assert nodes.round_trips.between("home", "far") == 0.02
+    table.write_text("from,to,round_trip\nedge-1,edge-2,10ms\n")
+    with pytest.raises(ConfigurationError, match=r"has no node of cluster\.geo"):
+        check_nodes(a_run(cluster={"geo": GEO}, nodes={"round_trips": str(table)}))
+
+
 def test_a_table_serves_a_standalone_cluster(tmp_path: Path) -> None:
     """Its nodes are those of the table, without the driver's."""
     (tmp_path / "trips.csv").write_text("from,to,round_trip\nhere,a,10ms\nhere,b,20ms\n")

@@ -150,6 +150,59 @@ def test_one_that_never_answers_fails_with_its_log(sleeper: Sleeper, tmp_path: P
     assert sleeper.started[0].poll() is not None
 
 
+def test_one_that_ends_before_it_is_ready_in_a_resumed_run_is_started_again(sleeper: Sleeper, tmp_path: Path) -> None:
+    """Seen: the broker was away for some seconds while a resume started an operator that had ended."""
+    operator = an_operator(sleeper, tmp_path, most=2)
+    said: list[str] = []
+    operator.start(0.0)
+    cast("Any", operator.remote).answers = False
+    assert not operator.is_up_again(1.0, said.append)
+    kill(operator, sleeper)
+    assert not operator.is_up_again(2.0, said.append)
+    (words,) = said
+    assert words.startswith("stopped in batch 0: ")
+    assert words.endswith("; starting it again in 2 s")
+    assert not operator.is_up_again(3.0, said.append)
+    assert len(sleeper.started) == 1
+    assert not operator.is_up_again(4.0, said.append)
+    assert len(sleeper.started) == 2
+    cast("Any", operator.remote).answers = True
+    assert operator.is_up_again(5.0, said.append)
+    assert state(operator) is State.RUNNING
+    assert said[1:] == ["started again from its checkpoint (restart 1)", "runs again"]
+
+
+def test_one_that_ends_again_and_again_fails_a_resume(sleeper: Sleeper, tmp_path: Path) -> None:
+    """As often as it may be started again, and no more."""
+    operator = an_operator(sleeper, tmp_path, most=1)
+    operator.start(0.0)
+    kill(operator, sleeper)
+    assert not operator.is_up_again(1.0, lambda _: None)
+    assert not operator.is_up_again(9.0, lambda _: None)
+    kill(operator, sleeper)
+    with pytest.raises(ClusterError, match="died too often"):
+        operator.is_up_again(10.0, lambda _: None)
+
+
+def test_one_that_runs_and_does_not_answer_is_left_alone_by_a_resume(sleeper: Sleeper, tmp_path: Path) -> None:
+    """It may be another controller's: the resume fails, and ends nothing."""
+    operator = an_operator(sleeper, tmp_path, most=5, start_within=30.0)
+    operator.start(0.0)
+    cast("Any", operator.remote).answers = False
+    assert not operator.is_up_again(30.0, lambda _: None)
+    with pytest.raises(ClusterError, match="did not start within 30 s"):
+        operator.is_up_again(31.0, lambda _: None)
+    assert sleeper.started[-1].poll() is None
+
+
+def test_one_that_was_taken_over_says_nothing(sleeper: Sleeper, tmp_path: Path) -> None:
+    """Nothing was wrong."""
+    operator, said = an_operator(sleeper, tmp_path, most=1), list[str]()
+    operator.start(0.0)
+    assert operator.is_up_again(1.0, said.append)
+    assert said == []
+
+
 def test_a_slow_machine_may_be_given_more_time_to_start(sleeper: Sleeper, tmp_path: Path) -> None:
     """As `restarts.start_within` says; the error names it."""
     operator = an_operator(sleeper, tmp_path, most=3, start_within=900.0)

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.adaptors.process.children import Warden
 from penstock.clock import VirtualClock
+from penstock.crash_points import VARIABLE, plan_crash
 from penstock.errors import ActuationError, MetricSourceError
 from penstock.execute import Reconciler
 from penstock.knowledge.memory import MemoryStore
@@ -154,7 +155,7 @@ class Listener:
 class Scene:
     """An operator of one core that may have two: its control, its supervision, and a clock moved by hand."""
 
-    def __init__(self, launcher: Sleeper, folder: Path, mode: Mode = Mode.ACT, **size: Any) -> None:
+    def __init__(self, launcher: Sleeper, folder: Path, mode: Mode = Mode.ACT, deaths: int = 0, **size: Any) -> None:
         self.settings = parse_settings(
             {
                 "name": "p",
@@ -175,7 +176,7 @@ class Scene:
             jobs_by_size(job, slow),
             launcher=launcher,
             remote=cast("Any", self.remote),
-            back_off=BackOff(RestartSettings(most=0)),
+            back_off=BackOff(RestartSettings(most=deaths)),
         )
         self.actuator = OperatorActuator(self.operator, self.settings.resize.patience, self.clock.now)
         self.cycle = Cycle(
@@ -296,6 +297,37 @@ def test_a_larger_size_is_decided_carried_out_and_verified(launcher: Sleeper, tm
     assert any(text.endswith(outcome.detail) for text in scene.listener.said)
     assert [d.decision_id for d in scene.store.decisions(changes_only=True)] == [decision.decision_id]
     assert [a.decision_id for a in scene.store.actions()] == [decision.decision_id]
+
+
+@pytest.fixture
+def crashes() -> Iterator[list[str]]:
+    """Gets an entry where a controller could die because a size was kept."""
+    happened: list[str] = []
+    plan_crash({VARIABLE: "size-kept"}, lambda: happened.append("crash"))
+    yield happened
+    plan_crash({})
+
+
+def test_a_size_is_kept_when_it_has_changed(launcher: Sleeper, tmp_path: Path, crashes: list[str]) -> None:
+    """Once the new process is there."""
+    scene = Scene(launcher, tmp_path)
+    began = scene.until_decided().observation.at
+    assert crashes == []
+    launcher.end(ENDED_AT_BORDER)
+    scene.see(began + 1.0)
+    assert (launcher.cores, crashes) == (["1", "2"], ["crash"])
+
+
+def test_no_size_is_kept_after_a_death(launcher: Sleeper, tmp_path: Path, crashes: list[str]) -> None:
+    """A process that is started again as it was passes no border between two sizes."""
+    scene = Scene(launcher, tmp_path, deaths=1)
+    scene.see(0.5)
+    launcher.end(1)
+    for now in (1.0, 5.0, 10.0):
+        scene.at(now)
+        scene.supervision.note_fault("slow", "nobody there")
+    assert (launcher.cores, state(scene)) == (["1", "1"], State.RUNNING)
+    assert crashes == []
 
 
 def test_larger_executors_count_by_their_cores(launcher: Sleeper, tmp_path: Path) -> None:

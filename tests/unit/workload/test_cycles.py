@@ -8,10 +8,11 @@ import pytest
 
 from penstock.markov import MAP
 from penstock.workload import fit_maps, predicted_curve, replay
+from penstock.workload.added_chance import Added
 from penstock.workload.course import course_of
 from penstock.workload.course_queue import course_curves
 from penstock.workload.cycle_chain import Cycle
-from penstock.workload.cycle_curve import Missing, cycle_curves, fluid_of
+from penstock.workload.cycle_curve import fluid_of, lacking
 from penstock.workload.cycle_search import search
 from penstock.workload.fluid_curve import fluid_curves
 from penstock.workload.load_curve import load_curves
@@ -51,14 +52,24 @@ def test_the_fluid_of_long_bursts_is_their_queue() -> None:
     assert fluid_of(theta, shape, loads)[0] == pytest.approx(np.concatenate([mean[0], percentile[0]]), rel=0.02)
 
 
-def test_what_the_fluid_lacks_is_added() -> None:
-    """The corrected curves are those of the queue where it was solved, below the load at which bursts queue too."""
+def test_what_the_fluid_lacks_is_that_of_its_queue() -> None:
+    """Fluid and what it lacks are the queue where it was solved, below the load at which bursts queue too."""
     theta, shape = np.log([6.0, 0.4, 40.0, 400.0]), Cycle((3, 5))
     loads = np.array([0.05, 0.2, 0.5, 0.9])
-    mean, percentile = load_curves(*shape.matrices(theta[None]), loads)
-    curves = cycle_curves(theta, shape, loads, Missing.of(theta, shape, loads))
-    assert curves[0] == pytest.approx(mean[0])
-    assert curves[1] == pytest.approx(percentile[0])
+    queue = np.concatenate(load_curves(*shape.matrices(theta[None]), loads), axis=1)[0]
+    curves = fluid_of(theta[None], shape, loads)[0] * np.exp(lacking(theta, (shape, shape), loads))
+    assert curves == pytest.approx(queue)
+
+
+def test_where_a_fluid_lacks_much_more_stages_are_solved() -> None:
+    """At the load at which a burst begins to queue, a cycle of fewer stages does not tell what the fluid lacks."""
+    theta, shape = np.log([6.0, 0.4, 400.0, 4000.0]), Cycle((20, 20))
+    loads = np.array([0.155, 0.5])
+    queue = np.concatenate(load_curves(*shape.matrices(theta[None]), loads), axis=1)[0]
+    wanted = np.log(queue / fluid_of(theta[None], shape, loads)[0])
+    assert np.abs(wanted[[0, 2]]).max() > 0.3
+    found = lacking(theta, (Cycle((1, 1)), shape), loads)
+    assert found[[0, 2]] == pytest.approx(wanted[[0, 2]])
 
 
 def test_a_cycle_has_the_parts_asked_for() -> None:
@@ -98,6 +109,37 @@ def test_a_course_that_repeats_has_the_queue_of_its_replay() -> None:
     mean, percentile = np.exp(course_curves(theta, np.array([0.3, 0.6, 0.9])))[0].reshape(2, -1)
     assert mean == pytest.approx(queue.responses, rel=0.03)
     assert percentile == pytest.approx(queue.percentiles, rel=0.03)
+
+
+def test_the_queue_of_a_course_has_no_jump_where_a_piece_begins_to_queue() -> None:
+    """Near the load at which its rate is the server's, a piece's queue is its own, and grows without a step.
+
+    A burst of 4 times the mean rate and of 1,000 arrivals, in a cycle of 48 stages: the course without chance is within
+    a tenth of it from below the load 1 / 4 to above it, where the mean grows thirtyfold.
+    """
+    theta, shape = np.log([[4.0, 0.25, 250.0, 1000.0]]), Cycle((24, 24))
+    loads = np.linspace(0.2, 0.3, 21)
+    mean, percentile = np.exp(course_curves(theta, loads))[0].reshape(2, -1)
+    queue, _ = load_curves(*shape.matrices(theta), loads)
+    assert np.abs(np.log(mean / queue[0])).max() < 0.1
+    for curve in (mean, percentile):
+        growth = np.diff(np.log(curve))
+        assert growth.min() > 0.0
+        assert growth.max() < 0.35
+
+
+def test_what_chance_adds_is_learnt_along_the_steps_taken() -> None:
+    """After a step, what is added is right at both ends of it and linear in between; across it, it is unchanged."""
+    loads, start = np.array([0.5]), np.array([0.0, 0.0])
+    first = Added.of(loads, start, np.array([0.1, 0.2]), None)
+    second = Added.of(loads, np.array([0.5, 0.0]), np.array([0.3, 0.1]), first)
+    assert second.to(np.array([[0.0, 0.0], [0.25, 0.0], [0.5, 9.0]])) == pytest.approx(
+        np.array([[0.1, 0.2], [0.2, 0.15], [0.3, 0.1]])
+    )
+    assert second.around(first).to(start[None])[0] == pytest.approx([0.1, 0.2])
+    wider = Added(np.array([0.2, 0.6]), start, np.array([0.0, 0.4, 1.0, 1.0]), np.zeros((4, 2)))
+    assert wider.at(np.array([0.4])).values == pytest.approx([0.2, 1.0])
+    assert wider.scaled(0.5).values == pytest.approx([0.0, 0.2, 0.5, 0.5])
 
 
 def test_a_course_has_no_first_piece_and_no_unit_of_time() -> None:
@@ -149,7 +191,7 @@ def test_one_long_burst_is_right_at_every_load() -> None:
 
 
 def test_the_errors_of_a_cycle_are_those_of_its_queue() -> None:
-    """What a cycle reports of itself, from its fluid, is what its own queue says, to a few points."""
+    """What a cycle reports of itself, by its course and what is added, is what its queue says, to a few points."""
     window = one_burst(2)
     fit = fit_maps(window, best=1)
     at = [5, 15, 25]

@@ -68,7 +68,7 @@ class ArrivalReport:
         self._room = MOST_INSTANTS
         end = telemetry.at - _BEHIND_SECONDS
         begin = end - _FIRST_SECONDS if self._received_to is None else self._received_to
-        if not was_received:
+        if not was_received or begin > end:  # the clock was set back: what is reported goes on from its new time
             begin = min(begin, end - _FIRST_SECONDS)  # it may be another controller, which knows nothing yet
         start = max(begin, end - _LONGEST_SECONDS)
         try:

@@ -195,7 +195,8 @@ class RemoteOperator:
         wanted = self._wanted
         if wanted is None or not self._metrics:
             return telemetry
-        is_fresh = telemetry.at - self._metrics_at <= _PERIODS_KEPT * wanted.every_seconds + 1.0
+        # Both by the agent's clock. A report "of the future" is older than a clock that was set back since.
+        is_fresh = abs(telemetry.at - self._metrics_at) <= _PERIODS_KEPT * wanted.every_seconds + 1.0
         return replace(telemetry, metrics=dict(self._metrics)) if is_fresh else telemetry
 
     def _take_arrivals(self, reply: Collected) -> None:

@@ -72,7 +72,9 @@ class MasterLink:
     name
         The pipeline or the host that the agent speaks for.
     settings
-        Of the pipeline, as JSON text; empty: the agent only measures.
+        Of the pipeline, as JSON text; empty: nothing is scaled through the agent.
+    holds_at, why_not
+        The place whose executors the agent of a host can hold to CPU shares; empty: it cannot, and why.
     silence_seconds
         How long a master may be silent before another one is tried.
     """
@@ -84,10 +86,13 @@ class MasterLink:
         name: str,
         *,
         settings: str = "",
+        holds_at: str = "",
+        why_not: str = "",
         silence_seconds: float = SILENCE_SECONDS,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._agent, self._address, self._name, self._settings = agent, address, name, settings
+        self._holds_at, self._why_not = holds_at, why_not
         self._silence_seconds, self._draw = silence_seconds, draw
         self._identity = new_id()
         self._encryption = address.encryption()
@@ -188,7 +193,15 @@ class MasterLink:
         proof = answer_to(challenge, greeting, self._address.token)
         offers = self._agent.meters.offers
         introduction = Introduction(
-            proof, self._identity, self._name, socket.gethostname() or "host", time.time(), offers, self._settings
+            proof,
+            self._identity,
+            self._name,
+            socket.gethostname() or "host",
+            time.time(),
+            offers,
+            self._settings,
+            self._holds_at,
+            self._why_not,
         )
         channel.send(introduction)
         accepted = _expect(channel.receive(), Accepted)

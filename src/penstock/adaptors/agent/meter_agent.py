@@ -8,7 +8,7 @@ import logging
 from penstock.adaptors.agent.channel import Channel
 from penstock.adaptors.agent.meters import Meters, add_own_metrics
 from penstock.adaptors.agent.reporter import Reporter
-from penstock.adaptors.agent.wire import Hello, Pulse, Refusal, Subscribe, ToAgent
+from penstock.adaptors.agent.wire import Hello, Message, Pulse, Refusal, Subscribe, ToAgent
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +45,8 @@ class MeterAgent:
             while (message := channel.receive()) is not None:
                 if isinstance(message, Subscribe):
                     self._reporter.subscribe(message, channel)
-                elif isinstance(message, Hello):
-                    self._fence = max(self._fence, message.fence)
-                    channel.send(Refusal("rejected", "this agent only measures: it has no operator to scale"))
                 elif not isinstance(message, Pulse):
-                    channel.send(Refusal("malformed", f"{type(message).__name__}: this agent only measures"))
+                    channel.send(self._answer(message))
         except (OSError, ValueError) as fault:
             _log.info("the connection to the master is lost: %s", fault)
         finally:
@@ -58,3 +55,9 @@ class MeterAgent:
     def close(self) -> None:
         """End the reports."""
         self._reporter.close()
+
+    def _answer(self, message: ToAgent) -> Message:
+        if isinstance(message, Hello):
+            self._fence = max(self._fence, message.fence)
+            return Refusal("rejected", "this agent only measures: it has no operator to scale")
+        return Refusal("malformed", f"{type(message).__name__}: this agent only measures")

@@ -54,6 +54,8 @@ class ReportedArrivals:
         self._lock = threading.Lock()
         self._carried: OrderedDict[SourceProgress, _Carried] = OrderedDict()
         self._times_kept = 0
+        self._at = float("-inf")
+        """The instant of the newest reply, by the agent's clock."""
         self._counts: deque[tuple[float, int]] = deque(maxlen=_MOST_COUNTS)
         self._stretches: deque[_Stretch] = deque()
         self.is_exact = True
@@ -76,7 +78,11 @@ class ReportedArrivals:
         with self._lock:
             for source, carried in batches:
                 self._keep(source, carried)
-            if arrived.total is not None and not (self._counts and telemetry.at <= self._counts[-1][0]):
+            if self._at > telemetry.at:  # the agent's clock was set back: what was by the old one says nothing now
+                self._counts.clear()
+                self._stretches.clear()
+            self._at = telemetry.at
+            if arrived.total is not None and not (self._counts and telemetry.at == self._counts[-1][0]):
                 self._counts.append((telemetry.at, arrived.total))
             if stretch is not None:
                 self._stretches.append(stretch)

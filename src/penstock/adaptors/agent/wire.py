@@ -20,6 +20,13 @@ StopAtBorder  seconds: how long the running batch     Done; the operator ends it
               may take                                stays until the controller has collected its last batches
 ============= ======================================= ==========================================================
 
+The agent of a host takes one request alone, from masters:
+
+============= ======================================= ==========================================================
+HoldShares    fence, what each executor of each       SharesHeld: who is held, and their CPU. Others are let go.
+              application may use                     It renews the lease of all caps
+============= ======================================= ==========================================================
+
 Instead of any of these replies there may be a Refusal, with its kind: oversized, malformed, occupied, deposed, metrics,
 rejected or actuation. What needs no reply: Subscribe and Pulse to the agent; Reports, Advertise and Goodbye from it.
 
@@ -35,7 +42,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from penstock.records import Action, Telemetry
+from penstock.records import Action, ExecutorShare, HeldOnHost, Telemetry
 
 PROTOCOL = 2
 REQUEST_LIMIT_BYTES = 64 << 10
@@ -116,6 +123,14 @@ class Subscribe(_Message, frozen=True, tag="subscribe"):
 
     metrics: Annotated[list[Name], _Many]
     every_seconds: Annotated[float, Meta(ge=0.1, le=86_400.0)] = 1.0
+
+
+class HoldShares(_Message, frozen=True, tag="hold_shares"):
+    """Hold the executors of these applications on the agent's host, and of no others; `fence` is that of the master's
+    lease. It says what is wanted, not what has changed, and comes again every second."""
+
+    fence: Count
+    shares: Annotated[list[ExecutorShare], _Many]
 
 
 class Pulse(_Message, frozen=True, tag="pulse"):
@@ -201,6 +216,12 @@ class Collected(_Message, frozen=True, tag="collected"):
     clock: float | None = None
 
 
+class SharesHeld(_Message, frozen=True, tag="shares_held"):
+    """What came of `HoldShares`, application by application."""
+
+    held: Annotated[list[HeldOnHost], _Many]
+
+
 class Refusal(_Message, frozen=True, tag="refusal"):
     """Why it was not done. `retryable`: it may be asked for again."""
 
@@ -257,7 +278,9 @@ class Challenge(_Message, frozen=True, tag="challenge"):
 class Introduction(_Message, frozen=True, tag="introduction"):
     """Who the agent is, with the proof that it knows the token.
 
-    `settings` are those of the pipeline as JSON text; empty: the agent only measures, and nothing is scaled through it.
+    `settings` are those of the pipeline as JSON text; empty: it speaks for a host, and nothing is scaled through it.
+    `holds_at` is the place whose executors the agent of a host can hold to CPU shares; empty: it cannot, and `why_not`
+    says why. Both were appended to protocol 2.
     """
 
     proof: Proof
@@ -267,6 +290,8 @@ class Introduction(_Message, frozen=True, tag="introduction"):
     at: float
     metrics: Offers = []
     settings: Annotated[str, Meta(max_length=60_000)] = ""
+    holds_at: Annotated[str, Meta(max_length=200)] = ""
+    why_not: Words = ""
 
 
 class Accepted(_Message, frozen=True, tag="accepted"):
@@ -277,11 +302,11 @@ class Accepted(_Message, frozen=True, tag="accepted"):
 
 
 ToAgent: TypeAlias = (
-    Hello | Collect | Request | Release | Open | Beat | Stop | StopAtBorder | Subscribe | Pulse
+    Hello | Collect | Request | Release | Open | Beat | Stop | StopAtBorder | HoldShares | Subscribe | Pulse
     | Challenge | Accepted | Refusal
 )  # fmt: skip
 FromAgent: TypeAlias = (
-    Done | Welcome | Collected | Refusal | Reports | Advertise | Goodbye | Greeting | Introduction
+    Done | Welcome | Collected | SharesHeld | Refusal | Reports | Advertise | Goodbye | Greeting | Introduction
 )  # fmt: skip
 Reply: TypeAlias = Done | Welcome | Collected | Refusal
 Message: TypeAlias = ToAgent | FromAgent

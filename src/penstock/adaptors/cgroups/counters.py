@@ -10,11 +10,11 @@ from penstock.adaptors.cgroups.guard import GroupFolders, Kernel
 
 
 class RisingCounter:
-    """A cumulative counter that never falls, even when someone resets the kernel's."""
+    """A cumulative counter that never falls, even when someone resets the kernel's. It counts what is above `start`."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: float = 0.0) -> None:
         self.total = 0.0
-        self._last = 0.0
+        self._last = start
 
     def at(self, raw: float) -> float:
         """Return the total at the kernel's present count."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,34 +21,46 @@ _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 _LOOKS_PER_PROCESS = 20
 
 
-class ExecutorFinder:
-    """Finds the executors of one application, cheaply enough to be called twice a second.
+class HostExecutors:
+    """Finds the executors of all applications on this host, cheaply enough to be called twice a second.
 
     A process may replace its program soon after it starts. One that was not an executor at twenty looks is not read
     again while it lives.
     """
 
-    def __init__(self, application_id: str, proc: str = "/proc") -> None:
-        self.application_id = application_id
+    def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._looks: dict[str, int] = {}
 
-    def find(self) -> dict[str, int]:
-        """Return the pid of each executor on this host, by executor id."""
-        found: dict[str, int] = {}
+    def find(self) -> dict[str, dict[str, int]]:
+        """Return the pid of each executor, by application and executor id."""
+        found: dict[str, dict[str, int]] = {}
         looks: dict[str, int] = {}
         for name in os.listdir(self._proc):  # noqa: PTH208 - ten thousand Path objects a second are not free
             if not name.isdigit():
                 continue
             looked = self._looks.get(name, 0)
             if looked < _LOOKS_PER_PROCESS:
-                executor_id = executor_of(_command_line(self._proc, name), self.application_id)
-                if executor_id is not None:
-                    found[executor_id] = int(name)
+                executor = executor_of(_command_line(self._proc, name))
+                if executor is not None:
+                    application_id, executor_id = executor
+                    found.setdefault(application_id, {})[executor_id] = int(name)
                     looked = -1
             looks[name] = looked + 1
         self._looks = looks
         return found
+
+
+class ExecutorFinder:
+    """Finds the executors of one application."""
+
+    def __init__(self, application_id: str, proc: str = "/proc") -> None:
+        self.application_id = application_id
+        self._host = HostExecutors(proc)
+
+    def find(self) -> dict[str, int]:
+        """Return the pid of each executor on this host, by executor id."""
+        return self._host.find().get(self.application_id, {})
 
 
 def find_executors(application_id: str, proc: str = "/proc") -> dict[str, int]:
@@ -56,20 +68,21 @@ def find_executors(application_id: str, proc: str = "/proc") -> dict[str, int]:
     return ExecutorFinder(application_id, proc).find()
 
 
-def executor_of(arguments: Sequence[str], application_id: str) -> str | None:
-    """Return the executor id in a command line, or None if it is not an executor of this application.
+def executor_of(arguments: Sequence[str]) -> tuple[str, str] | None:
+    """Return the application and the executor id in a command line, or None if it is not that of an executor.
 
     Examples
     --------
     >>> line = "java org.apache.spark.executor.CoarseGrainedExecutorBackend --executor-id 3 --app-id app-1"
-    >>> executor_of(line.split(), "app-1")
-    '3'
+    >>> executor_of(line.split())
+    ('app-1', '3')
     """
     # A shell that starts an executor has the same words, but all in one argument.
     if not any(argument.endswith(_EXECUTOR_CLASS) and " " not in argument for argument in arguments):
         return None
     options = dict(pairwise(arguments))
-    return options.get("--executor-id") if options.get("--app-id") == application_id else None
+    application_id, executor_id = options.get("--app-id"), options.get("--executor-id")
+    return None if application_id is None or executor_id is None else (application_id, executor_id)
 
 
 def _command_line(proc: str, pid: str) -> list[str]:
@@ -91,15 +104,25 @@ class JoinedExecutor:
 
 
 class MembershipWatcher:
-    """A thread that moves an application's new executors into its group, at the latest 2 s after they start."""
+    """A thread that moves an application's new executors into its group, at the latest 2 s after they start.
+
+    `on_look` is called after each look, by who has looked.
+    """
 
     def __init__(
-        self, group: CpuGroup, finder: ExecutorFinder, *, interval_seconds: float = 0.5, clock: Clock | None = None
+        self,
+        group: CpuGroup,
+        finder: ExecutorFinder,
+        *,
+        interval_seconds: float = 0.5,
+        clock: Clock | None = None,
+        on_look: Callable[[], None] = lambda: None,
     ) -> None:
         self._group = group
         self._finder = finder
         self._interval_seconds = interval_seconds
         self._clock = clock or SystemClock()
+        self._on_look = on_look
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._joined: dict[str, JoinedExecutor] = {}
@@ -150,6 +173,7 @@ class MembershipWatcher:
             faults.append(f"what an ended executor left could not be removed: {fault}")
         self._joined = joined
         self._tell("; ".join(faults) or None)
+        self._on_look()
 
     def _tell(self, fault: str | None) -> None:
         if fault is not None and fault != self.fault:

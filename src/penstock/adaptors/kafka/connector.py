@@ -13,9 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from penstock.adaptors.kafka.cache import cache_folder
-from penstock.adaptors.kafka.maven import Coordinate, NotFetchedError, fetch_jars
+from penstock.adaptors.kafka.maven import SETTINGS_VARIABLE, Coordinate, NotFetchedError, fetch_jars
+from penstock.adaptors.kafka.maven_releases import newest_up_to, releases
 from penstock.adaptors.spark.installation import SparkInstallation
 from penstock.errors import ConfigurationError
 
@@ -24,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 VARIABLE = "PENSTOCK_KAFKA_CONNECTOR"
 _CORE = re.compile(r"^spark-core_([\d.]+)-(.+)\.jar$")
 _JAR = re.compile(r"^(.+?)-\d[^/]*\.jar$")
+ListReleases = Callable[[str, str], list[str]]
+"""Returns the versions of an artifact that the repository has, given its group and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,19 @@ class KafkaConnector:
         """
         chosen = environment.get(VARIABLE)
         if chosen:
-            first, *rest = [Coordinate.parse(text, VARIABLE) for text in chosen.split(",")]
-            return cls(first, tuple(rest))
+            return cls.parse(chosen, VARIABLE)
         scala, version = installed_spark(environment)
-        return cls(_connector(scala, version))
+        return cls(Coordinate("org.apache.spark", f"spark-sql-kafka-0-10_{scala}", version))
+
+    @classmethod
+    def parse(cls, text: str, field: str) -> Self:
+        """Read comma-separated coordinates: the connector's own, then the overrides."""
+        first, *rest = [Coordinate.parse(one, field) for one in text.split(",")]
+        return cls(first, tuple(rest))
+
+    def as_text(self) -> str:
+        """Write what `parse` reads."""
+        return ",".join(str(one) for one in (self.coordinate, *self.overrides))
 
     def package_settings(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return settings with which Spark itself fetches the connector at each start, into Penstock's cache."""
@@ -91,12 +104,15 @@ class KafkaConnector:
 
 
 def connector_settings(
-    tell: Callable[[str], None] | None = None, environment: Mapping[str, str] = os.environ
+    tell: Callable[[str], None] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    list_releases: ListReleases = releases,
 ) -> dict[str, str]:
     """Return the Spark settings that add the connector of the installed Spark.
 
-    A new Spark's connector appears in the repository a little later than its Python package. Until then, the connector
-    known to work with that Spark is used instead. The log says so, and `tell` receives the message.
+    A new Spark's connector appears in the repository a little later than its Python package. Until then the newest
+    earlier one that is there is used instead. The log says so, and `tell` receives the message. Which one that is is
+    kept in the cache, so not every start looks for it.
 
     Raises
     ------
@@ -104,35 +120,58 @@ def connector_settings(
         Neither connector can be fetched.
     """
     wanted = KafkaConnector.of_installed(environment)
-    stand_in = None if environment.get(VARIABLE) else stand_in_for(*installed_spark(environment))
-    if stand_in is None:
+    if environment.get(VARIABLE) or wanted.folder(environment).is_dir():
         return wanted.settings(tell, environment)
-    if wanted.folder(environment).is_dir() or not stand_in.folder(environment).is_dir():
+    note = wanted.folder(environment).with_name(f"{wanted.folder(environment).name}.instead")
+    stand_in = _noted(note)
+    if stand_in is None:
         try:
             return wanted.settings(tell, environment)
         except NotFetchedError as fault:
-            if not fault.missing:
+            # Another repository than Maven Central has to be told what to take: it may have no list of releases.
+            if not fault.missing or environment.get(SETTINGS_VARIABLE):
                 raise
-    # The stand-in's folder in the cache shows that the connector was missing, so not every start asks again.
-    message = f"{wanted.coordinate} is not in the Maven repository; {stand_in.coordinate} is used instead"
+            stand_in = stand_in_for(wanted.coordinate, list_releases)
+            if stand_in is None:
+                raise
+    missing = f"{wanted.coordinate} is not in the Maven repository with all that it needs"
+    message = f"{missing}; {stand_in.coordinate} is used instead"
     _LOG.warning("%s", message)
     if tell is not None:
         tell(message)
-    return stand_in.settings(tell, environment)
+    found = stand_in.settings(tell, environment)
+    note.write_text(stand_in.as_text())
+    return found
 
 
-def stand_in_for(scala: str, version: str) -> KafkaConnector | None:
-    """Return a connector of another version that was seen to read and write on this Spark.
+def stand_in_for(missing: Coordinate, list_releases: ListReleases) -> KafkaConnector | None:
+    """Return the newest earlier connector that the repository has; None: it has none of this major version.
+
+    What it needs of Spark itself besides may be missing in its turn, and then is an earlier one, too.
 
     Examples
     --------
-    >>> str(stand_in_for("2.13", "4.3.0").coordinate)
-    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    >>> there = {"spark-sql-kafka-0-10_2.13": ["4.0.4", "4.2.0"], "spark-token-provider-kafka-0-10_2.13": ["4.0.0"]}
+    >>> missing = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.3.0")
+    >>> found = stand_in_for(missing, lambda group, artifact: there[artifact])
+    >>> found.coordinate.version, found.overrides[0].version
+    ('4.2.0', '4.0.0')
     """
-    if scala != "2.13" or not version.startswith("4.3."):
+    version = newest_up_to(missing.version, list_releases(missing.group, missing.artifact))
+    if version is None:
         return None
-    tokens = Coordinate("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0")
-    return KafkaConnector(_connector(scala, "4.2.0"), (tokens,))
+    connector = Coordinate(missing.group, missing.artifact, version)
+    tokens = missing.artifact.replace("spark-sql-kafka", "spark-token-provider-kafka")
+    needed = newest_up_to(version, list_releases(missing.group, tokens))
+    others = () if needed is None or needed == version else (Coordinate(missing.group, tokens, needed),)
+    return KafkaConnector(connector, others)
+
+
+def _noted(note: Path) -> KafkaConnector | None:
+    try:
+        return KafkaConnector.parse(note.read_text(), str(note))
+    except FileNotFoundError:
+        return None
 
 
 def installed_spark(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
@@ -143,10 +182,6 @@ def installed_spark(environment: Mapping[str, str] = os.environ) -> tuple[str, s
         if match is not None:
             return match[1], match[2]
     raise ConfigurationError(f"pyspark: no jar in {spark.home} shows its version; reinstall it", field="pyspark")
-
-
-def _connector(scala: str, version: str) -> Coordinate:
-    return Coordinate("org.apache.spark", f"spark-sql-kafka-0-10_{scala}", version)
 
 
 def _name(jar: Path) -> str:

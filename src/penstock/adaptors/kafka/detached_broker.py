@@ -24,6 +24,7 @@ from penstock.adaptors.kafka.topics import Topic, Topics
 from penstock.adaptors.loopback import reserve_port
 from penstock.adaptors.private_file import make_private_folder, write_private
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.log_rotation import rotate_logs
 from penstock.adaptors.process.warden import MARK
 from penstock.adaptors.spark.java import find_java
 from penstock.errors import AdaptorError, ConfigurationError
@@ -116,6 +117,7 @@ class DetachedBroker:
             home = BrokerHome(
                 self.folder, fetch_kafka(tell), find_java(), host=_HOST, heap=heap, users=self._keep_login()
             )
+            rotate_logs([self.folder])  # nobody is there to do it while the broker runs, which logs warnings alone
             self._bring_up(home, port, before)
         return self.status()
 

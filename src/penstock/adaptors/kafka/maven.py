@@ -113,9 +113,7 @@ def _fetch(
     environment: Mapping[str, str],
 ) -> None:
     spark = SparkInstallation.find(environment)
-    ivy = sorted((spark.home / "jars").glob("ivy-*.jar"))
-    if not ivy:
-        raise ConfigurationError(f"pyspark: {spark.home}/jars has no Ivy; reinstall PySpark", field="pyspark")
+    ivy = ivy_jar(spark)
     tell(f"fetching {', '.join(str(one) for one in wanted)} and what it needs, once, into {folder}")
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         work = Path(temporary)
@@ -123,7 +121,7 @@ def _fetch(
         (work / "ivy.xml").write_text(_MODULE.format(lines=lines))
         jars = work / "jars"
         command = [
-            str(spark.java.program), "-XX:-UsePerfData", "-Xmx256m", "-jar", str(ivy[-1]), "-settings", str(settings),
+            str(spark.java.program), "-XX:-UsePerfData", "-Xmx256m", "-jar", str(ivy), "-settings", str(settings),
             "-ivy", str(work / "ivy.xml"), "-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]"),
         ]  # fmt: skip
         _run_ivy(command, wanted, tell)
@@ -132,6 +130,14 @@ def _fetch(
         except OSError as fault:
             raise NotFetchedError(f"{folder}: cannot be created: {fault}", ()) from fault
     tell(f"fetched {len(list(folder.glob('*.jar')))} jars")
+
+
+def ivy_jar(spark: SparkInstallation) -> Path:
+    """Return the Ivy that comes with a Spark."""
+    found = sorted((spark.home / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise ConfigurationError(f"pyspark: {spark.home}/jars has no Ivy; reinstall PySpark", field="pyspark")
+    return found[-1]
 
 
 def _run_ivy(command: list[str], wanted: Sequence[Coordinate], tell: Callable[[str], None]) -> None:

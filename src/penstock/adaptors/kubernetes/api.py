@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -19,11 +20,14 @@ from penstock.adaptors.kubernetes.executor_pods import (
     executor_selector,
 )
 from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms
+from penstock.adaptors.kubernetes.quantities import as_memory
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
 
 GUIDE = "docs/how-to/run-on-kubernetes.md"
 _ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
+_PAGE = 500
+"""How many pods or nodes one answer holds."""
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _TOO_MANY, _SERVER_FAULT = 401, 403, 404, 409, 422, 429, 500
 T = TypeVar("T")
 
@@ -44,6 +48,10 @@ class ExecutorPods(Protocol):
 
         Raises PodGoneError where the pod is not there any more.
         """
+        ...
+
+    def set_memory(self, pod: ExecutorPod, memory: int) -> None:
+        """Ask for another memory of a pod in place, in bytes: request and limit. Raises PodGoneError likewise."""
         ...
 
     def try_another(self, pod: ExecutorPod, cpu: PodCpu) -> None:
@@ -147,22 +155,25 @@ class ApiExecutorPods:
 
     def all(self) -> tuple[ExecutorPod, ...]:
         """Return all executors' pods."""
-        answer = self._ask(
-            "list the executors' pods",
-            "list pods",
-            lambda: self._core.list_namespaced_pod(
-                self._namespace, label_selector=self._selector, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
-            ),
-        )
-        self._described = {pod["metadata"]["uid"]: pod for pod in answer["items"]}
-        return tuple(executor_pod(pod, self._container) for pod in answer["items"])
+        of_executors = partial(self._core.list_namespaced_pod, self._namespace, label_selector=self._selector)
+        listed = list(self._listed("list the executors' pods", "list pods", of_executors))
+        self._described = {pod["metadata"]["uid"]: pod for pod in listed}
+        return tuple(executor_pod(pod, self._container) for pod in listed)
 
     def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
         """Ask for another CPU of a pod."""
-        body = {"spec": {"containers": [{"name": pod.container, "resources": cpu.as_resources()}]}}
+        self._patch(pod, str(cpu), cpu.as_resources(), is_trial=is_trial)
+
+    def set_memory(self, pod: ExecutorPod, memory: int) -> None:
+        """Ask for another memory of a pod."""
+        amount = {"memory": as_memory(memory)}
+        self._patch(pod, f"{as_memory(memory)} of memory", {"requests": amount, "limits": amount})
+
+    def _patch(self, pod: ExecutorPod, what: str, resources: Mapping[str, Any], *, is_trial: bool = False) -> None:
+        body = {"spec": {"containers": [{"name": pod.container, "resources": resources}]}}
         trial = {"dry_run": "All"} if is_trial else {}
         self._ask(
-            f"resize executor {pod.executor_id} ({pod.name}) to {cpu}",
+            f"resize executor {pod.executor_id} ({pod.name}) to {what}",
             "patch pods/resize",
             lambda: self._core.patch_namespaced_pod_resize(
                 pod.name,
@@ -191,12 +202,18 @@ class ApiExecutorPods:
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what each node can still take. All pods' requests are read: it needs rights for the whole cluster."""
-        limit = (_CONNECT_SECONDS, _READ_SECONDS)
-        nodes = self._ask("list the nodes", "list nodes", lambda: self._core.list_node(_request_timeout=limit))
-        pods = self._ask(
-            "list all pods", "list pods", lambda: self._core.list_pod_for_all_namespaces(_request_timeout=limit)
-        )
-        return node_rooms(nodes["items"], pods["items"])
+        nodes = self._listed("list the nodes", "list nodes", self._core.list_node)
+        pods = self._listed("list all pods", "list pods", self._core.list_pod_for_all_namespaces)
+        return node_rooms(nodes, pods)
+
+    def _listed(self, what: str, right: str, ask: Callable[..., object]) -> Iterator[Any]:
+        """What a list of the API holds, a page at a time: those of a large cluster would fill the memory."""
+        page = partial(ask, limit=_PAGE, _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS))
+        answer = self._ask(what, right, page)
+        yield from answer["items"]
+        while following := (answer.get("metadata") or {}).get("continue"):
+            answer = self._ask(what, right, partial(page, _continue=following))
+            yield from answer["items"]
 
     def _ask(self, what: str, right: str, call: Callable[[], T]) -> Any:
         from kubernetes.client.exceptions import ApiException
@@ -246,10 +263,13 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
     if status == _UNAUTHORIZED:
         text = f"{begin}: the Kubernetes API does not accept the login (401): token or certificate is wrong or too old"
         return ActuationRejectedError(text, target="kubernetes")
+    if status == _FORBIDDEN and "exceeded quota" in said:
+        text = f"{begin}: {said}; raise the quota of namespace {namespace}, or allow fewer executors"
+        return ActuationRejectedError(text, target="kubernetes")
     if status == _FORBIDDEN:
         text = (
             f"{begin}: not allowed (403): {said}; grant the right to {right} in namespace {namespace}, or ask who "
-            f"limits it (quota, admission) ({GUIDE})"
+            f"limits it (admission) ({GUIDE})"
         )
         return ActuationRejectedError(text, target="kubernetes")
     if status == _NOT_FOUND and details.get("kind") == "pods" and details.get("name"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
+from penstock.adaptors.kubernetes.quantities import as_cpu, bytes_of, cores_of
 
 APPLICATION_LABEL, EXECUTOR_LABEL, ROLE_LABEL = "spark-app-selector", "spark-exec-id", "spark-role"
 DEFAULT_CONTAINER = "spark-kubernetes-executor"
@@ -70,11 +70,11 @@ class PodCpu:
     def as_resources(self) -> dict[str, dict[str, str]]:
         """Return it as the API takes it; what is not there is left as it is."""
         found = {"requests": self.request, "limits": self.limit}
-        return {kind: {"cpu": as_quantity(cores)} for kind, cores in found.items() if cores is not None}
+        return {kind: {"cpu": as_cpu(cores)} for kind, cores in found.items() if cores is not None}
 
     def __str__(self) -> str:
         parts = {"request": self.request, "limit": self.limit}
-        return ", ".join(f"{name} {as_quantity(cores)}" for name, cores in parts.items() if cores is not None)
+        return ", ".join(f"{name} {as_cpu(cores)}" for name, cores in parts.items() if cores is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,11 @@ class ExecutorPod:
         How it has ended, where it did so by itself or by the node's will: evicted, out of memory.
     resized_by
         Who else has set its CPU in place, by the names that the API has noted.
+    memory, has_memory
+        The memory limit of its spec, and what its container has by now, in bytes; None: there is none, or the node
+        has not said.
+    is_out_of_memory
+        Whether it has ended because it ran out of memory.
     """
 
     name: str
@@ -117,11 +122,19 @@ class ExecutorPod:
     obstacle: str = ""
     end: str = ""
     resized_by: tuple[str, ...] = ()
+    memory: int | None = None
+    has_memory: int | None = None
+    is_out_of_memory: bool = False
 
     @property
     def has(self) -> PodCpu:
         """What it has, as far as is known."""
         return self.wanted if self.actual is None else self.actual
+
+    @property
+    def lacks_cpu(self) -> bool:
+        """Whether it is not known to have the CPU that is wanted: a resize that is held up may be one of memory."""
+        return self.actual is None or not self.actual.is_same(self.wanted)
 
 
 def executor_selector(application_id: str) -> str:
@@ -149,14 +162,26 @@ def executor_pod(pod: Mapping[str, Any], container: str = DEFAULT_CONTAINER) -> 
         container=own["name"],
         uid=meta.get("uid", ""),
         is_going=is_going,
-        obstacle="" if is_going else _obstacle(status, state),
+        obstacle="" if is_going else _obstacle(status, state, spec.get("nodeName")),
         end=_end(status, state),
         resized_by=_others(meta.get("managedFields") or ()),
+        memory=_memory(own.get("resources")),
+        has_memory=_memory(state.get("resources")),
+        is_out_of_memory=((state.get("state") or {}).get("terminated") or {}).get("reason") == "OOMKilled",
     )
 
 
-def _obstacle(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
-    """Why a pod does not run yet, unless it is on its way there."""
+def _memory(resources: Mapping[str, Any] | None) -> int | None:
+    text = ((resources or {}).get("limits") or {}).get("memory")
+    return None if text is None else bytes_of(str(text))
+
+
+def _obstacle(status: Mapping[str, Any], state: Mapping[str, Any], node: str | None) -> str:
+    """Why a pod does not run yet, unless it is on its way there; or that nobody knows whether it still does."""
+    conditions = {condition["type"]: condition.get("status") for condition in status.get("conditions") or ()}
+    # Once a node is not heard of, the cluster calls its pods not ready, and leaves what was last heard of containers.
+    if conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True":
+        return f"is on node {node}, which does not answer"
     waiting = (state.get("state") or {}).get("waiting") or {}
     if waiting.get("reason") and waiting["reason"] not in _NORMAL_WAITS:
         return f"does not start: {_said(waiting)}"
@@ -171,6 +196,10 @@ def _obstacle(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
 
 
 def _end(status: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    # Also of pods that still run: who is evicted or makes room for others has some seconds to end.
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "DisruptionTarget" and condition.get("status") == "True":
+            return _said(condition)
     if status.get("phase") != "Failed":
         return ""
     terminated = (state.get("state") or {}).get("terminated") or {}

@@ -18,6 +18,7 @@ import yaml
 
 from penstock.adaptors.kubernetes.executor_pods import ROLE_LABEL
 from penstock.adaptors.kubernetes.pod_watch import PodWatch
+from penstock.adaptors.private_file import write_private
 from penstock.errors import ConfigurationError, MetricSourceError
 from penstock.records import ExecutorState
 
@@ -58,7 +59,8 @@ class NodeTemplate:
     Parameters
     ----------
     path
-        The file that Spark reads. What it is made from is kept beside it.
+        The file that Spark reads. What it is made from is kept beside it. Both are private: a template may name
+        passwords in the environment of executors.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,16 +89,14 @@ class NodeTemplate:
                 ) from fault
         if not isinstance(base, dict):
             raise ConfigurationError(f"{TEMPLATE_SETTING}: {given} is no pod template", field=TEMPLATE_SETTING)
-        _base_of(path).write_text(json.dumps(base), encoding="utf-8")
+        write_private(_base_of(path), json.dumps(base))
         return cls(path)
 
     def point_at(self, nodes: Sequence[str]) -> None:
         """Have executors that are built from now on demand these nodes."""
         if tuple(nodes) == self._nodes:
             return
-        draft = self._path.with_suffix(".new")  # whole or not at all: Spark may read it at any moment
-        draft.write_text(json.dumps(on_nodes(self._base, nodes)), encoding="utf-8")  # JSON is YAML, too
-        draft.replace(self._path)
+        write_private(self._path, json.dumps(on_nodes(self._base, nodes)))  # JSON is YAML, too
         self._nodes = tuple(nodes)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.adaptors.kubernetes.cpu_quantity import cores_of
+from penstock.adaptors.kubernetes.quantities import cores_of
 
 _ENDED = ("Succeeded", "Failed")
 _NOT_TAKING = ("NoSchedule", "NoExecute")

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.adaptors.kubernetes.api import ExecutorPods
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu
@@ -30,6 +31,19 @@ class PodsSeen:
     steady: float
     """The same instant by a clock that nobody sets."""
     pods: tuple[ExecutorPod, ...]
+
+
+class PodFollower(Protocol):
+    """Acts on what is seen of the pods."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What there is to say at present, one line each."""
+        ...
+
+    def see(self, seen: PodsSeen) -> None:
+        """Take in a look at the pods."""
+        ...
 
 
 class PodWatch:
@@ -68,6 +82,7 @@ class PodWatch:
         self._lock = threading.Lock()
         """Held for a moment, for what is known."""
         self._each_time: Callable[[], object] = self.look
+        self._follower: PodFollower | None = None
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._seen: PodsSeen | None = None
@@ -90,6 +105,10 @@ class PodWatch:
     def each_time(self, call: Callable[[], object]) -> None:
         """Have this done in place of a mere look; it looks itself."""
         self._each_time = call
+
+    def follow(self, follower: PodFollower) -> None:
+        """Have this one take in each look."""
+        self._follower = follower
 
     def look(self) -> PodsSeen:
         """Look now.
@@ -133,13 +152,21 @@ class PodWatch:
             self._ended = {uid: kept for uid, kept in self._ended.items() if now - kept[0] <= _ENDED_TOLD_SECONDS}
             ended = [text for _, text in self._ended.values()]
         waiting = [] if seen is None else [pod for pod in seen.pods if pod.obstacle]
-        lines = (self._fault, self._no_more, *ended, *(f"executor {pod.executor_id} {pod.obstacle}" for pod in waiting))
+        lines = (
+            self._fault,
+            self._no_more,
+            *ended,
+            *(f"executor {pod.executor_id} {pod.obstacle}" for pod in waiting),
+            *(() if self._follower is None else self._follower.faults),
+        )
         return tuple(line for line in lines if line)
 
     def _run(self) -> None:
         while not self.clock.wait(self._every_seconds, self._stopped):
             try:
                 self._each_time()
+                if self._follower is not None and self.seen is not None:
+                    self._follower.see(self.seen)
                 self._ask_why_none_come()
                 self._tell(None)
             except (ActuationError, ConfigurationError) as fault:

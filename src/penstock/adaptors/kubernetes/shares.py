@@ -12,9 +12,9 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from penstock.adaptors.kubernetes.api import PodGoneError
-from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu, ResizeState
 from penstock.adaptors.kubernetes.pod_watch import PodsSeen, PodWatch
+from penstock.adaptors.kubernetes.quantities import as_cpu, cores_of
 from penstock.errors import ActuationError, ActuationRejectedError, MetricSourceError
 from penstock.records import Allocation, CpuReading, ExecutorState
 
@@ -159,7 +159,8 @@ class PodShares:
     def share_refusal(self) -> str | None:
         """Return why the share that was last asked for will not come about, as far as nodes have said. None: it may."""
         seen = self._watch.seen if self._share is not None else None
-        refused = [] if seen is None else [p for p in seen.pods if p.resize in _REFUSED and self._is_wanted(p)]
+        pods = () if seen is None else seen.pods
+        refused = [pod for pod in pods if pod.resize in _REFUSED and pod.lacks_cpu and self._is_wanted(pod)]
         return "; ".join(self._sentence(pod) for pod in refused) or None
 
     def unheld(self, executors: Iterable[ExecutorState], now: float) -> str | None:  # noqa: ARG002
@@ -170,7 +171,8 @@ class PodShares:
     def faults(self) -> tuple[str, ...]:
         """What does not work at present, one line each."""
         seen, now = self._watch.seen, self._watch.clock.monotonic()
-        waiting = [] if seen is None else [pod for pod in seen.pods if pod.resize is ResizeState.DEFERRED]
+        pods = () if seen is None else seen.pods
+        waiting = [pod for pod in pods if pod.resize is ResizeState.DEFERRED and pod.lacks_cpu]
         others = [text for since, text in tuple(self._others.values()) if now - since <= _OTHERS_TOLD_SECONDS]
         return (*(self._sentence(pod) for pod in waiting), *others)
 
@@ -262,7 +264,7 @@ class PodShares:
         return 1.0 if not original or limit is None else min(1.0, limit / original)
 
     def _sentence(self, pod: ExecutorPod) -> str:
-        wanted = "" if pod.wanted.limit is None else f" {as_quantity(pod.wanted.limit)} of CPU"
+        wanted = "" if pod.wanted.limit is None else f" {as_cpu(pod.wanted.limit)} of CPU"
         node = "its node" if pod.node is None else f"node {pod.node}"
         verb = {
             ResizeState.INFEASIBLE: f"will never have{wanted} on {node}",

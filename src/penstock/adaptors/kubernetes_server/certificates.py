@@ -10,7 +10,8 @@ from pathlib import Path
 from penstock.errors import ClusterError
 
 _DAYS = "30"
-_CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_KEY = ("-newkey", "rsa:2048", "-nodes")
+"""Spark's client reads no keys on curves in the form in which openssl writes them."""
 
 
 class Authority:
@@ -19,7 +20,7 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700)
-        self._openssl("req", "-x509", *_CURVE, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=penstock", "-days",
+        self._openssl("req", "-x509", *_KEY, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=penstock", "-days",
                       _DAYS)  # fmt: skip
 
     @property
@@ -34,7 +35,7 @@ class Authority:
         if others:
             extensions += f"subjectAltName={','.join(others)}\n"
         (self.folder / f"{name}.ext").write_text(extensions)
-        self._openssl("req", *_CURVE, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject)
+        self._openssl("req", *_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject)
         self._openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
                       "-days", _DAYS, "-out", f"{name}.crt", "-extfile", f"{name}.ext")  # fmt: skip
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import importlib.util
 import json
 import os
 import select
@@ -29,13 +30,14 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 PLAN_FILE, READY_FILE = "node.json", "ready.json"
 GROUP_PREFIX = "penstock-kubernetes-"
 """Of the control groups' names; the keeper's identity follows, with underscores (`process.identity`)."""
+LOG_FOLDER = "log"
 HOLD_FOLDER = "hold"
 """A server whose name is a file in this folder is not started again when it ends."""
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -51,6 +53,8 @@ _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCBRADDBR = 0x8914, 0x8916, 0x8
 _IFF_UP, _IFF_RUNNING = 0x0001, 0x0040
 _CLEAN_SECONDS = 30.0
 _AGAIN_SECONDS = 1.0
+_ROTATE_EVERY_SECONDS = 60.0
+_PROCESSES_PER_CORE = 4
 _BRIDGE = "k8s0"
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,9 +99,22 @@ def _kill_members(folder: Path) -> None:
                 os.kill(int(pid), signal.SIGKILL)
 
 
+def count_for_more(groups: Sequence[Path], cores: int) -> None:
+    """Have a node count as four processes for each core where other programs want the CPU, too.
+
+    By default a group counts as one process, whatever runs in it: on a busy machine all pods and servers together would
+    get next to nothing.
+    """
+    for file, one, most in (("cpu.shares", 1024, 262144), ("cpu.weight", 100, 10000)):
+        for group in groups:
+            if (group / file).exists():
+                (group / file).write_text(str(min(most, one * _PROCESSES_PER_CORE * cores)))
+
+
 def keep(folder: Path) -> int:
     """Hold the node of a folder until a signal comes, its owner ends, or it ends itself."""
     plan = json.loads((folder / PLAN_FILE).read_text())
+    rotate_logs = log_rotation()
     started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     groups = own_groups(f"{GROUP_PREFIX}{os.getpid()}_{started}_{plan['place'].replace(':', '_')}")
     wake, write_end = os.pipe()
@@ -109,6 +126,7 @@ def keep(folder: Path) -> int:
     cleaners_pipe = _start_cleaner(folder, list(groups.values()))
     owner = None if plan["owner"] is None else os.pidfd_open(plan["owner"])
     _make_groups(groups)
+    count_for_more(list(groups.values()), os.cpu_count() or 1)
     go_read, go_write = os.pipe()
     _check(_libc.unshare(_CLONE_NEWPID), "a PID namespace cannot be made")
     node = os.fork()
@@ -122,18 +140,31 @@ def keep(folder: Path) -> int:
     os.write(go_write, str(node).encode())
     os.close(go_write)
     while True:
-        ready, _, _ = select.select([wake, *([] if owner is None else [owner])], [], [])
+        ready, _, _ = select.select([wake, *([] if owner is None else [owner])], [], [], _ROTATE_EVERY_SECONDS)
+        rotate_logs([folder, folder / LOG_FOLDER])
         if owner in ready:
             break
-        numbers = os.read(wake, 4096)
+        numbers = os.read(wake, 4096) if wake in ready else b""
         if any(number != signal.SIGCHLD for number in numbers):
             break
-        if os.waitpid(node, os.WNOHANG)[0] == node:
+        if numbers and os.waitpid(node, os.WNOHANG)[0] == node:
             print("the node has ended by itself", file=sys.stderr, flush=True)
             return 1
     os.kill(node, signal.SIGKILL)
     os.waitpid(node, 0)
     return 0
+
+
+def log_rotation() -> Callable[[Sequence[Path]], list[str]]:
+    """Return `rotate_logs` of the package, which this program does not see: its file needs no other one of it."""
+    file = Path(__file__).parents[1] / "process" / "log_rotation.py"
+    found = importlib.util.spec_from_file_location("log_rotation", file)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    rotate: Callable[[Sequence[Path]], list[str]] = module.rotate_logs
+    return rotate
 
 
 def _start_cleaner(folder: Path, groups: list[Path]) -> int:
@@ -249,7 +280,7 @@ def _set_address(control: socket.socket, device: str, address: str, mask: str) -
 
 def _serve(folder: Path, plan: dict[str, Any]) -> None:
     """Start the servers, start those again that end, and take in the orphans of the namespace, for ever."""
-    for name in ("log", HOLD_FOLDER):
+    for name in (LOG_FOLDER, HOLD_FOLDER):
         (folder / name).mkdir(exist_ok=True)
     environment = {"PATH": f"{plan['programs']}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}", "HOME": "/"}
     running: dict[int, str] = {}
@@ -275,7 +306,7 @@ def _serve(folder: Path, plan: dict[str, Any]) -> None:
 
 
 def _start(argv: list[str], folder: Path, name: str, environment: dict[str, str]) -> int:
-    with (folder / "log" / f"{name}.log").open("ab") as log:
+    with (folder / LOG_FOLDER / f"{name}.log").open("ab") as log:
         # Not waited for here but by `_serve`, which takes in every process of the namespace.
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True

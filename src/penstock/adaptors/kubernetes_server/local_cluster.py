@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import ssl
 import sys
@@ -24,7 +25,14 @@ from typing import Any, Self
 from penstock.adaptors.geo.namespaces import command_inside, entered
 from penstock.adaptors.kubernetes_server import keeper as keeper_program
 from penstock.adaptors.kubernetes_server.distribution import fetch_kubernetes, kubernetes_version, why_not_here
-from penstock.adaptors.kubernetes_server.keeper import GROUP_PREFIX, HOLD_FOLDER, READY_FILE, own_groups, remove_groups
+from penstock.adaptors.kubernetes_server.keeper import (
+    GROUP_PREFIX,
+    HOLD_FOLDER,
+    LOG_FOLDER,
+    READY_FILE,
+    own_groups,
+    remove_groups,
+)
 from penstock.adaptors.kubernetes_server.node_plan import ADDRESS, IMPORTED, KUBECONFIG, NODE, PORT, SERVERS, NodePlan
 from penstock.adaptors.process.detached import DetachedProcess
 from penstock.adaptors.process.identity import ProcessIdentity, place
@@ -108,16 +116,13 @@ class LocalCluster:
             raise ConfigurationError(f"kubernetes: {reason}", field="kubernetes")
         distribution = fetch_kubernetes(tell)
         self._make_folder()
-        NodePlan(self.folder, place(), distribution, os.getpid() if is_owned else None).write()
-        argv = [sys.executable, "-I", "-S", str(Path(keeper_program.__file__)), str(self.folder)]
-        # A warden's mark would let that warden end it.
-        env = {name: value for name, value in os.environ.items() if name != MARK}
-        process = DetachedProcess.start(_NAME, argv, log=self.log, env=env, cwd=Path("/"), identity=self._identity)
-        self._started = process
-        try:
-            self._wait_until_ready(process)
-        except BaseException:  # Ctrl-C too: do not leave a cluster behind that did not come up
-            self.stop()
+        try:  # Ctrl-C ends it, too: do not leave anything behind of a cluster that did not come up
+            NodePlan(self.folder, place(), distribution, os.getpid() if is_owned else None).write()
+            self._started = self._start_keeper()
+            self._wait_until_ready(self._started)
+        except BaseException:
+            if self.stop() is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
             raise
         return self.status()
 
@@ -154,7 +159,7 @@ class LocalCluster:
 
     def server_log(self, server: str) -> Path:
         """Return where a server writes its log; `SERVERS` are their names."""
-        return self.folder / "log" / f"{server}.log"
+        return self.folder / LOG_FOLDER / f"{server}.log"
 
     def hold(self, server: str) -> None:
         """End a server, and keep it from being started again until `let_go`."""
@@ -175,6 +180,12 @@ class LocalCluster:
     ) -> None:
         self.stop()
 
+    def _start_keeper(self) -> DetachedProcess:
+        argv = [sys.executable, "-I", "-S", str(Path(keeper_program.__file__)), str(self.folder)]
+        # A warden's mark would let that warden end it.
+        env = {name: value for name, value in os.environ.items() if name != MARK}
+        return DetachedProcess.start(_NAME, argv, log=self.log, env=env, cwd=Path("/"), identity=self._identity)
+
     def _make_folder(self) -> None:
         sweep_groups()
         make_marked_folder(self.folder, _MARK_FILE)
@@ -186,7 +197,9 @@ class LocalCluster:
         try:
             answer = json.loads((self.folder / READY_FILE).read_text())
         except FileNotFoundError as fault:
-            raise ClusterError("the cluster is not running; call start() first", target=_NAME) from fault
+            raise ClusterError(
+                f"no cluster of {self.folder} is running; start it with: penstock kubernetes start", target=_NAME
+            ) from fault
         if "fault" in answer:
             raise ClusterError(f"the node could not be made: {answer['fault']}", target=_NAME)
         return int(answer["pid"])

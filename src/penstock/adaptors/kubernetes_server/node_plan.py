@@ -14,7 +14,7 @@ from typing import Any
 from penstock.adaptors.kubernetes_server.certificates import Authority
 from penstock.adaptors.kubernetes_server.distribution import PAUSE, SERVER, Distribution
 from penstock.adaptors.kubernetes_server.images import PAUSE_IMAGE, write_images
-from penstock.adaptors.kubernetes_server.keeper import PLAN_FILE, own_groups
+from penstock.adaptors.kubernetes_server.keeper import LOG_FOLDER, PLAN_FILE, own_groups
 
 NODE = "node1"
 ADDRESS = "10.88.77.1"
@@ -23,7 +23,7 @@ SERVICE_ADDRESS = "10.96.0.1"
 """Of the API as pods know it. Nothing forwards services here: the node has this address, too."""
 PORT = 443
 KUBECONFIG = "kubeconfig"
-AUDIT = "log/audit.log"
+AUDIT = f"{LOG_FOLDER}/audit.log"
 """What service accounts have asked the API, a line of JSON for each call: so it shows which rights a job needs."""
 IMPORTED = "images/imported"
 """A file that is there once the node has its images."""
@@ -190,6 +190,7 @@ state = "/run/containerd"
                 f"--kubelet-client-certificate={keys / 'admin.crt'}", f"--kubelet-client-key={keys / 'admin.key'}",
                 f"--kubelet-certificate-authority={keys / 'ca.crt'}", "--kubelet-preferred-address-types=InternalIP",
                 f"--audit-policy-file={folder / 'audit.json'}", f"--audit-log-path={folder / AUDIT}",
+                "--audit-log-maxsize=20", "--audit-log-maxbackup=3",
             ],
             "kube-controller-manager": [
                 server, "kube-controller-manager", admin, "--leader-elect=false", "--bind-address=127.0.0.1",

@@ -49,7 +49,13 @@ class DetachedProcess(LoggedProcess):
         cwd: Path,
         identity: Path,
     ) -> DetachedProcess:
-        """Start a process and write to `identity` which one it is."""
+        """Start a process and write to `identity` which one it is.
+
+        Raises
+        ------
+        ClusterError
+            It cannot be started, or that cannot be written: then it was ended, for nobody would find it.
+        """
         try:
             with log.open("ab") as output:
                 child = subprocess.Popen(
@@ -61,7 +67,12 @@ class DetachedProcess(LoggedProcess):
         crash_point("process-started")
         found = ProcessIdentity.of(child.pid)
         assert found is not None  # until somebody asks how it ended, the kernel keeps it
-        _write(identity, found)
+        try:
+            _write(identity, found)
+        except OSError as fault:
+            child.kill()
+            child.wait()
+            raise ClusterError(f"{name} was ended: {identity} cannot be written: {fault}", target=name) from fault
         crash_point("process-known")
         return cls(name, found, log, child)
 

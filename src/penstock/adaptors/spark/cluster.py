@@ -24,6 +24,7 @@ from penstock.adaptors.spark.installation import (
     without_spark_variables,
 )
 from penstock.adaptors.spark.master_address import MasterAddress, MasterKind
+from penstock.adaptors.spark.master_page import LARGEST_PAGE_BYTES
 from penstock.errors import ClusterError, ConfigurationError
 from penstock.units import parse_bytes
 
@@ -180,7 +181,7 @@ class EmbeddedCluster:
                 page.connect()
             page.request("GET", "/json/")
             answer = page.getresponse()
-            body = answer.read()
+            body = answer.read(LARGEST_PAGE_BYTES)
             if answer.status != http.client.OK:
                 raise ClusterError(
                     f"Spark master: {self.ui_url}/json/ answered with status {answer.status}", target="Spark master"

@@ -27,7 +27,7 @@ _PASSING = re.compile(
     r"|kafka\.common\.errors|not present in metadata|node assignment|DisconnectException|NotLeader|BrokerNotAvailable"
     r"|(?:Leader|Coordinator)NotAvailable|NetworkException|NotEnoughReplicas|UnknownTopicOrPartition"
     r"|No resolvable bootstrap|EOFException|ClosedChannel|Python worker (?:exited|failed to connect)"
-    r"|RabbitMQ at \S+ (?:cannot be reached|closed the connection)"
+    r"|Kafka: no broker answers|RabbitMQ at \S+ (?:cannot be reached|closed the connection)"
     r"|stopped SparkContext|OutOfMemory|No space left|SparkContext was shut ?down|Master removed|Interrupted"
 )
 

@@ -12,6 +12,7 @@ from penstock.errors import ConfigurationError
 
 FIELD = "cluster.master"
 KUBERNETES_PREFIX = "k8s://"
+STANDALONE_PREFIX = "spark://"
 YARN = "yarn"
 KNOWN_FORMS = (
     '"embedded" (started and ended by Penstock), "spark://host:port" (several: "spark://h1:p1,h2:p2"), "yarn", '
@@ -60,8 +61,8 @@ class MasterAddress:
             return cls(MasterKind.YARN, address)
         if _LOCAL.match(address):
             return cls(MasterKind.LOCAL, address)
-        if address.startswith("spark://"):
-            for place in address.removeprefix("spark://").split(","):
+        if address.startswith(STANDALONE_PREFIX):
+            for place in address.removeprefix(STANDALONE_PREFIX).split(","):
                 _check_port(_HOST_PORT.match(place), text)
             return cls(MasterKind.STANDALONE, address)
         if address.startswith(KUBERNETES_PREFIX):

@@ -12,6 +12,8 @@ from typing import Any
 from penstock.errors import ClusterError
 
 _TARGET = "Spark master"
+LARGEST_PAGE_BYTES = 64 << 20
+"""A page that is larger is cut off, and so cannot be read: it is none of a Spark master."""
 
 
 def read_page(page: str, *, timeout_seconds: float = 5.0) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def read_page(page: str, *, timeout_seconds: float = 5.0) -> dict[str, Any]:
     address = f"{page.rstrip('/')}/json/"
     try:
         with urllib.request.urlopen(address, timeout=timeout_seconds) as answer:
-            state = json.loads(answer.read())
+            state = json.loads(answer.read(LARGEST_PAGE_BYTES))
     except (OSError, HTTPException, ValueError, RecursionError) as fault:  # the first also what urllib raises
         raise ClusterError(
             f"cluster.page: {address} cannot be read: {fault}; give the web page of the standalone master",

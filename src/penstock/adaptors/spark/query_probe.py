@@ -17,7 +17,7 @@ from penstock.adaptors.spark.master_address import YARN
 from penstock.adaptors.spark.progress import is_batch, to_batch_progress
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigurationError, MetricSourceError
-from penstock.records import BatchProgress, CpuReading, ExecutorRoom, ExecutorState, Refused, Telemetry
+from penstock.records import BatchProgress, CpuReading, ExecutorRoom, ExecutorShare, ExecutorState, Refused, Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -50,6 +50,10 @@ class QueryProbe:
         Returns the last request, where the cluster has refused it since.
     room
         Returns how many executors the cluster can give, where that is known. It is not to wait for the cluster.
+    share
+        Returns what executors on other hosts are to be held to, where somebody passes that on.
+    why_no_shares
+        Returns why executors cannot be held to a CPU share now.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class QueryProbe:
         other_faults: Callable[[], Sequence[str]] = tuple,
         refused: Callable[[], Refused | None] = lambda: None,
         room: Callable[[], ExecutorRoom | None] = lambda: None,
+        share: Callable[[], ExecutorShare | None] = lambda: None,
+        why_no_shares: Callable[[], str | None] = lambda: None,
         clock: Clock | None = None,
         listener: ProgressListener | None = None,
     ) -> None:
@@ -80,6 +86,7 @@ class QueryProbe:
         self._other_faults = other_faults
         self._refused = refused
         self._room = room
+        self._share, self._why_no_shares = share, why_no_shares
         self._clock = clock or SystemClock()
         self._last_batch: tuple[str, int] | None = None
         self._listener = listener or ProgressListener.attached_to(query)
@@ -112,6 +119,8 @@ class QueryProbe:
             batch_is_running=self._batch_is_running() if is_running else None,
             refused=self._attempt("refused requests", self._refused, faults),
             room=self._room(),
+            share=self._share(),
+            why_no_shares=self._why_no_shares(),
         )
 
     @property

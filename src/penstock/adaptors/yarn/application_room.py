@@ -31,7 +31,7 @@ class ApplicationRoom:
     def __init__(self, manager: ResourceManager, application_id: str, conf: Mapping[str, str]) -> None:
         self._manager = manager
         self._path = f"/apps/{application_id}"
-        self._partition = conf.get("spark.yarn.executor.nodeLabelExpression", "")
+        self._label = conf.get("spark.yarn.executor.nodeLabelExpression", "")
         self._counts_cores: bool | None = None
 
     @classmethod
@@ -71,7 +71,7 @@ class ApplicationRoom:
                 get("/scheduler"),
                 self._are_cores_counted(containers),
             )
-            return executor_room(answers, self._partition)
+            return executor_room(answers, self._label)
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as fault:
             raise MetricSourceError(
                 f"YARN's ResourceManager says something that cannot be read: {type(fault).__name__}: {fault}",

@@ -79,15 +79,16 @@ class ClusterAnswers:
     counts_cores: bool
 
 
-def executor_room(answers: ClusterAnswers, partition: str = "") -> ExecutorRoom | None:
+def executor_room(answers: ClusterAnswers, label: str = "") -> ExecutorRoom | None:
     """Return how many executors the application can have at most now; None: it has none yet, so their size is unknown.
 
     Parameters
     ----------
     answers
         What the ResourceManager says.
-    partition
-        The node label that executors ask for; the empty one is that of nodes without a label.
+    label
+        The node label that executors ask for. Without one it is the application's or the queue's own, where these have
+        one, and else that of the nodes without a label.
     """
     sizes = [
         Resources(int(one["allocatedMB"]), int(one["allocatedVCores"]) if answers.counts_cores else None)
@@ -97,58 +98,78 @@ def executor_room(answers: ClusterAnswers, partition: str = "") -> ExecutorRoom 
     if not sizes:
         return None
     size = max(sizes, key=lambda found: (found.memory, found.cores or 0))
-    more, reason = min(_bounds(answers, size, partition), key=lambda bound: bound[0])
+    more, reason = min(_bounds(answers, size, label), key=lambda bound: bound[0])
     return ExecutorRoom(len(sizes) + more, reason)
 
 
-def _bounds(answers: ClusterAnswers, size: Resources, partition: str) -> Iterator[tuple[int, str]]:
+def _bounds(answers: ClusterAnswers, size: Resources, label: str) -> Iterator[tuple[int, str]]:
     """Each thing that bounds the executors: how many more it allows, and what to tell the user."""
+    app = answers.app["app"]
+    queues = _queues_to(answers.scheduler["scheduler"]["schedulerInfo"], str(app["queue"]))
+    of_queue = queues[-1].get("defaultNodeLabelExpression") if queues else None
+    part = _Part(label or str(app.get("appNodeLabelExpression") or of_queue or ""), answers.counts_cores)
     takes = f"an executor takes {size}"
-    nodes = _listed(answers.nodes.get("nodes") or {}, "node")
     free = [
         Resources(int(one["availMemoryMB"]), int(one["availableVirtualCores"]) if answers.counts_cores else None)
-        for one in nodes
-        if one["state"] == "RUNNING" and partition in (one.get("nodeLabels") or [""])
+        for one in _listed(answers.nodes.get("nodes") or {}, "node")
+        if one["state"] == "RUNNING" and part.label in (one.get("nodeLabels") or [""])
     ]
-    labelled = f" with the label {partition}" if partition else ""
-    yield sum(room.fitting(size) for room in free), f"no node{labelled} has room for one more; {takes}"
-    app = answers.app["app"]
-    for queue in _queues_to(answers.scheduler["scheduler"]["schedulerInfo"], str(app["queue"])):
-        most, used = _of_partition(queue, partition, answers.counts_cores)
+    yield sum(room.fitting(size) for room in free), f"no node{part} has room for one more; {takes}"
+    for queue in queues:
+        most, used = part.most(queue), part.used(queue)
         if most is not None and used is not None:
-            name = queue.get("queuePath") or queue["queueName"]
-            yield (most - used).fitting(size), f"queue {name} may take {most} in all; {takes}"
-            yield from _user_bound(queue, str(app["user"]), size, answers.counts_cores)
+            yield (most - used).fitting(size), f"queue {_name(queue)} may take {most} in all{part}; {takes}"
+            yield from _user_bound(queue, str(app["user"]), size, part)
 
 
-def _user_bound(queue: Mapping[str, Any], user: str, size: Resources, counts_cores: bool) -> Iterator[tuple[int, str]]:
+def _user_bound(queue: Mapping[str, Any], user: str, size: Resources, part: _Part) -> Iterator[tuple[int, str]]:
     """What the queue allows one user: its own part times a factor. The last container may go beyond that."""
-    factor, part = float(queue.get("userLimitFactor") or 0.0), queue.get("minEffectiveCapacity")
+    factor, own = float(queue.get("userLimitFactor") or 0.0), part.own(queue)
     for one in _listed(queue.get("users") or {}, "user"):
-        if one["username"] == user and factor > 0.0 and part is not None:
-            own = Resources.of(part, counts_cores=counts_cores)
+        used = part.used(one)
+        if one["username"] == user and factor > 0.0 and own is not None and used is not None:
             most = Resources(round(own.memory * factor), None if own.cores is None else round(own.cores * factor))
-            left = most - Resources.of(one["resourcesUsed"], counts_cores=counts_cores)
+            left = most - used
             is_within = left.memory >= 0 and (left.cores is None or left.cores >= 0)
             yield (
                 left.fitting(size) + 1 if is_within else 0,
-                f"user {user} may take {most} in queue {queue.get('queuePath') or queue['queueName']} "
+                f"user {user} may take {most} in queue {_name(queue)}{part} "
                 f"(its user-limit-factor is {factor:g}); an executor takes {size}",
             )
 
 
-def _of_partition(
-    queue: Mapping[str, Any], partition: str, counts_cores: bool
-) -> tuple[Resources | None, Resources | None]:
-    """The most that a queue may take of the nodes with a label, and what it takes."""
-    most = used = None
-    for one in _listed(queue.get("capacities") or {}, "queueCapacitiesByPartition"):
-        if one["partitionName"] == partition and one.get("effectiveMaxResource"):
-            most = Resources.of(one["effectiveMaxResource"], counts_cores=counts_cores)
-    for one in _listed(queue.get("resources") or {}, "resourceUsagesByPartition"):
-        if one["partitionName"] == partition:
-            used = Resources.of(one["used"], counts_cores=counts_cores)
-    return most, used
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a cluster that has a node label; the empty one is that of the nodes without a label."""
+
+    label: str
+    counts_cores: bool
+
+    def most(self, queue: Mapping[str, Any]) -> Resources | None:
+        """The most that a queue may take of it; None: the scheduler does not say."""
+        return self._resources(queue.get("capacities"), "queueCapacitiesByPartition", "effectiveMaxResource")
+
+    def own(self, queue: Mapping[str, Any]) -> Resources | None:
+        """What is a queue's own of it."""
+        return self._resources(queue.get("capacities"), "queueCapacitiesByPartition", "effectiveMinResource")
+
+    def used(self, queue_or_user: Mapping[str, Any]) -> Resources | None:
+        """What a queue takes of it, or a user in a queue; before they have taken anything that is nothing."""
+        found = self._resources(queue_or_user.get("resources"), "resourceUsagesByPartition", "used")
+        return found or (Resources(0, 0 if self.counts_cores else None) if self.label else None)
+
+    def __str__(self) -> str:
+        return f" with the label {self.label}" if self.label else ""
+
+    def _resources(self, answer: Mapping[str, Any] | None, by_partition: str, name: str) -> Resources | None:
+        for one in _listed(answer or {}, by_partition):
+            if one["partitionName"] == self.label and one.get(name):
+                return Resources.of(one[name], counts_cores=self.counts_cores)
+        return None
+
+
+def _name(queue: Mapping[str, Any]) -> str:
+    return str(queue.get("queuePath") or queue["queueName"])
 
 
 def _queues_to(parent: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

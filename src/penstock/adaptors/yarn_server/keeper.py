@@ -10,18 +10,21 @@ import json
 import signal
 import sys
 import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 
 from penstock.adaptors.process.children import Warden
+from penstock.adaptors.process.log_rotation import rotate_logs
 from penstock.adaptors.yarn_server.site_files import Queue, YarnPlan
-from penstock.adaptors.yarn_server.yarn_cluster import YarnCluster
+from penstock.adaptors.yarn_server.yarn_cluster import LOGS_FOLDER, YarnCluster
 
 PLAN_FILE = "plan.json"
 READY_FILE = "ready.json"
 """There once all nodes are registered: the process that holds the network, and Hadoop's version."""
 CLUSTER_FOLDER = "cluster"
 _LOOK_SECONDS = 1.0
+_ROTATE_EVERY_SECONDS = 60.0
 
 
 def write_plan(folder: Path, plan: YarnPlan) -> None:
@@ -47,8 +50,12 @@ def main(folder: Path) -> None:
             draft = folder / f"{READY_FILE}.draft"
             draft.write_text(json.dumps(ready))
             draft.replace(folder / READY_FILE)
+            next_rotation = float("-inf")
             while not stop.wait(_LOOK_SECONDS):
                 cluster.check_manager()
+                if time.monotonic() >= next_rotation:
+                    next_rotation = time.monotonic() + _ROTATE_EVERY_SECONDS
+                    rotate_logs([folder, cluster.folder / LOGS_FOLDER])
 
 
 if __name__ == "__main__":

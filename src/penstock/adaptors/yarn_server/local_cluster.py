@@ -61,6 +61,7 @@ class LocalYarn:
         self.folder = folder.absolute()
         self._identity = self.folder / "keeper.json"
         self._log = self.folder / "keeper.log"
+        self._started: DetachedProcess | None = None
 
     def start(self, plan: YarnPlan, *, tell: Callable[[str], None] | None = None) -> YarnStatus:
         """Start the cluster if it is not running, and wait until its nodes are registered.
@@ -84,6 +85,7 @@ class LocalYarn:
         # A warden's mark would let that warden end it.
         env = {name: value for name, value in os.environ.items() if name != MARK}
         process = DetachedProcess.start(_NAME, argv, log=self._log, env=env, cwd=Path("/"), identity=self._identity)
+        self._started = process
         try:
             self._wait_until_ready(process)
         except BaseException:  # Ctrl-C too: do not leave a cluster behind that did not come up
@@ -137,6 +139,8 @@ class LocalYarn:
         return spark_settings(self.folder / CLUSTER_FOLDER, SparkInstallation.find())
 
     def _process(self) -> DetachedProcess | None:
+        if self._started is not None and self._started.poll() is None:
+            return self._started  # a child of ours, of which the kernel keeps an entry until it is asked how it ended
         return DetachedProcess.adopt(_NAME, log=self._log, identity=self._identity)
 
     def _ready(self) -> dict[str, int | str]:

@@ -7,6 +7,7 @@ one, and each node one of its own, so that all servers keep their usual ports an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ CLIENT_CONF = "conf/client"
 _MOST_NODES = 100
 _SMALLEST_NODE_MIB = 1024
 _SMALLEST_CONTAINER_MIB = 128
+_LABEL = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,254}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class YarnPlan:
         Of the capacity scheduler; their percents have to come to 100.
     lost_after_seconds
         How long the ResourceManager waits for a silent node before it is lost. YARN's own default is 10 minutes.
+    labels
+        Of nodes, by their hosts. Every queue may take all nodes with a label.
     properties
         Further properties of yarn-site.xml.
 
@@ -65,6 +69,7 @@ class YarnPlan:
     memory_mib_per_node: int = 4096
     queues: tuple[Queue, ...] = (Queue("default"),)
     lost_after_seconds: float = 20.0
+    labels: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,6 +82,15 @@ class YarnPlan:
             if not least <= value <= most:
                 raise ConfigurationError(
                     f"--{name}: {value} is out of range; give {least} to {most}", field=f"--{name}"
+                )
+        for node, label in self.labels.items():
+            if node not in self.node_names:
+                nodes = f"{self.node_names[0]} to {self.node_names[-1]}"
+                raise ConfigurationError(f"--label: {node!r} is not a node; give one of {nodes}", field="--label")
+            if not _LABEL.fullmatch(label):
+                raise ConfigurationError(
+                    f"--label: {label!r} is no label; begin with a letter or digit, and use letters, digits, - and _",
+                    field="--label",
                 )
 
     @property
@@ -119,7 +133,10 @@ class YarnPlan:
             "yarn.nodemanager.env-whitelist": "JAVA_HOME,SPARK_HOME,PYSPARK_PYTHON",
             "yarn.nodemanager.sleep-delay-before-sigkill.ms": "250",
             "yarn.dispatcher.exit-on-error": "true",
+            "yarn.node-labels.enabled": "true" if self.labels else "false",
+            # By default both are in a folder of /tmp that all clusters of a user share.
             "yarn.node-labels.fs-store.root-dir": f"file://{folder / 'labels'}",
+            "yarn.node-attribute.fs-store.root-dir": f"file://{folder / 'attributes'}",
             **self.properties,
         }
 
@@ -149,6 +166,14 @@ class YarnPlan:
                 f"{path}.maximum-capacity": f"{queue.most_percent:g}",
                 f"{path}.user-limit-factor": f"{queue.user_limit_factor:g}",
             }
+        for label in set(self.labels.values()):
+            found[f"{prefix}.root.accessible-node-labels.{label}.capacity"] = "100"
+            for queue in self.queues:
+                path = f"{prefix}.root.{queue.name}.accessible-node-labels.{label}"
+                found |= {
+                    f"{path}.capacity": f"{queue.percent:g}",
+                    f"{path}.maximum-capacity": "100",
+                }
         return found
 
 

@@ -22,6 +22,7 @@ from penstock.adaptors.spark.installation import SparkInstallation, without_spar
 from penstock.adaptors.yarn.resource_manager import ResourceManager
 from penstock.adaptors.yarn_server import network as network_program
 from penstock.adaptors.yarn_server.distribution import fetch_hadoop, why_not_here
+from penstock.adaptors.yarn_server.manager_orders import label_nodes
 from penstock.adaptors.yarn_server.site_files import (
     CLIENT_CONF,
     MANAGER_HOST,
@@ -33,6 +34,7 @@ from penstock.errors import ClusterError, ConfigurationError, MetricSourceError
 
 MANAGER_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NODE_CLASS = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+LOGS_FOLDER = "logs"
 _DAEMON_MEMORY = "256m"
 _POLL_SECONDS = 0.2
 
@@ -163,6 +165,10 @@ class YarnCluster:
             )
             self._wait(self._has_network, "its network", deadline)
             self._manager = self._start_server("resourcemanager", MANAGER_CLASS, self.conf)
+            if self.plan.labels:
+                self._wait(self._manager_answers, "its ResourceManager", deadline)
+                with self.entered():
+                    label_nodes(manager_page(), self.plan.labels)
             for node in self.plan.node_names:
                 self._start_node(node)
             self._wait(self._all_nodes_run, "its nodes", deadline)
@@ -209,7 +215,7 @@ class YarnCluster:
         return [child for child in (self._network, self._manager, *self._nodes.values()) if child is not None]
 
     def _log(self, name: str) -> Path:
-        return self.folder / "logs" / f"{name}.log"
+        return self.folder / LOGS_FOLDER / f"{name}.log"
 
     def _start_node(self, node: str) -> None:
         self._nodes[node] = self._start_server(f"nodemanager-{node}", NODE_CLASS, self.folder / conf_of(node))
@@ -229,6 +235,12 @@ class YarnCluster:
 
     def _has_network(self) -> bool:
         return network_program.READY in self._log("network").read_text(errors="replace")
+
+    def _manager_answers(self) -> bool:
+        try:
+            return str(self.ask("/info")["clusterInfo"]["state"]) == "STARTED"
+        except MetricSourceError:  # not yet; the wait itself notices a dead server
+            return False
 
     def _all_nodes_run(self) -> bool:
         try:

@@ -14,7 +14,6 @@ the samples tell apart. Relative errors count, large ones less (soft L1), and sa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -23,6 +22,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from penstock.errors import ConfigurationError
+from penstock.latency_map import LONGEST_ROUND_TRIP_SECONDS
 from penstock.performance.throughput.curve_model import CurveModel, Flags
 from penstock.performance.throughput.sample_table import SampleTable
 from penstock.ports import FloatArray
@@ -178,8 +178,10 @@ def delay_in_seconds(delay_of: Callable[[Allocation], float] | None, allocation:
     if delay_of is None:
         return 0.0
     delay = delay_of(allocation)
-    if not (math.isfinite(delay) and delay >= 0.0):
+    if not 0.0 <= delay <= LONGEST_ROUND_TRIP_SECONDS:
         raise ConfigurationError(
-            f"delay_of: {delay!r} for {allocation} is no delay; give seconds, 0 for one node", field="delay_of"
+            f"delay_of: {delay!r} for {allocation} is no delay; give seconds from 0 (one node) to "
+            f"{LONGEST_ROUND_TRIP_SECONDS:,.0f}",
+            field="delay_of",
         )
     return delay

@@ -32,7 +32,7 @@ def speed_of(allocation: Allocation) -> float:
     ConfigurationError
         The allocation has no executor, or no CPU.
     """
-    if allocation.executors < 1:
+    if not allocation.executors >= 1:
         raise ConfigurationError(
             f"allocation: {allocation.executors} executors process nothing; a throughput needs at least 1",
             field="allocation",

@@ -7,14 +7,14 @@ import csv
 from pathlib import Path
 
 from penstock.errors import ConfigurationError, Mistakes
-from penstock.records import Allocation, ThroughputSample
+from penstock.records import LEAST_THROUGHPUT, MOST_THROUGHPUT, Allocation, ThroughputSample
 from penstock.units import parse_number, parse_whole_number
 
 _NEEDED = ("executors", "throughput")
 _KNOWN = (*_NEEDED, "cpu_share", "application")
 _MOST_FAULTS = 10
-_MOST_EXECUTORS, _LEAST_THROUGHPUT, _MOST_THROUGHPUT = 1_000_000, 1e-12, 1e18
-"""As `penstock predict` reads them: outside of these, models lose their digits."""
+_MOST_EXECUTORS = 1_000_000
+"""As `penstock predict` reads them: beyond it, models lose their digits."""
 
 
 def read_samples(path: str | Path) -> tuple[ThroughputSample, ...]:
@@ -78,6 +78,6 @@ def _sample(row: dict[str, str], where: str) -> ThroughputSample:
         1.0 if share in (None, "") else parse_number(f"{where}: cpu_share", share, above=0.0, most=1.0),
     )
     throughput = parse_number(
-        f"{where}: throughput", row.get("throughput", ""), least=_LEAST_THROUGHPUT, most=_MOST_THROUGHPUT
+        f"{where}: throughput", row.get("throughput", ""), least=LEAST_THROUGHPUT, most=MOST_THROUGHPUT
     )
     return ThroughputSample(allocation, throughput)

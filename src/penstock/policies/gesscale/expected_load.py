@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class BusiestRate:
 
     def watch(self, at: float, rate: float | None) -> None:
         """Take in one look."""
-        if rate is None or not math.isfinite(rate):
+        if not _can_be_true(rate):
             return
         spell = math.floor(at / _SPELL_SECONDS)
         if spell not in self._spells:
@@ -136,14 +137,12 @@ def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
     if rate is None or backlog is None:
         missing = f" ({'; '.join(seen.missing)})" if seen.missing else ""
         raise NotReadyError(f"arrival rate and backlog are not both known{missing}")
-    if not (0.0 <= rate < 1e15 and 0 <= backlog < 1e18):
+    if not (_can_be_true(rate) and 0 <= backlog < 1e18):
         raise NotReadyError(f"an arrival rate of {rate:g} and a backlog of {backlog:g} cannot be true")
     past = tuple(
         (request.at - one.at, one.arrival_rate_rows_per_second)
         for one in (*request.history, seen)
-        if one.arrival_rate_rows_per_second is not None
-        and math.isfinite(one.arrival_rate_rows_per_second)
-        and one.at <= request.at
+        if _can_be_true(one.arrival_rate_rows_per_second) and one.at <= request.at
     )
     slope = _slope([point for point in past if point[0] <= TREND_SECONDS])
     # Windows that reach into the trend are of the rise itself.
@@ -160,6 +159,10 @@ def expected_load(request: PlanRequest, highest: float = 0.0) -> ExpectedLoad:
         0.5 * seen.window_seconds,
         past,
     )
+
+
+def _can_be_true(rate: float | None) -> TypeGuard[float]:
+    return rate is not None and 0.0 <= rate < 1e15
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:

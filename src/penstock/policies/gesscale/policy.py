@@ -9,7 +9,7 @@ its text says the opposite, and that is what is done here (docs/decisions/0012-g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 from penstock.errors import NotReadyError
 from penstock.plan.placement import Placement
@@ -21,10 +21,14 @@ from penstock.records import Allocation, Decision, PlanRequest, Quality, Rejecte
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """What Algorithm 1 finds: whether the operator is the root of an overload, and why or why not."""
+    """What Algorithm 1 finds: whether the operator is the root of an overload, and why or why not.
+
+    One under pressure that is not the root gives nothing up either, whatever the model says.
+    """
 
     is_root: bool
     reason: str
+    is_pressed: bool = True
 
 
 class GesscalePolicy:
@@ -69,6 +73,8 @@ class GesscalePolicy:
         overload = self.overload(request)
         if overload.is_root:
             return self._scale_up(request, known, overload)
+        if overload.is_pressed:
+            return decided(self.name, request, request.current, overload.reason, known)
         return self._scale_down(request, known, overload)
 
     def overload(self, request: PlanRequest) -> Overload:
@@ -76,7 +82,7 @@ class GesscalePolicy:
         pressure, high = request.observation.back_pressure, self.options.high_pressure
         assert pressure is not None  # why_not_usable has refused it
         if pressure <= high:
-            return Overload(False, f"back pressure {pressure:.2f} is not above {high:g}")
+            return Overload(False, f"back pressure {pressure:.2f} is not above {high:g}", is_pressed=False)
         behind = [stream.target for stream in self._topology.outputs(request.operator)]
         pressed = [name for name in behind if self._pressure_of(name) > high]
         if pressed:
@@ -105,7 +111,7 @@ class GesscalePolicy:
         """Algorithms 2 and 4: where enough is free, as many fewer as still sustain throughput and input rate."""
         seen, current = request.observation, request.current
         throughput, arrivals = seen.processed_rows_per_second, seen.arrival_rate_rows_per_second
-        if throughput is None or not isfinite(throughput):
+        if throughput is None or not 0.0 <= throughput < inf:
             return decided(self.name, request, current, "holding: its throughput is not known", known)
         try:
             slack = self._slack(known.predicted(current).records_per_second, throughput)

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from penstock.monitor.steady import SteadyBatches
 from penstock.ports import Look, OperatorSite
-from penstock.records import Allocation, BatchProgress, Observation, ThroughputSample
+from penstock.records import (
+    LEAST_THROUGHPUT,
+    MOST_THROUGHPUT,
+    Allocation,
+    BatchProgress,
+    Observation,
+    ThroughputSample,
+)
 
 AT_MAXIMUM = 0.9
 """Part of the time in which batches run, from which on an operator under pressure runs at its maximum."""
@@ -77,7 +85,7 @@ class SaturatedSamples:
                 self._add(batch, had)
 
     def _is_at_maximum(self, batch: BatchProgress, seen: Observation) -> bool:
-        if batch.rows <= 0 or batch.duration_seconds <= 0.0:
+        if batch.rows <= 0 or not 0.0 < batch.duration_seconds < inf:
             return False
         if self._site.cap is not None:
             return self._site.fills_cap(batch.rows)
@@ -88,9 +96,12 @@ class SaturatedSamples:
         rows, seconds = (0, 0.0) if self._pool is None else self._pool[1:]
         rows, seconds = rows + batch.rows, seconds + batch.duration_seconds
         self._pool = (had, rows, seconds)
-        if seconds >= _POOLED_SECONDS:
-            self._pool = None
-            self.taken += 1
-            delay = None if self._delay_of is None else self._delay_of(had)
-            sample = ThroughputSample(had, rows / seconds, batch.ended_at, delay)
-            self._kept.setdefault(had, deque(maxlen=_KEPT)).append(sample)
+        if seconds < _POOLED_SECONDS:
+            return
+        self._pool = None
+        if not LEAST_THROUGHPUT <= rows / seconds <= MOST_THROUGHPUT:
+            return  # no clock or counter that says so can be right
+        self.taken += 1
+        delay = None if self._delay_of is None else self._delay_of(had)
+        sample = ThroughputSample(had, rows / seconds, batch.ended_at, delay)
+        self._kept.setdefault(had, deque(maxlen=_KEPT)).append(sample)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One analysis and plan of MEAD: windows of arrivals, processes fitted to them, latencies predicted, levels chosen.
+"""One analysis and plan of MEAD: windows of arrivals, replayed or fitted, latencies predicted, levels chosen.
 
 `analyse` is a pure function from an `AnalysisTask` to an `AnalysisResult`, so it can run in a process of its own.
 """
@@ -9,26 +9,26 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.errors import NotReadyError
 from penstock.markov import MAP
 from penstock.markov.phase_type_fit import fit_mean_scv
+from penstock.monitor.arrival_memory import RememberedArrivals
 from penstock.performance.adaptive_interval import Margin
-from penstock.performance.checked_latency import CheckedLatency, CheckedWindow
 from penstock.performance.demand import BatchDemand
 from penstock.performance.margined_latency import MarginedLatency
 from penstock.performance.narrowed_latency import NarrowedLatency
 from penstock.performance.operator_latency import Model
 from penstock.performance.pipeline_latency import PipelineLatency
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
-from penstock.performance.replayed_latency import ReplayedLatency, can_be_replayed
+from penstock.performance.replayed_latency import ReplayedLatency, why_model_not_replayed
 from penstock.performance.replayed_windows import ReplayedWindows
 from penstock.performance.screening import likely_worst, worst_processes
 from penstock.plan.levels import Levels
-from penstock.policies.mead.options import MeadOptions
+from penstock.policies.mead.options import MeadOptions, Queues, SolvedQueues
 from penstock.policies.mead.planner import PipelinePlan
 from penstock.policies.mead.search import MOST_STEPWISE
 from penstock.ports import AnalysisMemo, FloatArray, NarrowedPathLatency, PathLatency, RestingPathLatency
@@ -68,6 +68,8 @@ class AnalysisTask:
         By what the predictions for each path may be off; None: predictions are taken as they are.
     warm
         The fits before, to go on from.
+    remembered
+        What arrived in the last minutes, as batches would notice it; None: that is not looked at.
     """
 
     at: float
@@ -82,24 +84,20 @@ class AnalysisTask:
     options: MeadOptions
     margins: Mapping[Path, Margin] | None = None
     warm: FittedWorkload | None = None
+    remembered: RememberedArrivals | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AnalysisResult:
-    """A plan, the workload it was made for, and the fits behind it (None: its queues need none)."""
+    """A plan, the workload it was made for, and the fits behind it (None: its queues need none).
+
+    `queues` names what predicted it, and why where that was not the first choice.
+    """
 
     plan: PipelinePlan
     workload: WorkloadEstimate
     fitted: FittedWorkload | None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _FittedWindow:
-    """The newest arrivals, so many of them, and the processes that describe them."""
-
-    label: str
-    processes: Mapping[str, MAP]
-    arrivals: FloatArray
+    queues: str
 
 
 def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisResult:
@@ -110,32 +108,33 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
     NotReadyError
         There are too few arrivals.
     """
-    options = task.options
+    options, windows = task.options, newest_windows(task)
     memo = AnalysisMemo() if memo is None else memo
-    trace = (hashlib.blake2b(task.iats.tobytes(), digest_size=16).digest(), task.windows)
+    trace = (_digest(task.iats), task.windows)
+    queues, queues_text = queues_of(PipelineModel(task.operators, task.objectives), options.queues)
     fitted: FittedWorkload | None = None
     # What a fit goes on from is a part of the question: another start may lead to another process.
     fit_key = ("fit", trace, options.best, options.max_states, _identity(task.warm))
-    if options.queues == "map":
+    if queues == "map":
         if fit_key not in memo.of_arrivals:
             memo.of_arrivals[fit_key] = estimate_workload(
                 task.iats, shares=task.windows, best=options.best, max_states=options.max_states, warm=task.warm
             )
         fitted = memo.of_arrivals[fit_key]
-    question = pickle.dumps((task.operators, options.queues, options.believed, options.errors))
-    queues_key = ("queues", fit_key, task.growth, question)
+    question = pickle.dumps((task.operators, queues, options.errors))
+    remembered = None if task.remembered is None else _digest(task.remembered.times)
+    queues_key = ("queues", fit_key, remembered, task.growth, question)
     latency_key = ("latency", queues_key, pickle.dumps(dict(task.objectives)))
     if latency_key not in memo.of_pipeline:
         # Other bounds on the same workload need no queue solved again.
         solved = memo.of_pipeline.setdefault(queues_key, {})
-        memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, fitted, solved))
-    levels = {name: Levels.within(limits, options.costs) for name, limits in task.limits.items()}
+        memo.of_pipeline[latency_key] = _RememberedLatency(_path_latency(task, queues, fitted, solved))
+    levels = {name: Levels.within(limits, _costs_of(limits, options.costs)) for name, limits in task.limits.items()}
     latency: PathLatency = memo.of_pipeline[latency_key]
     if task.margins is not None and options.confidence is not None:
         latency = MarginedLatency(latency, task.margins, options.confidence)
     plan = options.planner.plan_pipeline(task.at, latency, task.current, levels)
     memo.of_pipeline[latency_key].rest()
-    windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
     workload = WorkloadEstimate(
         at=task.at,
         arrivals_per_second=task.growth * max(window.size / float(window.sum()) for window in windows),
@@ -143,7 +142,34 @@ def analyse(task: AnalysisTask, memo: AnalysisMemo | None = None) -> AnalysisRes
         growth=task.growth,
         is_exact=task.are_exact,
     )
-    return AnalysisResult(plan, workload, fitted)
+    return AnalysisResult(plan, workload, fitted, queues_text)
+
+
+def newest_windows(task: AnalysisTask) -> list[FloatArray]:
+    """The inter-arrival times of each window; one whose arrivals all came at one instant has no rate and is left out.
+
+    Raises
+    ------
+    NotReadyError
+        None is left.
+    """
+    windows = [task.iats[-max(1, int(task.iats.size * part)) :] for part in task.windows]
+    if not any(window.any() for window in windows):
+        raise NotReadyError("all arrivals came at one instant")
+    return [window for window in windows if window.any()]
+
+
+def queues_of(pipeline: PipelineModel, wanted: Queues) -> tuple[SolvedQueues, str]:
+    """What predicts a pipeline, and that in words: where it can be replayed, `auto` replays; else it fits MAPs."""
+    if wanted != "auto":
+        return wanted, wanted
+    why_not = why_model_not_replayed(pipeline)
+    return ("replay", "replay") if why_not is None else ("map", f"map, for no replay: {why_not}")
+
+
+def _costs_of(limits: Limits, costs: Sequence[float] | None) -> Sequence[float] | None:
+    """What the shares cost that may be chosen now: where shares cannot be set, the largest alone is left."""
+    return None if costs is None else costs[-len(limits.cpu_shares) :]
 
 
 def _identity(fitted: FittedWorkload | None) -> bytes | None:
@@ -163,23 +189,39 @@ _Solved = MutableMapping[str, PipelineLatency]
 """Networks that were solved under other objectives, by the label of their windows."""
 
 
-def _path_latency(task: AnalysisTask, fitted: FittedWorkload | None, solved: _Solved) -> RestingPathLatency:
+def _path_latency(
+    task: AnalysisTask, queues: SolvedQueues, fitted: FittedWorkload | None, solved: _Solved
+) -> RestingPathLatency:
     pipeline, options = PipelineModel(task.operators, task.objectives), task.options
     if fitted is not None:
-        windows = _windows(fitted, _arrivals(task.iats) / task.growth, task.growth)
-        return checked_latency(pipeline, windows, believed=options.believed, errors=options.errors, solved=solved)
-    iats = task.iats / task.growth
-    if options.queues == "replay":
-        return ReplayedWindows(
-            {
-                f"window {size}": ReplayedLatency(pipeline, _arrivals(iats[-size:]), errors=options.errors)
-                for size in (max(1, int(iats.size * part)) for part in task.windows)
-            }
-        )
-    renewals = renewal_processes(iats, task.windows)
+        return fitted_latency(pipeline, _processes(fitted, task.growth), errors=options.errors, solved=solved)
+    if queues == "replay":
+        replayed = {
+            f"window {window.size}": ReplayedLatency(pipeline, _arrivals(window / task.growth), errors=options.errors)
+            for window in newest_windows(task)
+        }
+        return ReplayedWindows({**replayed, **_of_the_last_minutes(pipeline, task)})
+    assert queues != "map"  # it has fits
+    renewals = renewal_processes(task.iats / task.growth, task.windows)
     if not renewals:
         raise NotReadyError("too few arrivals for a window", needed=2, available=int(task.iats.size))
-    return _network("renewals", pipeline, renewals, options.queues, options.errors, solved)
+    return _network("renewals", pipeline, renewals, queues, options.errors, solved)
+
+
+def _of_the_last_minutes(pipeline: PipelineModel, task: AnalysisTask) -> dict[str, ReplayedLatency]:
+    """What arrived in the last minutes, replayed; of records that are served one by one there is no such memory."""
+    known = task.remembered
+    if known is None or not all(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators):
+        return {}
+    if known.times.size < 2 or not known.times[-1] > known.times[0]:
+        return {}
+    errors, seconds = task.options.errors, float(known.times[-1])
+    label = f"the last {seconds:.0f} s"
+    return {label: ReplayedLatency(pipeline, known.times, errors=errors, records_each=known.records_each)}
+
+
+def _digest(array: FloatArray) -> bytes:
+    return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
 
 
 def _arrivals(iats: FloatArray) -> FloatArray:
@@ -197,74 +239,33 @@ def _network(  # noqa: PLR0917 - all are what a network is solved for
     return solved[label].under(pipeline.objectives)
 
 
-def _fits(
-    window: _FittedWindow, pipeline: PipelineModel, errors: float, solved: _Solved, *, apart: bool
-) -> list[PipelineLatency | NarrowedLatency]:
-    """Predict a pipeline under a window's fits; a large one under those alone that decide."""
-    networks: dict[str, PipelineLatency] = {
-        label: _network(label, pipeline, processes, "map", errors, solved)
-        for label, processes in _together(window, apart=apart or len(pipeline.operators) > MOST_STEPWISE).items()
-    }
-    if apart or len(networks) == 1:
-        return list(networks.values())
-    return [NarrowedLatency(networks, likely_worst(pipeline, window.processes))]
-
-
-def _windows(fitted: FittedWorkload, arrivals: FloatArray, growth: float) -> list[_FittedWindow]:
-    """Each window with its best processes, sped up by `growth`, and the arrivals that it is made of."""
+def _processes(fitted: FittedWorkload, growth: float) -> list[dict[str, MAP]]:
+    """The best processes of each window, sped up by `growth`."""
     return [
-        _FittedWindow(
-            f"window {window.n}",
-            {
-                f"window {window.n}, fit {rank}": fit.map if growth == 1.0 else fit.map.time_scaled(1.0 / growth)
-                for rank, fit in enumerate(window.fit.maps, start=1)
-            },
-            arrivals[-window.n - 1 :],
-        )
+        {
+            f"window {window.n}, fit {rank}": fit.map if growth == 1.0 else fit.map.time_scaled(1.0 / growth)
+            for rank, fit in enumerate(window.fit.maps, start=1)
+        }
         for window in fitted.windows
     ]
 
 
-def checked_latency(
-    pipeline: PipelineModel,
-    windows: Sequence[_FittedWindow],
-    *,
-    believed: float | None,
-    errors: float,
-    solved: _Solved,
+def fitted_latency(
+    pipeline: PipelineModel, windows: Sequence[Mapping[str, MAP]], *, errors: float, solved: _Solved
 ) -> RestingPathLatency:
-    """Predict by the fitted processes, held against a replay of their windows; `believed` None: as they are.
+    """Predict by the worst of the processes fitted to each window.
 
-    Micro-batch queues take long to solve, so of each window only the processes that are likely to be the worst are
-    used for them (`screening`), and one after the other, as far as is needed.
+    Micro-batch queues take long to solve, so of each window only the process that is likely to be the worst is used for
+    them (`screening`). A large pipeline is solved under those processes alone that decide.
     """
     in_batches = any(isinstance(operator.demand, BatchDemand) for operator in pipeline.operators)
     if in_batches:
-        windows = [replace(window, processes=worst_processes(pipeline, window.processes, 1)) for window in windows]
-    if believed is None:
-        every = {label: process for window in windows for label, process in window.processes.items()}
-        return _network("every window", pipeline, every, "map", errors, solved)
-    checked = {
-        window.label: CheckedWindow(
-            window.label,
-            _fits(window, pipeline, errors, solved, apart=in_batches),
-            ReplayedLatency(pipeline, window.arrivals) if can_be_replayed(pipeline) else None,
-        )
-        for window in windows
-    }
+        windows = [worst_processes(pipeline, processes, 1) for processes in windows]
+    every = {label: process for processes in windows for label, process in processes.items()}
     if in_batches or len(pipeline.operators) <= MOST_STEPWISE:
-        return CheckedLatency(list(checked.values()), believed)
-    worst = {window.label: window.processes[likely_worst(pipeline, window.processes)] for window in windows}
-    return NarrowedLatency(
-        {label: CheckedLatency([window], believed) for label, window in checked.items()}, likely_worst(pipeline, worst)
-    )
-
-
-def _together(window: _FittedWindow, *, apart: bool) -> dict[str, Mapping[str, MAP]]:
-    """The processes of a window as networks that are solved together: each by itself, or all at once."""
-    if not apart:
-        return {window.label: window.processes}
-    return {label: {label: process} for label, process in window.processes.items()}
+        return _network("every window", pipeline, every, "map", errors, solved)
+    each = {label: _network(label, pipeline, {label: one}, "map", errors, solved) for label, one in every.items()}
+    return NarrowedLatency(each, likely_worst(pipeline, every))
 
 
 def renewal_processes(iats: FloatArray, windows: Sequence[float]) -> dict[str, MAP]:

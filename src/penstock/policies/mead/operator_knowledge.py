@@ -47,6 +47,8 @@ class OperatorKnowledge(ABC):
         self.backlog: int | None = None
         self.room: ExecutorRoom | None = None
         """What the cluster can give, as of the last look."""
+        self.can_share = True
+        """Whether its executors can be held to a CPU share, as of the last look."""
         self.why_not = "no batch was seen yet"
         """Why the demand is not known."""
         self.meant: Allocation | None = None
@@ -58,10 +60,15 @@ class OperatorKnowledge(ABC):
         self.handed_at = -math.inf
         """When the analysis was started whose plan was last handed on."""
 
+    def limits_for(self, has: Allocation) -> Limits:
+        """What is planned within now, where it has so much."""
+        return self.limits.within(self.room, has.executors, can_share=self.can_share)
+
     def watch(self, look: Look) -> None:
         """Learn from one look."""
         self.backlog = look.observation.backlog_records
         self.room = look.telemetry.room
+        self.can_share = look.telemetry.why_no_shares is None
         # At every look, not only when asked: a plan made from what it was meant to have a change ago changes nothing.
         self.meant = look.observation.cluster.planned or self.meant
         self.rows += sum(batch.rows for batch in look.telemetry.batches)

@@ -13,14 +13,20 @@ from penstock.policies.mead.planner import MeadPlanner, Search
 from penstock.policies.mead.rescue import Rescue
 from penstock.units import number, positive_seconds, whole_number
 
-Queues = Literal["map", "replay", "m/g/1", "gi/g/1"]
+SolvedQueues = Literal["replay", "map", "m/g/1", "gi/g/1"]
+"""What latencies can be predicted by."""
+Queues = Literal["auto", "replay", "map", "m/g/1", "gi/g/1"]
 
 MEANINGS = {
-    "queues": "`map` is MEAD; `replay` takes what the windows themselves would have met, and fits nothing; `m/g/1` and "
-    "`gi/g/1` are what the paper compares it with (Sec. VII)",
+    "queues": "what latencies are predicted by: `replay` takes what the windows themselves would have met; `map` fits "
+    "arrival processes to them, as the paper does; `auto` is `replay`, but `map` for a pipeline with a join or with "
+    "both real-time mode and micro-batches, which cannot be replayed; `m/g/1` and `gi/g/1` are what the paper compares "
+    "MEAD with (Sec. VII)",
     "window": "inter-arrival times of the base window (N_E)",
     "sub_windows": "further windows, each half as long as the one before",
-    "best": "how many arrival processes are fitted to each window",
+    "look_back": "operators in micro-batches are made ready for what arrived in this time, however many records that "
+    "were; null: for the windows alone",
+    "best": "how many arrival processes are fitted to each window, where `queues` is `map`",
     "max_states": "most states of a fitted process; with 16 a queue of micro-batches takes seconds to solve",
     "search": "`auto` is `exact` for up to 8 operators with 8 levels, else `refined`; `exact` gives the cheapest "
     "levels; `refined` improves on the paper's search; `published` is its Fig. 5",
@@ -31,8 +37,6 @@ MEANINGS = {
     "rescue": "switch: give an operator its highest level while records wait too long, between plans",
     "rescue_every": "how often the backlog is looked at; null: as `rescue: false`",
     "rescue_at": "part of the bound that a waiting record may use up before the rescue",
-    "replay_check": "switch: hold fitted processes against a replay of their own window",
-    "believed": "a fit is believed up to this many times what its window met; null: as `replay_check: false`",
     "extrapolate_rises": "switch: while arrivals rise, plan for what they will be when the plan is in force",
     "hold_while_rising": "switch: take nothing away while arrivals rise",
     "drop_overtaken": "switch: do not carry out a plan to scale down once more arrives than it was made for",
@@ -48,9 +52,10 @@ MEANINGS = {
 """What each option means."""
 
 AS_PUBLISHED: dict[str, Any] = {
+    "queues": "map",
     "search": "published",
+    "look_back": None,
     "rescue": False,
-    "replay_check": False,
     "extrapolate_rises": False,
     "hold_while_rising": False,
     "drop_overtaken": False,
@@ -76,21 +81,19 @@ class MeadOptions:
         Search and planning rules, and T_A.
     rescue
         What watches the backlog between plans; None: nothing does.
-    believed
-        See `MEANINGS`; None: fits are taken as they are.
     confidence
         Of the intervals of predictions; None: predictions are taken as they are.
     """
 
     name: str = "mead"
-    queues: Queues = "map"
+    queues: Queues = "auto"
     window: int = 50_000
     windows: tuple[float, ...] = (1.0, 0.5)
+    look_back: float | None = 120.0
     best: int = 5
     max_states: int = 8
     planner: MeadPlanner = field(default_factory=MeadPlanner)
     rescue: Rescue | None = field(default_factory=Rescue)
-    believed: float | None = 2.0
     extrapolate_rises: bool = True
     hold_while_rising: bool = True
     drop_overtaken: bool = True
@@ -110,9 +113,10 @@ class MeadOptions:
 def mead_options(
     name: str = "mead",
     *,
-    queues: Queues = "map",
+    queues: Queues = "auto",
     window: int = 50_000,
     sub_windows: int = 1,
+    look_back: str | float | None = 120.0,
     best: int = 5,
     max_states: int = 8,
     search: Search = "auto",
@@ -123,8 +127,6 @@ def mead_options(
     rescue: bool = True,
     rescue_every: str | float | None = 10.0,
     rescue_at: float = 0.5,
-    replay_check: bool = True,
-    believed: float | None = 2.0,
     extrapolate_rises: bool = True,
     hold_while_rising: bool = True,
     drop_overtaken: bool = True,
@@ -157,16 +159,14 @@ def mead_options(
     if most_levels_down is not None:
         mistakes.of(lambda: whole_number("most_levels_down", most_levels_down, least=1))
     period = mistakes.of(lambda: positive_seconds("every_seconds", every_seconds))
+    remembered = None if look_back is None else mistakes.of(lambda: positive_seconds("look_back", look_back))
     for option, switch in (
-        ("rescue", rescue), ("replay_check", replay_check), ("extrapolate_rises", extrapolate_rises),
-        ("hold_while_rising", hold_while_rising), ("drop_overtaken", drop_overtaken), ("probe", probe),
-        ("remember", remember), ("margins", margins),
+        ("rescue", rescue), ("extrapolate_rises", extrapolate_rises), ("hold_while_rising", hold_while_rising),
+        ("drop_overtaken", drop_overtaken), ("probe", probe), ("remember", remember), ("margins", margins),
     ):  # fmt: skip
         mistakes.of(partial(_switch, option, switch))
     watched = None if rescue_every is None else mistakes.of(lambda: positive_seconds("rescue_every", rescue_every))
     mistakes.of(lambda: number("rescue_at", rescue_at, above=0.0, most=1.0))
-    if believed is not None:
-        mistakes.of(lambda: number("believed", believed, least=1.0))
     mistakes.of(lambda: _confidence(confidence))
     mistakes.of(lambda: number("errors", errors, least=0.0))
     read_costs = None if costs is None else mistakes.of(lambda: _costs(costs))
@@ -177,11 +177,11 @@ def mead_options(
         queues=queues,
         window=window,
         windows=tuple(0.5**i for i in range(sub_windows + 1)),
+        look_back=remembered,
         best=best,
         max_states=max_states,
         planner=MeadPlanner(delta, search, most_levels_down, period, name, most_evaluations),
         rescue=Rescue(rescue_at, watched) if rescue and watched is not None else None,
-        believed=believed if replay_check else None,
         extrapolate_rises=extrapolate_rises,
         hold_while_rising=hold_while_rising,
         drop_overtaken=drop_overtaken,

@@ -26,9 +26,11 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.errors import ConfigurationError, NotReadyError
+from penstock.monitor.arrival_memory import ArrivalMemory
 from penstock.monitor.iat_windows import IatSnapshot, IatWindows
 from penstock.performance.demand import RecordDemand
 from penstock.performance.pipeline_model import OperatorModel
+from penstock.performance.replayed_latency import why_not_replayed
 from penstock.plan.levels import Levels
 from penstock.policies.background import AnalysisEnd, AnalysisReport, BackgroundAnalysis
 from penstock.policies.mead.analysis import AnalysisResult, AnalysisTask, analyse
@@ -99,6 +101,7 @@ class MeadPolicy:
         self._source = context.topology.entries[0]
         """The operator whose arrivals are the pipeline's."""
         self._windows = IatWindows(options.window, options.windows)
+        self._memory = None if options.look_back is None else ArrivalMemory(options.look_back)
         self._are_exact = True
         self._background: BackgroundAnalysis[AnalysisTask, AnalysisResult] = BackgroundAnalysis(
             analyse if context.analysis.memo is None else partial(analyse, memo=context.analysis.memo),
@@ -216,10 +219,13 @@ class MeadPolicy:
 
     def _take_arrivals(self, arrivals: tuple[FloatArray | None, ...]) -> None:
         for times in arrivals:
-            if times is None:
-                self._windows.interrupt()
-            else:
-                self._windows.add_times(times)
+            for kept in (self._windows, self._memory):
+                if kept is None:
+                    continue
+                if times is None:
+                    kept.interrupt()
+                else:
+                    kept.add_times(times)
 
     def _watch_rate(self, at: float, rate: float | None, window_seconds: float) -> None:
         self._arriving, self._rising, self._window_seconds = rate, None, window_seconds
@@ -266,6 +272,7 @@ class MeadPolicy:
             at=at,
             iats=snapshot.iats,
             windows=snapshot.shares,
+            remembered=None if self._memory is None else self._memory.recall(),
             growth=self._growth(at, snapshot),
             are_exact=self._are_exact,
             operators=tuple(self._operator(known) for known in self._known.values()),
@@ -281,7 +288,7 @@ class MeadPolicy:
         """What is planned within: where its demand does not show yet, what the operator has."""
         base = self._base(known)
         if known.demand is not None:
-            return known.limits.within(known.room, base.executors)
+            return known.limits_for(base)
         return Limits(base.executors, base.executors, (base.cpu_share,))
 
     def _operator(self, known: OperatorKnowledge) -> OperatorModel:
@@ -390,9 +397,7 @@ class MeadPolicy:
             if measured > part * self._tightest(request.operator):
                 late = f"{request.objective.statistic} is {measured:.3g} s"
                 why = f"{late}, beyond {part:.0%} of its bound, and no plan yet: {no_plan}"
-                return self._lifting(
-                    request, known, known.limits.within(known.room, request.current.executors).top, why
-                )
+                return self._lifting(request, known, known.limits_for(request.current).top, why)
         if (
             self.options.probe
             and known.is_worth_probing
@@ -436,6 +441,7 @@ class MeadPolicy:
         return {
             "plan_age_seconds": age,
             "arrivals_per_second": answer.workload.arrivals_per_second,
+            "queues": answer.queues,
             **known.evidence(),
             **judged,
         }
@@ -452,8 +458,12 @@ class MeadPolicy:
 
 def _require_replayable(context: PolicyContext) -> None:
     """Refuse what cannot be replayed before anything runs."""
-    joins = [name for name in context.topology.order if len(context.topology.inputs(name)) > 1]
-    kinds = {site.is_real_time or isinstance(site.demand, RecordDemand) for site in context.operators.values()}
-    if joins or len(kinds) > 1:
-        why = f"{joins[0]} reads several streams" if joins else "some operators take records one by one, others batches"
-        raise ConfigurationError(f"queues: {why}, and that cannot be replayed; use queues: map", field="queues")
+    why_not = why_not_replayed(
+        {name: len(context.topology.inputs(name)) for name in context.topology.order},
+        {
+            name: not (site.is_real_time or isinstance(site.demand, RecordDemand))
+            for name, site in context.operators.items()
+        },
+    )
+    if why_not is not None:
+        raise ConfigurationError(f"queues: {why_not}, and that cannot be replayed; use queues: auto", field="queues")

@@ -42,14 +42,35 @@ export class AgentList {
       agents.length
         ? table(
             "Agents",
-            ["Name", "Host", "Reports", "Dropped", "Newest"],
+            ["Name", "Host", "CPU shares", "Reports", "Dropped", "Newest"],
             agents
               .slice(0, MOST_SHOWN)
-              .map((one) => [one.name, one.host, String(one.reports), String(one.dropped), newestText(one)]),
+              .map((one) => [
+                one.name,
+                one.host,
+                sharesText(one.shares),
+                String(one.reports),
+                String(one.dropped),
+                newestText(one),
+              ]),
           )
         : "",
     );
   }
+}
+
+/** What the agent of a host holds; of others, nothing. */
+function sharesText(shares) {
+  if (shares === null) return "";
+  if (shares.why_not !== null) return `holds none: ${shares.why_not}`;
+  const held = Object.entries(shares.held).filter(([, { executors, faults }]) => executors.length || faults.length);
+  if (!held.length) return "can hold executors";
+  return held
+    .map(([application, { executors, quota_cores: quota, faults }]) => {
+      const cap = quota === null ? "no cap" : valueText(quota, "cores");
+      return `${application}: ${[`executors ${executors.join(", ") || "none"}`, cap, ...faults].join("; ")}`;
+    })
+    .join(". ");
 }
 
 function newestText({ metrics, offers }) {

@@ -121,13 +121,15 @@ class Served:
 @pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """An agent that listens during the test."""
+    before = set(threading.enumerate())
     parts = Served(tmp_path_factory.mktemp("s"))
     with parts.agent:
         yield parts
         for remote in parts.remotes:
             remote.close()
     assert not parts.path.exists()
-    assert not [t for t in threading.enumerate() if t.name.startswith("penstock-agent")]
+    left = set(threading.enumerate()) - before
+    assert not [t for t in left if t.name.startswith("penstock-agent")]
 
 
 class RawController:

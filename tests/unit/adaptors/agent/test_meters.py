@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,40 @@ def test_control_groups_of_penstock_are_found_wherever_they_lie(tmp_path: Path, 
     write(15.0, 2.0)
     moment[0] = 10.0
     assert use.read() == {"groups_cpu_used": pytest.approx(1.0), "groups_throttled": pytest.approx(0.1)}
+
+
+def test_groups_that_were_made_anew_give_no_value(tmp_path: Path) -> None:
+    """Counters that begin again say nothing of the time since the last look: not zero, and not less than that."""
+    moment = [0.0]
+    use = GroupUse(tmp_path, monotonic=lambda: moment[0])
+
+    def read(name: str, used: float) -> dict[str, float | None]:
+        moment[0] += 10.0
+        (tmp_path / "penstock" / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "penstock" / name / "cpu.stat").write_text(f"usage_usec {int(used * 1e6)}\nthrottled_usec 0\n")
+        return use.read()
+
+    unknown = {"groups_cpu_used": None, "groups_throttled": None}
+    assert read("one", 50.0) == unknown
+    assert read("one", 1.0) == unknown
+    shutil.rmtree(tmp_path / "penstock" / "one")
+    assert read("other", 2.0) == unknown
+    assert read("other", 7.0) == {"groups_cpu_used": pytest.approx(0.5), "groups_throttled": 0.0}
+
+
+def test_cpu_that_is_counted_in_a_tree_of_its_own_is_found(tmp_path: Path) -> None:
+    """With cgroup v1 the controllers may be mounted apart, and a group be at another place in each tree."""
+    moment = [0.0]
+    use = GroupUse(tmp_path, monotonic=lambda: moment[0])
+    capped, counting = tmp_path / "cpu/service/penstock/run-op", tmp_path / "cpuacct/penstock/run-op"
+    for folder in (capped, counting):
+        folder.mkdir(parents=True)
+    for now in (0.0, 10.0):
+        moment[0] = now
+        (capped / "cpu.stat").write_text(f"nr_periods 1\nthrottled_time {int(0.2 * now * 1e9)}\n")
+        (counting / "cpuacct.usage").write_text(str(int(0.5 * now * 1e9)))
+        found = use.read()
+    assert found == {"groups_cpu_used": pytest.approx(0.5), "groups_throttled": pytest.approx(0.2)}
 
 
 def test_all_parts_of_a_control_group_count(tmp_path: Path) -> None:

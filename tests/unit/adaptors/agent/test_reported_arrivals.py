@@ -71,6 +71,34 @@ def looks(times: ReplayArrivals, seconds: int) -> list[Telemetry]:
     return found
 
 
+class StampedArrivals:
+    """Fifty records a second, each stamped by a clock that may be set."""
+
+    def __init__(self) -> None:
+        self.now, self.stamps = EPOCH, list[float]()
+
+    def pass_second(self) -> None:
+        """A second goes by."""
+        self.stamps += [self.now + (number + 1) / RATE for number in range(RATE)]
+        self.now += 1.0
+
+    def arrived_by(self, at: float) -> int | None:
+        """All that have come, whatever their stamps."""
+        return len(self.stamps) if at >= self.now else None
+
+    def between(self, start: float, end: float) -> FloatArray | None:
+        """Those with stamps of that time."""
+        return np.array([stamp for stamp in sorted(self.stamps[-20 * RATE :]) if start < stamp <= end])
+
+    def of(self, source: SourceProgress) -> FloatArray | None:
+        """Of a batch."""
+        return None
+
+    def done_index(self, source: SourceProgress) -> int | None:
+        """Of a batch."""
+        return None
+
+
 @given(
     st.lists(st.floats(0.0, 4000.0, allow_nan=False), max_size=300).map(sorted),
     st.floats(0.0, 2e9, allow_nan=False),
@@ -309,3 +337,26 @@ def test_a_master_says_that_an_agents_times_cannot_be_read(tmp_path: Path) -> No
         with pytest.raises(MetricSourceError, match="arrival times: instants: those of reply 1 are odd"):
             remote.collect()
         remote.close()
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_stalls_no_report(step: float) -> None:
+    """Ten seconds later as many are known as without, by the new time, and nothing is kept of the old one."""
+    times = StampedArrivals()
+    report, reported = ArrivalReport(times), TimedReportedArrivals()
+
+    def look() -> None:
+        times.pass_second()
+        telemetry = Telemetry("a", times.now)
+        reported.take(Collected(1, telemetry, report.of(telemetry, was_received=True)))
+
+    for _ in range(20):
+        look()
+    times.now += step
+    for _ in range(10):
+        look()
+    assert reported.arrived_by(times.now) == 30 * RATE
+    came = reported.between(times.now - 6.0, times.now - 1.0)
+    assert came is not None
+    assert len(came) == 5 * RATE
+    assert step > 0 or reported.arrived_by(times.now - 60.0) is None

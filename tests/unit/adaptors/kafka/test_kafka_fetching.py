@@ -9,7 +9,7 @@ import pytest
 
 from penstock.adaptors.kafka import connector as connector_module
 from penstock.adaptors.kafka.cache import cache_folder
-from penstock.adaptors.kafka.connector import KafkaConnector, connector_settings, stand_in_for
+from penstock.adaptors.kafka.connector import KafkaConnector, connector_settings
 from penstock.adaptors.kafka.maven import Coordinate, NotFetchedError, fetch_jars
 from penstock.errors import ConfigurationError
 
@@ -109,29 +109,72 @@ def test_another_connector_may_be_named(ivy: tuple[dict[str, str], Path]) -> Non
         KafkaConnector.of_installed({**ivy[0], "PENSTOCK_KAFKA_CONNECTOR": "nonsense"})
 
 
+THERE = {
+    "spark-sql-kafka-0-10_2.13": ["4.0.5", "4.2.0-preview1", "4.2.0", "5.0.0"],
+    "spark-token-provider-kafka-0-10_2.13": ["4.0.0", "4.1.0-preview1"],
+}
+
+
+def list_releases(group: str, artifact: str) -> list[str]:
+    """A repository with gaps."""
+    assert group == "org.apache.spark"
+    return THERE[artifact]
+
+
+def list_nothing(group: str, artifact: str) -> list[str]:
+    """A repository that must not be asked."""
+    raise AssertionError(f"{group}:{artifact}")
+
+
+LACKS_4_3_9 = (
+    'if grep -q 4.3.9 "$ivy"; then echo ":: x#y;4.3.9: not found"; exit 1; fi\n'
+    'mkdir -p "$into"; '
+    ': > "$into/spark-sql-kafka-0-10_2.13-4.2.0.jar"; : > "$into/scala-library-2.13.18.jar"\n'
+)
+
+
 def test_a_stand_in_is_told_and_not_looked_for_again(
     ivy: tuple[dict[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the installed Spark's connector is not published the stand-in is taken, with a word each time."""
+    """Where the installed Spark's connector is not published the newest before it is taken, with a word each time."""
     environment, program = ivy
     monkeypatch.setattr(connector_module, "installed_spark", lambda _: ("2.13", "4.3.9"))
-    plays(
-        program,
-        'if grep -q 4.3.9 "$ivy"; then echo ":: x#y;4.3.9: not found"; exit 1; fi\n'
-        'mkdir -p "$into"; : > "$into/spark-sql-kafka-0-10_2.13-4.2.0.jar"; : > "$into/scala-library-2.13.18.jar"\n',
-    )
+    plays(program, LACKS_4_3_9)
     said: list[str] = []
-    settings = connector_settings(said.append, environment)
+    settings = connector_settings(said.append, environment, list_releases)
     # What Spark has itself is not given a second time.
-    assert [Path(jar).name for jar in settings["spark.jars"].split(",")] == ["spark-sql-kafka-0-10_2.13-4.2.0.jar"]
-    assert any("4.3.9 is not in the Maven repository" in word for word in said)
+    (jar,) = map(Path, settings["spark.jars"].split(","))
+    assert jar.name == "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+    assert jar.parent.name == "spark-sql-kafka-0-10_2.13-4.2.0+spark-token-provider-kafka-0-10_2.13-4.0.0"
+    assert any("4.3.9 is not in the Maven repository" in word and ":4.2.0 is used" in word for word in said)
     program.write_text("#!/bin/sh\nexit 9\n")
     said.clear()
-    assert connector_settings(said.append, environment) == settings
+    assert connector_settings(said.append, environment, list_nothing) == settings
     assert [word for word in said if "is used instead" in word] == said != []
+    (note,) = cache_folder(environment).glob("connector/*.instead")
+    assert note.name == "spark-sql-kafka-0-10_2.13-4.3.9.instead"
 
 
-def test_no_stand_in_for_a_spark_that_was_not_tried() -> None:
-    """Only a Spark that a stand-in was seen to work with gets one."""
-    assert stand_in_for("2.13", "4.9.0") is None
-    assert stand_in_for("2.12", "4.3.0") is None
+def test_no_stand_in_where_there_is_none(ivy: tuple[dict[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the same major version is there, or the user's own repository is asked: the first fault is said."""
+    environment, program = ivy
+    monkeypatch.setattr(connector_module, "installed_spark", lambda _: ("2.13", "4.3.9"))
+    plays(program, LACKS_4_3_9)
+    with pytest.raises(NotFetchedError, match=r"does not have x#y;4\.3\.9"):
+        connector_settings(None, environment, lambda group, artifact: ["3.5.0", "5.0.0"])
+    settings = program.with_name("ivysettings.xml")
+    settings.write_text("<ivysettings/>")
+    with pytest.raises(NotFetchedError, match=r"does not have x#y;4\.3\.9"):
+        connector_settings(None, {**environment, "PENSTOCK_IVY_SETTINGS": str(settings)}, list_nothing)
+    assert not list(cache_folder(environment).glob("connector/*.instead"))
+
+
+def test_a_repository_that_cannot_be_reached_has_no_stand_in(
+    ivy: tuple[dict[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is known to be missing is replaced."""
+    environment, program = ivy
+    monkeypatch.setattr(connector_module, "installed_spark", lambda _: ("2.13", "4.3.9"))
+    plays(program, 'echo "Connection refused"; exit 1\n')
+    with pytest.raises(NotFetchedError, match="cannot be reached"):
+        connector_settings(None, environment, list_nothing)

@@ -19,6 +19,7 @@ from penstock.adaptors.kafka.known_brokers import KnownBrokers, connection_to
 from penstock.adaptors.kafka.spark_source import connection_of
 from penstock.adaptors.kafka.topics import Topic, Topics
 from penstock.adaptors.process.detached import DetachedProcess
+from penstock.adaptors.process.log_rotation import MOST_BYTES
 from penstock.cli.main import main
 from penstock.errors import ConfigurationError
 from penstock.running.topic_streams import connection_of as connection_of_run
@@ -163,3 +164,15 @@ def test_a_login_that_cannot_be_kept_is_no_broker(
     with pytest.raises(ConfigurationError, match="the login cannot be kept"):
         DetachedBroker(tmp_path / "kafka").start()
     assert given_users == []
+
+
+@pytest.mark.usefixtures("given_users")
+def test_a_full_log_is_kept_aside_at_the_next_start(tmp_path: Path) -> None:
+    """Nobody looks after the broker while it runs."""
+    broker = DetachedBroker(tmp_path / "kafka")
+    broker.folder.mkdir(mode=0o700)
+    broker.log.touch()
+    os.truncate(broker.log, MOST_BYTES + 1)
+    broker.start()
+    assert broker.log.stat().st_size == 0
+    assert broker.log.with_name("kafka.log.1").stat().st_size == MOST_BYTES + 1

@@ -101,6 +101,7 @@ class FakePods:
         self.fail_another: ActuationError | None = None
         self.asked_for_another: list[PodCpu] = []
         self.resizes: list[tuple[str, PodCpu]] = []
+        self.memories: list[tuple[str, int]] = []
         for executor_id in ids:
             self.add(executor_id)
 
@@ -129,6 +130,17 @@ class FakePods:
         self.asked_for_another.append(cpu)
         if self.fail_another is not None:
             raise self.fail_another
+
+    def set_memory(self, pod: ExecutorPod, memory: int) -> None:
+        """Carry it out, or answer as told; what a pod has it can be given again."""
+        if self.fail_resize is not None:
+            raise self.fail_resize
+        if pod.executor_id in self.gone:
+            raise PodGoneError("the pod is gone", target="kubernetes")
+        self.memories.append((pod.executor_id, memory))
+        answer = ResizeState.SETTLED if memory == pod.has_memory else self.answer
+        has = memory if answer is ResizeState.SETTLED else pod.has_memory
+        self.pods[pod.executor_id] = replace(pod, memory=memory, has_memory=has, resize=answer, message=self.message)
 
     def limits(self) -> dict[str, float | None]:
         """The limits that containers have."""

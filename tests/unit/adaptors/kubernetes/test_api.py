@@ -56,6 +56,37 @@ def test_executors_are_found_by_sparks_labels() -> None:
     assert options["label_selector"] == "spark-app-selector=spark-1,spark-role=executor"
 
 
+class PagedCore(FakeCore):
+    """Lists five things, at most two at a time, as the API does."""
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__()
+        self.items = items
+
+    def _page(self, *_: Any, limit: int, _continue: str | None = None, **__: Any) -> Any:
+        first = int(_continue or 0)
+        self.asked.append(((first,), {"limit": limit}))
+        last = first + min(limit, 2)
+        following = {"continue": str(last)} if last < len(self.items) else {"continue": ""}
+        return {"items": self.items[first:last], "metadata": following}
+
+    list_namespaced_pod = list_pod_for_all_namespaces = _page
+
+    def list_node(self, **options: Any) -> Any:
+        """No nodes."""
+        return {"items": [], "metadata": {}}
+
+
+def test_long_lists_come_in_pages() -> None:
+    """No answer holds more than was asked for: all pods of a large cluster in one would fill the memory."""
+    core = PagedCore([described(str(number)) for number in range(5)])
+    pods = ApiExecutorPods(core, "jobs", "spark-1")
+    assert [pod.executor_id for pod in pods.all()] == ["0", "1", "2", "3", "4"]
+    assert [(first, options["limit"]) for (first,), options in core.asked] == [(0, 500), (2, 500), (4, 500)]
+    assert pods.rooms() == ()
+    assert len(core.asked) == 6
+
+
 def test_a_resize_names_the_container_and_both_amounts() -> None:
     """The body is a merge of the executor's container; a trial is a dry run."""
     core = FakeCore({})
@@ -155,5 +186,9 @@ def test_a_quota_that_forbids_another_pod_is_told_in_its_words() -> None:
     pods = ApiExecutorPods(core, "jobs", "app")
     (pod,) = pods.all()
     core.answer = failure(403, 'pods "x" is forbidden: exceeded quota: small')
-    with pytest.raises(ActuationRejectedError, match=r"make a pod for another executor.*exceeded quota: small"):
+    with pytest.raises(
+        ActuationRejectedError, match=r"make a pod for another executor.*exceeded quota: small"
+    ) as fault:
         pods.try_another(pod, PodCpu(1.0, 1.0))
+    assert str(fault.value).endswith("; raise the quota of namespace jobs, or allow fewer executors")
+    assert "grant the right" not in str(fault.value)

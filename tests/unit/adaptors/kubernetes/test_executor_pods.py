@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.adaptors.kubernetes.pods import described
 
-from penstock.adaptors.kubernetes.cpu_quantity import as_quantity, cores_of
 from penstock.adaptors.kubernetes.executor_pods import PodCpu, ResizeState, executor_pod
 from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms, room_note
+from penstock.adaptors.kubernetes.quantities import as_cpu, cores_of
 from penstock.errors import ConfigurationError
 
 
@@ -77,7 +77,7 @@ def test_what_is_no_amount_of_cpu_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("cores", "text"), [(0.0001, "1m"), (0.1 * 3, "300m"), (1.0, "1"), (1.5, "1500m")])
 def test_amounts_are_written_as_kubernetes_keeps_them(cores: float, text: str) -> None:
     """Thousandths of a core, without the dust of binary fractions, and never zero."""
-    assert as_quantity(cores) == text
+    assert as_cpu(cores) == text
 
 
 def test_the_room_of_a_node_is_what_pods_have_not_asked_for() -> None:
@@ -148,3 +148,26 @@ def test_who_else_has_resized_a_pod_is_known_by_name() -> None:
         {"manager": "fabric8"},
     )
     assert executor_pod(described(managed=managed)).resized_by == ("vpa-updater",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [("EvictionByEvictionAPI", "Eviction API: evicting"), ("PreemptionByScheduler", "default-scheduler: preempting")],
+)
+def test_a_pod_that_has_to_go_for_others_says_for_whom(reason: str, message: str) -> None:
+    """An eviction, a drained node, a pod of higher priority: the API notes who wants it gone, while it still runs."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    pod = executor_pod(described(conditions=(condition,), deleted="2026-11-18T12:00:00Z"))
+    assert pod.end == f"{reason}: {message}"
+    assert executor_pod(described(conditions=({**condition, "status": "False"},))).end == ""
+
+
+def test_a_pod_on_a_node_that_does_not_answer_says_so() -> None:
+    """The cluster calls it not ready, though its containers were when the node was last heard of."""
+    unready = {"type": "Ready", "status": "False"}
+    well = {"type": "ContainersReady", "status": "True"}
+    pod = executor_pod(described(conditions=(unready, well)))
+    assert pod.obstacle == "is on node node1, which does not answer"
+    assert pod.is_running
+    assert executor_pod(described(conditions=({**unready, "status": "True"}, well))).obstacle == ""
+    assert executor_pod(described(conditions=(unready, {**well, "status": "False"}))).obstacle == ""

@@ -68,6 +68,17 @@ def test_a_template_is_rewritten_as_nodes_are_chosen(tmp_path: Path) -> None:
     assert "affinity" not in given.read_text()
 
 
+def test_a_template_is_for_this_user_alone(tmp_path: Path) -> None:
+    """The user's own may name passwords in the environment of executors, and so what is made of it does."""
+    given, own = tmp_path / "mine.yaml", tmp_path / "executor-pod.json"
+    given.write_text("spec: {containers: [{name: c, env: [{name: PASSWORD, value: abra}]}]}")
+    given.chmod(0o600)
+    NodeTemplate.made_from(str(given), own).point_at(("a",))
+    made = [path for path in tmp_path.iterdir() if path != given]
+    assert [path.name for path in made if "abra" in path.read_text()] == [path.name for path in made]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o600}
+
+
 @pytest.mark.parametrize("text", [None, "[1, 2]", "{"])
 def test_a_template_that_cannot_be_read_is_an_error_that_names_the_setting(tmp_path: Path, text: str | None) -> None:
     """Without the user's own template Penstock cannot add to it."""

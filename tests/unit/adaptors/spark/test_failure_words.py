@@ -111,6 +111,7 @@ def test_a_lost_executor_is_passing() -> None:
         "ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
         "IllegalStateException: Cannot call methods on a stopped SparkContext.",
         "IOException: No space left on device",
+        "ClusterError: Kafka: no broker answers at 127.0.0.1:9092 (0/1 brokers are down). Is it running?",
     ],
 )
 def test_what_is_outside_the_query_is_passing(words: str) -> None:

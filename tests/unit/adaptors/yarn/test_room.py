@@ -96,18 +96,44 @@ def test_nodes_that_are_lost_or_have_another_label_give_nothing() -> None:
     assert room.executors == 1
 
 
-def test_a_label_is_looked_for_on_nodes_and_in_the_queue() -> None:
-    """Where executors ask for a label, what the queue may take of such nodes counts, and such nodes alone."""
-    nodes, scheduler = recorded("nodes"), recorded("scheduler")
-    nodes["nodes"]["node"][1]["nodeLabels"] = ["gpu"]
+def labelled(**of_queue: Any) -> ClusterAnswers:
+    """All answers, with a label on two nodes, of which the queue may take 1800 MB, and 900 MB are its own."""
+    nodes, scheduler = recorded("nodes"), with_queue(**of_queue)
+    for node in nodes["nodes"]["node"][1:]:
+        node["nodeLabels"] = ["gpu"]
     queue = scheduler["scheduler"]["schedulerInfo"]["queues"]["queue"][0]
     partition = copy.deepcopy(queue["capacities"]["queueCapacitiesByPartition"][0])
-    partition.update(partitionName="gpu", effectiveMaxResource={"memory": 1000, "vCores": 4})
+    most, own = {"memory": 1800, "vCores": 4}, {"memory": 900, "vCores": 2}
+    partition.update(partitionName="gpu", effectiveMaxResource=most, effectiveMinResource=own)
     queue["capacities"]["queueCapacitiesByPartition"].append(partition)
-    queue["resources"]["resourceUsagesByPartition"].append({"partitionName": "gpu", "used": {"memory": 0, "vCores": 0}})
-    room = executor_room(answers(nodes=nodes, scheduler=scheduler), "gpu")
+    return answers(nodes=nodes, scheduler=scheduler)
+
+
+def test_a_label_is_looked_for_on_nodes_and_in_the_queue() -> None:
+    """Where executors ask for a label, what the queue may take of such nodes counts, and such nodes alone."""
+    room = executor_room(labelled(userLimitFactor=100.0), "gpu")
     assert room is not None
-    assert room.executors == 2
+    assert room.executors == 3
+    assert "may take 1800 MB and 4 cores in all with the label gpu" in room.reason
+
+
+def test_a_users_part_is_that_of_the_label() -> None:
+    """One executor is within the 900 MB, a second may go beyond them; what they have elsewhere does not count."""
+    room = executor_room(labelled(userLimitFactor=1.0), "gpu")
+    assert room is not None
+    assert room.executors == 1 + 2
+    room = executor_room(labelled(userLimitFactor=0.5), "gpu")
+    assert room is not None
+    assert room.executors == 1 + 1
+    assert "user root may take 450 MB" in room.reason
+
+
+def test_a_label_may_be_the_queues_own() -> None:
+    """Executors that ask for no label get nodes with the default one of their queue."""
+    room = executor_room(labelled(userLimitFactor=100.0, defaultNodeLabelExpression="gpu"))
+    assert room is not None
+    assert room.executors == 3
+    assert "with the label gpu" in room.reason
 
 
 def test_cores_do_not_bound_where_they_are_not_counted() -> None:

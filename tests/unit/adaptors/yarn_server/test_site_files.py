@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from penstock.adaptors.yarn_server.keeper import read_plan, write_plan
 from penstock.adaptors.yarn_server.site_files import CLIENT_CONF, Queue, YarnPlan, conf_of
+from penstock.errors import ConfigurationError
 
 PLAN = YarnPlan(
     nodes=2,
@@ -41,6 +45,27 @@ def test_queues_and_further_properties_are_written(tmp_path: Path) -> None:
     assert scheduler["yarn.scheduler.capacity.root.streams.maximum-capacity"] == "60"
     assert scheduler["yarn.scheduler.capacity.root.streams.user-limit-factor"] == "2"
     assert properties(tmp_path / CLIENT_CONF / "yarn-site.xml")["yarn.note"] == "a < b"
+
+
+def test_labels_are_switched_on_and_every_queue_has_its_part(tmp_path: Path) -> None:
+    """Of nodes with a label, and may take all of them; without labels they are off."""
+    replace(PLAN, labels={"127.0.0.3": "fast"}).write(tmp_path)
+    scheduler = properties(tmp_path / CLIENT_CONF / "capacity-scheduler.xml")
+    path = "yarn.scheduler.capacity.root.streams.accessible-node-labels.fast"
+    assert (scheduler[f"{path}.capacity"], scheduler[f"{path}.maximum-capacity"]) == ("40", "100")
+    assert properties(tmp_path / CLIENT_CONF / "yarn-site.xml")["yarn.node-labels.enabled"] == "true"
+    PLAN.write(tmp_path)
+    assert properties(tmp_path / CLIENT_CONF / "yarn-site.xml")["yarn.node-labels.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("labels", "fault"),
+    [({"127.0.0.9": "fast"}, "give one of 127.0.0.2 to 127.0.0.3"), ({"127.0.0.2": "a b"}, "no label")],
+)
+def test_a_label_that_cannot_be_is_refused(labels: dict[str, str], fault: str) -> None:
+    """Of a node that there is not, or with letters that YARN does not take."""
+    with pytest.raises(ConfigurationError, match=f"--label: .*{fault}"):
+        YarnPlan(labels=labels)
 
 
 def test_nobody_else_may_enter_the_folder(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_waves_are_told_apart_only_by_delays_at_several_sizes() -> None:
         BatchTimeModel(cap=500),
         BatchTimeModel(APART, batch_seconds=2.0),
         BatchTimeModel(cap=500, tasks=4, slots=2),
+        BatchTimeModel(batch_seconds=5.0, tasks=4),
         ProportionalModel(),
     ],
 )
@@ -204,6 +205,52 @@ def test_an_old_sample_fades() -> None:
         ThroughputSample(Allocation(2), 100.0, at=10.0 * 86_400.0),
     ]
     assert PowerLawModel().fit(samples).predict(Allocation(2)).records_per_second == pytest.approx(100.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"records_per_second": 1e300}, "throughput"),
+        ({"records_per_second": 5e-324}, "throughput"),
+        ({"at": float("nan")}, "at"),
+        ({"at": float("inf")}, "at"),
+        ({"delay_seconds": float("nan")}, "delay_seconds"),
+        ({"delay_seconds": 1e9}, "delay_seconds"),
+    ],
+)
+def test_a_sample_that_cannot_be_true_is_refused(fields: dict[str, float], field: str) -> None:
+    """Before a fit could come to nothing by it; the message names the field and its range."""
+    with pytest.raises(ConfigurationError, match=field):
+        ThroughputSample(Allocation(1), **{"records_per_second": 100.0} | fields)
+
+
+@pytest.mark.parametrize(
+    "model", [PowerLawModel(APART), BatchTimeModel(APART, cap=600), BatchTimeModel(APART, tasks=4)]
+)
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [(1, 1e-12, 0.0), (2, 1e18, 0.0), (3, 1.0, 0.0)],
+        [(1, 100.0, 0.0), (2, 200.0, 80_000.0), (3, 290.0, 86_400.0)],
+        [(1, 100.0, 0.3), (1, 50.0, 0.0), (2, 400.0, 0.3)],
+        [(100_000, 1e6, 0.0), (1, 100.0, 0.0), (10, 1000.0, 0.1)],
+    ],
+)
+def test_the_strangest_samples_that_are_taken_give_numbers(
+    model: LearntModel, samples: list[tuple[int, float, float]]
+) -> None:
+    """Thirty orders of magnitude, a day of delay, more throughput from farther away: predictions stay in order."""
+    fitted = model.fit([ThroughputSample(Allocation(n), rate, delay_seconds=delay) for n, rate, delay in samples])
+    for executors in (1, 3, 1000):
+        found = fitted.predict(Allocation(executors))
+        assert 0.0 <= found.low <= found.records_per_second <= found.high < float("inf")
+
+
+def test_a_delay_of_years_is_refused() -> None:
+    """Whoever gives it: the message names `delay_of`."""
+    model = PowerLawModel(lambda _: 1e9)
+    with pytest.raises(ConfigurationError, match="delay_of"):
+        model.fit([ThroughputSample(Allocation(1), 100.0)])
 
 
 @pytest.mark.parametrize(

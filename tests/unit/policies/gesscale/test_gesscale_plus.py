@@ -147,7 +147,17 @@ def test_the_busiest_rate_is_remembered_for_a_day() -> None:
     """Yesterday's rush hour says how far today's may go, that of the day before no more, and that of now not yet."""
     busiest = BusiestRate()
     assert busiest.before(0.0) == 0.0
-    for hour, rate in ((0, 50.0), (6, 40.0), (12, 45.0), (20, 10.0), (21, None), (22, float("nan")), (23, 90.0)):
+    for hour, rate in (
+        (0, 50.0),
+        (6, 40.0),
+        (12, 45.0),
+        (20, 10.0),
+        (21, None),
+        (22, float("nan")),
+        (22.5, 1e300),
+        (22.6, -5.0),
+        (23, 90.0),
+    ):
         busiest.watch(3600.0 * hour, rate)
     assert busiest.before(3600.0 * 23) == 50.0
     busiest.watch(3600.0 * 25, 5.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.policies.gesscale.gesscale_worlds import LIMITS, a_context, a_request, on, seen, show_maximum
+from tests.unit.policies.gesscale.gesscale_worlds import CAP, LIMITS, a_context, a_request, on, seen, show_maximum
 
 from penstock.errors import ConfigurationError
 from penstock.latency_map import LatencyMap
@@ -14,7 +14,7 @@ from penstock.policies import make_policy
 from penstock.policies.gesscale.options import gesscale_options, plus_options
 from penstock.policies.gesscale.policy import GesscalePolicy
 from penstock.ports import Look
-from penstock.records import Allocation, ClusterState, Limits, Quality, Telemetry
+from penstock.records import Allocation, BatchProgress, ClusterState, Limits, Quality, Telemetry
 
 
 def calibrated(**options: object) -> GesscalePolicy:
@@ -42,6 +42,17 @@ def test_the_root_of_an_overload_is_the_operator_whose_outputs_are_not_under_pre
     assert not first.is_change
     assert "second behind it" in first.reason
     assert second.target.executors == 2
+
+
+def test_an_operator_under_pressure_gives_nothing_up_though_another_is_the_root() -> None:
+    """10 of 56 records a second would leave two of three executors free, but what waits at its input says no."""
+    policy = GesscalePolicy(a_context("first", "second"))
+    for number, (has, rate) in enumerate([(on("a"), 20.0), (on("a", "b"), 39.0), (on("a", "b", "c"), 56.0)]):
+        show_maximum(policy, has, rate, at=200.0 * number, operator="first")
+    policy.watch(Look(Telemetry("second", 1000.0), seen(on("a"), operator="second", back_pressure=0.9)))
+    three = on("a", "b", "c")
+    assert policy.plan(a_request(three, operator="first")).target.executors == 1
+    assert not policy.plan(a_request(three, operator="first", back_pressure=0.9)).is_change
 
 
 def test_as_many_executors_go_as_the_model_allows() -> None:
@@ -103,6 +114,19 @@ def test_calibration_needs_full_batches() -> None:
     before = policy.plan(a_request(on("a"))).evidence["samples"]
     policy.watch(Look(Telemetry("operator", 5000.0), seen(on("a", "b"), 5000.0)))
     assert policy.plan(a_request(on("a"))).evidence["samples"] == before
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0, 0.0, 1e300])
+def test_a_batch_of_an_absurd_time_is_no_sample_and_spoils_none(seconds: float) -> None:
+    """Batches that come after it are taken: thirteen of 5 s make three samples."""
+    policy = GesscalePolicy(a_context())
+    policy.watch(Look(Telemetry("operator", 0.0), seen(on("a"), 0.0)))
+    absurd = tuple(BatchProgress("operator", "q", "r", i, 1.0, 1.0 + seconds, CAP, {}, ()) for i in range(3))
+    policy.watch(Look(Telemetry("operator", 10.0, absurd), seen(on("a"), 10.0, back_pressure=0.9)))
+    show_maximum(policy, on("a"), 20.0, at=100.0)
+    evidence = policy.plan(a_request(on("a"))).evidence
+    assert evidence["samples"] == 3
+    assert evidence["alpha"] == pytest.approx(20.0, rel=0.01)
 
 
 @pytest.mark.parametrize(("rows", "samples"), [(97, 2), (96, 0)])
@@ -181,9 +205,10 @@ def test_it_holds_without_data(fields: dict[str, object]) -> None:
     assert not decision.is_change
 
 
-def test_nothing_is_given_up_by_a_throughput_that_is_no_number() -> None:
+@pytest.mark.parametrize("throughput", [float("nan"), float("inf"), -5.0, None])
+def test_nothing_is_given_up_by_a_throughput_that_is_no_number(throughput: float | None) -> None:
     """No size is too small for it."""
-    decision = calibrated().plan(a_request(on("a", "b", "c"), processed_rows_per_second=float("nan")))
+    decision = calibrated().plan(a_request(on("a", "b", "c"), processed_rows_per_second=throughput))
     assert not decision.is_change
 
 

@@ -74,7 +74,7 @@ def test_a_backlog_brings_the_highest_level_at_once_and_afterwards_the_plan_agai
     rates = 150.0 + 60.0 * np.sin(np.arange(900) / 7.0)
     rates[212:216] = 1500.0
     query = Query(rates)
-    policy = mead(bound=3.0, believed=1.0, margins=False)  # with a margin the plan after the burst keeps the top
+    policy = mead(bound=3.0, margins=False)  # with a margin the plan after the burst keeps the top
     raised, back = None, None
     while query.at < 260.0:
         decision = step(policy, query)
@@ -318,4 +318,25 @@ def test_executors_that_the_cluster_does_not_give_are_not_planned_for() -> None:
     look = query.look()
     policy.watch(replace(look, telemetry=replace(look.telemetry, room=ExecutorRoom(1, "the queue is full"))))
     assert policy._limits(known) == Limits(1, 1, LIMITS.cpu_shares)
+    policy.watch(replace(look, telemetry=replace(look.telemetry, why_no_shares="no agent holds executor 2")))
+    assert policy._limits(known) == Limits(1, 2, (1.0,))
     policy.close()
+
+
+def test_it_stays_ready_for_the_load_of_the_last_minutes_though_its_window_has_forgotten_it() -> None:
+    """Spells of 60 s at 400 a second, lulls of 60 s at 40: a window of 1,000 records is over within a lull's 25 s."""
+    rates = np.where(np.arange(400) % 120 < 60, 400.0, 40.0)
+
+    def in_lulls(look_back: str | None) -> set[str]:
+        query, has = Query(rates, fixed=1.0), set()
+        policy = mead(bound=8.0, window=1000, rescue=False, every_seconds=10.0, look_back=look_back)
+        while query.at < 350.0:
+            step(policy, query)
+            if query.at > 200.0 and query.at % 120 > 112:
+                has.add(str(query.has))
+        policy.close()
+        return has
+
+    # 400 records a second of 2 ms are 0.8 of an executor: with less than one a backlog grows through the whole spell.
+    assert in_lulls(None) <= {"1 executor x 40% CPU", "1 executor x 70% CPU"}
+    assert in_lulls("2m") <= {"1 executor x 100% CPU", "2 executors x 70% CPU", "2 executors x 100% CPU"}

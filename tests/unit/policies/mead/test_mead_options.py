@@ -16,10 +16,10 @@ from penstock.records import Allocation, Limits
 
 def test_plain_values_become_options() -> None:
     """Times are read as people write them, sub-windows become parts, null switches a part off."""
-    made = mead_options(sub_windows=2, every_seconds="20s", rescue_every=None, believed=None)
+    made = mead_options(sub_windows=2, every_seconds="20s", rescue_every=None)
     assert made.windows == (1.0, 0.5, 0.25)
     assert made.every_seconds == 20.0
-    assert (made.rescue, made.believed, made.name) == (None, None, "mead")
+    assert (made.rescue, made.name, made.queues) == (None, "mead", "auto")
     assert mead_options("blind", queues="m/g/1", rescue_every="2s").every_seconds == 2.0
     named = mead_options("blind", queues="m/g/1")
     assert (named.name, named.planner.name, named.queues) == ("blind", "blind", "m/g/1")
@@ -35,8 +35,6 @@ def test_plain_values_become_options() -> None:
         ("best", 0),
         ("best", True),
         ("max_states", 1),
-        ("believed", 0.5),
-        ("believed", float("nan")),
         ("errors", -1),
         ("errors", "one"),
         ("delta", "small"),
@@ -48,7 +46,6 @@ def test_plain_values_become_options() -> None:
         ("costs", [2.0, 1.0]),
         ("costs", []),
         ("rescue", "yes"),
-        ("replay_check", 0),
         ("extrapolate_rises", None),
         ("hold_while_rising", 1),
         ("drop_overtaken", "off"),
@@ -75,16 +72,15 @@ def test_as_published_switches_off_whatever_is_a_switch() -> None:
     switches = {name for name, default in defaults.items() if default is True}
     assert {name for name, value in AS_PUBLISHED.items() if value is False} == switches
     made = mead_options(**AS_PUBLISHED)
-    assert (made.rescue, made.believed, made.errors, made.planner.search) == (None, None, 0.0, "published")
+    assert (made.rescue, made.queues, made.errors, made.planner.search) == (None, "map", 0.0, "published")
     assert not any((made.extrapolate_rises, made.hold_while_rising, made.drop_overtaken, made.probe))
     # What the paper has too stays as it is.
-    assert (made.queues, made.planner.most_levels_down, made.every_seconds) == ("map", 1, 60.0)
+    assert (made.planner.most_levels_down, made.every_seconds) == (1, 60.0)
 
 
 def test_a_switch_and_its_value_agree() -> None:
-    """`rescue: false` and `rescue_every: null` are the same, and so are `replay_check: false` and `believed: null`."""
+    """`rescue: false` and `rescue_every: null` are the same."""
     assert mead_options(rescue=False) == mead_options(rescue_every=None)
-    assert mead_options(replay_check=False) == mead_options(believed=None)
     watched = mead_options(rescue_every="5s", rescue_at=0.25).rescue
     assert watched is not None
     assert (watched.every_seconds, watched.bound_part) == (5.0, 0.25)

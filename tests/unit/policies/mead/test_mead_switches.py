@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from tests.unit.policies.mead.toy_query import TOP, Query, RisingArrivals, mead, step
 
-from penstock.errors import ConfigurationError
-from penstock.markov import MAP, PH
-from penstock.performance.demand import RecordDemand
+from penstock.errors import ConfigurationError, NotReadyError
+from penstock.markov import PH
+from penstock.performance.demand import BatchDemand, RecordDemand
 from penstock.performance.pipeline_model import OperatorModel, PipelineModel
 from penstock.performance.replayed_latency import ReplayedLatency
 from penstock.policies import policy_entry
 from penstock.policies.mead import analysis
-from penstock.policies.mead.analysis import AnalysisTask, analyse
+from penstock.policies.mead.analysis import AnalysisResult, AnalysisTask, analyse
 from penstock.policies.mead.options import AS_PUBLISHED, mead_options
 from penstock.policies.mead.policy import MeadPolicy
 from penstock.ports import OperatorSite, PolicyContext
 from penstock.records import Allocation, Decision, Limits, Objective
 from penstock.topology import ARRIVALS, Topology
-from penstock.workload import FittedWorkload, estimate_workload
+from penstock.workload import FittedWorkload
 
 WAVES = 150.0 + 60.0 * np.sin(np.arange(400) / 7.0)
 Case = Callable[..., list[Decision]]
@@ -187,7 +187,7 @@ def test_standard_errors_of_a_demand_make_the_plan_more_careful() -> None:
     """A demand known to 30 % is planned for as that much slower, by as many errors as asked, and never as published."""
 
     def predicted(options: dict[str, Any], mean: float, spread: float) -> float:
-        task = a_task({"replay_check": False, **options}, service=PH.erlang(2, mean=mean), spread=spread)
+        task = a_task({"queues": "map", **options}, service=PH.erlang(2, mean=mean), spread=spread)
         return analyse(replace(task, limits={"a": Limits(1, 1, (1.0,))})).plan.predictions[0].seconds
 
     certain = predicted({"errors": 1.0}, 0.010, 0.0)
@@ -195,28 +195,6 @@ def test_standard_errors_of_a_demand_make_the_plan_more_careful() -> None:
     assert predicted(AS_PUBLISHED, 0.010, 0.3) == pytest.approx(certain)
     assert predicted({"errors": 1.0}, 0.010, 0.3) == pytest.approx(predicted({"errors": 0.0}, 0.013, 0.0))
     assert predicted({"errors": 2.0}, 0.010, 0.3) == pytest.approx(predicted({"errors": 0.0}, 0.016, 0.0))
-
-
-def test_the_replay_check_holds_a_fit_against_its_own_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process far burstier than the arrivals it should describe is believed to twice what they met, if checked."""
-    wild = MAP.mmpp([[-0.02, 0.02], [0.02, -0.02]], [79.0, 1.0])
-
-    def too_bursty(iats: np.ndarray, **options: Any) -> FittedWorkload:
-        fitted = estimate_workload(iats, **options)
-        return replace(
-            fitted,
-            windows=tuple(
-                replace(w, fit=replace(w.fit, maps=tuple(replace(m, map=wild) for m in w.fit.maps)))
-                for w in fitted.windows
-            ),
-        )
-
-    monkeypatch.setattr(analysis, "estimate_workload", too_bursty)
-    checked, trusted = (analyse(a_task({"replay_check": on})).plan for on in (True, False))
-    assert checked.decisions[0].target.cpu_share < trusted.decisions[0].target.cpu_share
-    assert analyse(a_task(AS_PUBLISHED)).plan.decisions[0].target.cpu_share == trusted.decisions[0].target.cpu_share
-    loose = analyse(a_task({"believed": 100.0})).plan.decisions[0].target
-    assert loose.cpu_share >= checked.decisions[0].target.cpu_share
 
 
 def test_the_published_search_stops_where_a_step_gains_too_little() -> None:
@@ -238,7 +216,7 @@ def test_levels_down_are_limited_by_the_option() -> None:
 
 def test_windows_and_fits_are_as_many_as_the_options_say() -> None:
     """Sub-windows, the number of processes and their states reach the fits; queues that need none have none."""
-    result = analyse(replace(a_task({"best": 3, "max_states": 4}), windows=(1.0, 0.5, 0.25)))
+    result = analyse(replace(a_task({"queues": "map", "best": 3, "max_states": 4}), windows=(1.0, 0.5, 0.25)))
     assert result.fitted is not None
     assert [window.n for window in result.fitted.windows] == [4000, 2000, 1000]
     assert result.workload.windows == (4000, 2000, 1000)
@@ -269,13 +247,51 @@ def test_a_replay_plans_by_the_windows_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert result.plan.predictions[0].seconds == pytest.approx(max(met))
 
 
+def test_arrivals_at_one_instant_are_left_out_of_a_replay() -> None:
+    """A newest half without any time in it has no rate: the plan rests on the whole window, or waits for more."""
+    task = a_task({})
+    burst = task.iats.copy()
+    burst[2000:] = 0.0
+    planned = analyse(replace(task, iats=burst)).plan
+    assert planned.predictions[0].worst.startswith("window 4000")
+    with pytest.raises(NotReadyError, match="one instant"):
+        analyse(replace(task, iats=np.zeros(4000)))
+
+
+def test_by_default_a_plan_replays_where_it_can_and_fits_where_it_cannot() -> None:
+    """A chain is replayed; a join, and batches behind single records, have fits behind their plan. Results say why."""
+    single, batches = RecordDemand(PH.erlang(2, mean=0.001)), BatchDemand(0.1, 0.001)
+
+    def analysed(*operators: OperatorModel) -> AnalysisResult:
+        pipeline = PipelineModel(operators, Objective("mean", 2.0))
+        return analyse(
+            replace(
+                a_task({}),
+                operators=operators,
+                objectives=dict.fromkeys(pipeline.paths, Objective("mean", 2.0)),
+                current=dict.fromkeys(pipeline.order, Allocation(1, 1.0)),
+                limits=dict.fromkeys(pipeline.order, Limits(1, 1, (0.7, 1.0))),
+            )
+        )
+
+    left = OperatorModel("left", single)
+    chain = analysed(left, OperatorModel("next", single, ("left",)))
+    assert (chain.queues, chain.fitted) == ("replay", None)
+    join = analysed(left, OperatorModel("right", single), OperatorModel("both", single, ("left", "right")))
+    assert join.queues == "map, for no replay: both reads several streams"
+    assert join.fitted is not None
+    mixed = analysed(left, OperatorModel("next", batches, ("left",)))
+    assert mixed.queues.startswith("map, for no replay: some operators take records one by one")
+    assert mixed.fitted is not None
+
+
 def test_what_cannot_be_replayed_is_refused_before_anything_runs() -> None:
     """A join has no order to replay: the option is refused, and the message says what to use."""
     joined = Topology.from_inputs({"left": [ARRIVALS], "right": [ARRIVALS], "both": ["left", "right"]})
     demand = RecordDemand(PH.erlang(2, mean=0.01))
     sites = {name: OperatorSite(Limits(1, 1), demand=demand) for name in ("left", "right", "both")}
     context = PolicyContext(joined, sites, dict.fromkeys(joined.paths, Objective("p95", 1.0)))
-    with pytest.raises(ConfigurationError, match=r"both reads several streams.*queues: map"):
+    with pytest.raises(ConfigurationError, match=r"both reads several streams.*queues: auto"):
         MeadPolicy(context, mead_options(queues="replay"))
 
 
@@ -283,7 +299,8 @@ def test_what_cannot_be_replayed_is_refused_before_anything_runs() -> None:
 def test_the_entries_of_the_paper_have_every_addition_off(name: str) -> None:
     """The defaults that are listed for them are those of the paper."""
     listed = {option.name: option.default for option in policy_entry(name).options}
-    assert {option: listed[option] for option in AS_PUBLISHED} == AS_PUBLISHED
+    assert {**listed, "queues": "map"} == {**listed, **AS_PUBLISHED}
+    assert "queues" not in listed  # they are named after them
     made = mead(name=name, statistic="mean")
     assert made.options.rescue is None
     assert made.options.queues == ("map" if name == "mead-published" else name)

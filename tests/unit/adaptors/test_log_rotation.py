@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.running.log_rotation import rotate_logs
+from penstock.adaptors.process.log_rotation import rotate_logs
 
 
 def test_a_full_log_is_kept_aside_and_its_writer_goes_on(tmp_path: Path) -> None:

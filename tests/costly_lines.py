@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log analysis where each line costs some CPU more, so that the executors' limits say how many they can do.
+
+What the analysis itself takes differs by factors: between a young JVM and an old one, and with what else the machine
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def analyse_costly_lines(stream: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+    """Spend `milliseconds` of CPU for each line, whatever share of a core there is, and then analyse it."""
+    from penstock.apps.log_analysis import log_analysis
+
+    others = dict(options)
+    seconds = float(others.pop("milliseconds")) / 1000.0
+
+    def spend(batches: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        for batch in batches:
+            until = time.process_time() + seconds * batch.num_rows
+            while time.process_time() < until:
+                pass
+            yield batch
+
+    return log_analysis(stream.mapInArrow(spend, stream.schema), others)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver says its executors are to be held to, on whatever hosts they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.adaptors import cgroups
+from penstock.adaptors.cgroups import CgroupsUnavailableError
+from penstock.adaptors.cgroups.counted_shares import CountedShares
+from penstock.adaptors.cgroups.hierarchy import find_hierarchy
+from penstock.adaptors.cpu_shares import SharedApplication, hold_executors
+from penstock.adaptors.far_shares import FarShares
+from penstock.adaptors.process.identity import place
+from penstock.errors import ActuationError
+from penstock.records import Allocation, ExecutorShare, Limits
+from penstock.testing.fake_kernel import FakeKernel
+
+
+@pytest.mark.parametrize(
+    ("top", "allocation", "cores"),
+    [
+        (Allocation(4, 1.0), Allocation(2, 0.5), 1.0),
+        (Allocation(4, 1.0), Allocation(3, 1.0), 2.0),
+        (Allocation(4, 1.0), Allocation(4, 1.0), None),
+        (Allocation(4, 0.5), Allocation(4, 0.5), 1.0),
+    ],
+)
+def test_each_executor_has_its_share_and_only_the_top_has_no_cap(
+    top: Allocation, allocation: Allocation, cores: float | None
+) -> None:
+    """Executors have two cores; a top with less than the whole share is a cap too."""
+    shares = FarShares("app", top, 2, None)
+    shares.apply(allocation)
+    assert shares.share == ExecutorShare("app", cores)
+    assert shares.read() is None
+
+
+@pytest.mark.parametrize(("top", "cores"), [(Allocation(4, 1.0), None), (Allocation(4, 0.5), 1.0)])
+def test_while_executors_start_each_has_the_most_that_the_limits_allow(top: Allocation, cores: float | None) -> None:
+    """And no more than that; opened, all have everything, and once released nobody is to hold them."""
+    shares = FarShares("app", top, 2, None)
+    shares.widen(Allocation(2, 0.25))
+    assert shares.share == ExecutorShare("app", cores)
+    shares.open()
+    assert shares.share == ExecutorShare("app", None)
+    shares.release()
+    shares.release()
+    assert shares.share is None
+    with pytest.raises(ActuationError, match="released"):
+        shares.apply(Allocation(1, 0.5))
+
+
+def test_executors_of_the_drivers_own_host_are_held_by_it(tmp_path: Any) -> None:
+    """Their share is set at once, and the agent of this host learns whose they are."""
+    kernel = FakeKernel(tmp_path, "v1")
+    name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    kernel.spawn(100, command=f"java {name} --executor-id 3 --app-id app")
+    hierarchy = find_hierarchy(str(kernel.root), proc=str(kernel.proc), kernel=kernel)
+    here = CountedShares("a", "app", hierarchy, look_every_seconds=60.0, lease_seconds=60.0)
+    shares = FarShares("app", Allocation(4), 2, here)
+    shares.apply(Allocation(2, 0.25))
+    assert shares.share == ExecutorShare("app", 0.5, place(), ("3",))
+    reading = shares.read()
+    assert reading is not None
+    assert (reading.quota_cores, reading.executors) == (0.5, 1)
+    shares.release()
+    assert kernel.where(100) == "/"
+
+
+def test_a_driver_without_rights_leaves_its_host_to_the_agent_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a master shares are planned with all the same; a note says who has to hold executors here."""
+
+    def refuse() -> Any:
+        raise CgroupsUnavailableError("no rights here")
+
+    monkeypatch.setattr(cgroups, "find_hierarchy", refuse)
+    application = SharedApplication("app", "spark://h:7077", {}, 1)
+    found = hold_executors(application, "counts", Limits(1, 2, (0.5, 1.0)), lambda: None, has_master=True)
+    assert found.share == ExecutorShare("app", None)
+    assert found.notes == (
+        "executors of this host have a CPU share where `penstock agent` holds them, for here: no rights here",
+    )
+    alone = hold_executors(application, "counts", Limits(1, 2, (0.5, 1.0)), lambda: None)
+    assert (alone.shares, alone.share) == (None, None)
