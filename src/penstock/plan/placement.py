@@ -11,7 +11,7 @@ as one in use: the first executor comes to the node that is nearest to it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -58,7 +58,12 @@ class Placement:
             )
 
     def resized(
-        self, current: Allocation, executors: int, limits: Limits, at: float = 0.0, without: Iterable[str] = ()
+        self,
+        current: Allocation,
+        executors: int,
+        limits: Limits,
+        at: float = 0.0,
+        room: Mapping[str, int] | None = None,
     ) -> Allocation:
         """The current allocation with another number of executors, on nodes that may be chosen.
 
@@ -72,37 +77,35 @@ class Placement:
             Which nodes may be chosen, and how many executors each holds.
         at
             The instant of the plan: it numbers random choices.
-        without
-            Nodes that are left out though the limits allow them, unless too few are left for the least of executors.
+        room
+            Nodes that hold fewer executors than the limits allow, with how many; one that holds 0 is left out. It does
+            not count where too little is left for the least of executors.
 
         Notes
         -----
         Without nodes in the limits, and where these hold fewer executors than the limits want, the cluster chooses.
         """
-        gone = set(without)
-        open_nodes = tuple(node for node in limits.nodes if node not in gone)
-        allowed = replace(limits, nodes=open_nodes)
-        if not open_nodes or allowed.room < limits.min_executors:
-            allowed = limits
-        wanted = min(executors, allowed.room)
-        if not allowed.nodes or wanted < limits.min_executors:
+        holds = _held(limits, room or {})
+        if sum(holds.values()) < limits.min_executors:
+            holds = _held(limits, {})
+        wanted = min(executors, limits.max_executors, sum(holds.values()))
+        if not holds or wanted < limits.min_executors:
             within = min(max(executors, limits.min_executors), limits.max_executors)
             return replace(current, executors=within, nodes=())
         if self.choice == "best":
-            places = self._best(wanted, allowed, current)
+            places = self._best(wanted, holds, current)
         else:
-            places = self._moved(wanted, allowed, current, at)
+            places = self._moved(wanted, holds, current, at)
         return replace(current, executors=wanted, nodes=tuple(sorted(Counter(places).items())))
 
-    def _moved(self, executors: int, limits: Limits, current: Allocation, at: float) -> list[str]:
+    def _moved(self, executors: int, holds: Mapping[str, int], current: Allocation, at: float) -> list[str]:
         """One node after the other comes or goes; the others stay."""
         add, remove = self._picks(at)
-        most = limits.executors_per_node or executors
-        places = [node for node, count in current.nodes for _ in range(min(count, most)) if node in limits.nodes]
+        places = [node for node, count in current.nodes for _ in range(min(count, holds.get(node, 0)))]
         while len(places) > executors:
             places.remove(remove(places, places))
         while len(places) < executors:
-            places.append(add([node for node in limits.nodes if places.count(node) < most], places))
+            places.append(add([node for node in holds if places.count(node) < holds[node]], places))
         return places
 
     def _picks(self, at: float) -> tuple[Pick, Pick]:
@@ -130,19 +133,16 @@ class Placement:
         delays = [self.round_trips.between(node, other) for other in (*others, *([] if driver is None else [driver]))]
         return (max(delays), sum(delays) / len(delays)) if delays else (0.0, 0.0)
 
-    def _best(self, executors: int, limits: Limits, current: Allocation) -> list[str]:
+    def _best(self, executors: int, holds: Mapping[str, int], current: Allocation) -> list[str]:
         """The set with the shortest longest round trip; of equal ones the one that moves the fewest executors."""
-        most = limits.executors_per_node or executors
-        least = -(-executors // most)
         stands = Counter(dict(current.nodes))
-
-        sets = list(self._sets(limits.nodes, least))
+        sets = list(self._sets(holds, executors))
         if self.round_trips is not None:
-            longest = _longest(self.round_trips, limits.nodes, sets)
+            longest = _longest(self.round_trips, tuple(holds), sets)
             sets = [sets[number] for number in np.flatnonzero(longest == longest.min())]
 
         def moves(nodes: Sequence[str]) -> tuple[int, float]:
-            places = self._filled(nodes, executors, most, stands)
+            places = self._filled(nodes, executors, holds, stands)
             moved = executors - sum((Counter(places) & stands).values())
             total = 0.0
             if self.round_trips is not None:
@@ -152,35 +152,60 @@ class Placement:
             return moved, total
 
         best = min(sets, key=lambda nodes: (*moves(nodes), nodes))
-        return self._filled(best, executors, most, stands)
+        return self._filled(best, executors, holds, stands)
 
-    def _sets(self, nodes: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
-        if comb(len(nodes), size) <= _MOST_SETS:
-            return combinations(nodes, size)
-        return [self._grown(first, nodes, size) for first in nodes]
+    def _sets(self, holds: Mapping[str, int], executors: int) -> Iterable[tuple[str, ...]]:
+        """Sets of nodes that hold so many executors; where nodes hold more and less, of several sizes."""
+        nodes, rising = tuple(holds), sorted(holds.values())
+        sizes = range(_fewest(reversed(rising), executors), _fewest(rising, executors) + 1)
+        if sum(comb(len(nodes), size) for size in sizes) <= _MOST_SETS:
+            found = (one for size in sizes for one in combinations(nodes, size))
+            return (one for one in found if sum(holds[node] for node in one) >= executors)
+        return [self._grown(first, holds, executors) for first in nodes]
 
-    def _grown(self, first: str, nodes: Sequence[str], size: int) -> tuple[str, ...]:
+    def _grown(self, first: str, holds: Mapping[str, int], executors: int) -> tuple[str, ...]:
         chosen = [first]
-        while len(chosen) < size:
-            chosen.append(self._nearest([node for node in nodes if node not in chosen], chosen))
-        return tuple(sorted(chosen, key=nodes.index))
+        while sum(holds[node] for node in chosen) < executors:
+            chosen.append(self._nearest([node for node in holds if node not in chosen], chosen))
+        order = list(holds)
+        return tuple(sorted(chosen, key=order.index))
 
     @staticmethod
-    def _filled(nodes: Sequence[str], executors: int, most: int, stands: Counter[str]) -> list[str]:
+    def _filled(nodes: Sequence[str], executors: int, holds: Mapping[str, int], stands: Counter[str]) -> list[str]:
         """Executors on these nodes: first where some stand already, then in turn."""
-        places = [node for node in nodes for _ in range(min(stands[node], most))][:executors]
+        places = [node for node in nodes for _ in range(min(stands[node], holds[node]))][:executors]
         for node in nodes:
             places += [node] if node not in places and len(places) < executors else []
         for node in nodes:
-            places += [node] * min(most - places.count(node), executors - len(places))
+            places += [node] * min(holds[node] - places.count(node), executors - len(places))
         return places
 
 
-def _longest(apart: NodeDistances, nodes: Sequence[str], sets: Sequence[Sequence[str]]) -> FloatArray:
+def _held(limits: Limits, room: Mapping[str, int]) -> dict[str, int]:
+    """How many executors each node may hold, without those that hold none."""
+    most = limits.max_executors if limits.executors_per_node is None else limits.executors_per_node
+    holds = {node: min(most, room.get(node, most)) for node in limits.nodes}
+    return {node: count for node, count in holds.items() if count > 0}
+
+
+def _fewest(holds: Iterable[int], executors: int) -> int:
+    """How many of these nodes, taken in this order, hold so many executors."""
+    total = 0
+    for number, count in enumerate(holds, 1):
+        total += count
+        if total >= executors:
+            return number
+    raise AssertionError("the nodes hold fewer than are to be placed on them")
+
+
+def _longest(apart: NodeDistances, nodes: Sequence[str], sets: Sequence[tuple[str, ...]]) -> FloatArray:
     """The longest round trip within each of these sets of nodes, the driver's included, all in one go."""
     driver, number = apart.driver, {node: place for place, node in enumerate(nodes)}
     trips = np.array([[apart.between(a, driver or b) if a == b else apart.between(a, b) for b in nodes] for a in nodes])
-    found, members = np.zeros(len(sets)), np.array([[number[node] for node in one] for one in sets])
+    most = max(map(len, sets))
+    # A smaller set names its first node again, which adds no way to it.
+    padded = [[number[node] for node in (*one, *(one[:1] * (most - len(one))))] for one in sets]
+    found, members = np.zeros(len(sets)), np.array(padded)
     for left in range(members.shape[1]):
         for right in range(left, members.shape[1]):
             np.maximum(found, trips[members[:, left], members[:, right]], out=found)

@@ -82,9 +82,42 @@ def test_a_node_that_is_gone_is_left(choice: Choice) -> None:
 
 def test_lost_nodes_are_left_out_unless_too_few_are_left() -> None:
     """The least of executors comes before the suspicion that a node is lost."""
-    assert Placement(APART).resized(on("a"), 2, LIMITS, without=["b"]) == on("a", "c")
+    assert Placement(APART).resized(on("a"), 2, LIMITS, room={"b": 0}) == on("a", "c")
     least = replace(LIMITS, min_executors=5)
-    assert Placement(APART).resized(on("a"), 5, least, without=["b"]).executors == 5
+    assert Placement(APART).resized(on("a"), 5, least, room={"b": 0}).executors == 5
+
+
+@pytest.mark.parametrize("choice", ["nearest", "random", "best"])
+@pytest.mark.parametrize("each", [None, 3])
+def test_a_node_that_is_full_keeps_what_it_holds(choice: Choice, each: int | None) -> None:
+    """More come to others, fewer may stay, and nothing is asked of it beyond what it gave."""
+    limits = replace(LIMITS, nodes=("a", "b", "c"), executors_per_node=each)
+    two = Allocation(2, nodes=(("a", 2),))
+    found = Placement(None, choice).resized(two, 3, limits, room={"a": 2})
+    assert dict(found.nodes).get("a") == 2
+    assert found.executors == 3
+    full = {"a": 2, "b": 0, "c": 1}
+    assert Placement(None, choice).resized(two, 5, limits, room=full).nodes == (("a", 2), ("c", 1))
+    assert Placement(None, choice).resized(two, 1, limits, room=full).executors == 1
+
+
+def test_best_looks_at_sets_of_several_sizes_where_nodes_hold_more_and_less() -> None:
+    """Three near nodes with one executor each are better than two that are far from each other."""
+    roomy = replace(LIMITS, executors_per_node=2)
+    found = Placement(APART, "best").resized(on("a"), 3, roomy, room={"a": 1, "b": 1, "c": 1, "e": 1, "d": 1})
+    assert found == on("a", "b", "c")
+    found = Placement(APART, "best").resized(on("a"), 3, roomy, room={"b": 1, "c": 1, "d": 0})
+    assert found.nodes == (("a", 2), ("b", 1))
+
+
+def test_best_grows_sets_of_nodes_that_hold_more_and_less() -> None:
+    """Also where there are too many to look at, each set holds what is asked for."""
+    names = tuple(f"n{i:02}" for i in range(40))
+    limits = Limits(1, 40, nodes=names, executors_per_node=2)
+    room = {name: 1 for name in names[::2]}
+    found = Placement(LatencyMap(names), "best").resized(Allocation(1), 15, limits, room=room)
+    assert found.executors == 15
+    assert all(count <= room.get(node, 2) for node, count in found.nodes)
 
 
 def test_more_than_the_nodes_hold_is_not_asked_for() -> None:

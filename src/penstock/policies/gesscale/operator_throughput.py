@@ -75,7 +75,10 @@ class OperatorThroughput:
         lost = self.lost.watch(look.observation.at, look.observation.cluster)
         return tuple(
             f"{look.operator}: node {node} does not give the executor that was asked for; other nodes are used"
-            for node in lost
+            if holds == 0
+            else f"{look.operator}: node {node} gives no more than {holds} of the executors that were asked for; other "
+            "nodes are used for more"
+            for node, holds in lost.items()
         )
 
     @property
@@ -111,7 +114,7 @@ class OperatorThroughput:
             request.limits.cpu_shares[-1],
         )
         current = replace(request.current, cpu_share=share)
-        return self._placement.resized(current, executors, request.limits, request.at, self.lost.names)
+        return self._placement.resized(current, executors, request.limits, request.at, self.lost.room)
 
     def evidence(self, request: PlanRequest) -> Evidence:
         """What a reader of a decision wants to see of the model."""
@@ -128,6 +131,8 @@ class OperatorThroughput:
             model = self.model
             found["calibration"] = str(getattr(model, "calibration_state", ""))
             found |= {name: float(value) for name, value in model.parameters.items()}
-        if self.lost.names:
-            found["lost_nodes"] = ", ".join(self.lost.names)
+        if lost := [node for node, holds in self.lost.room.items() if holds == 0]:
+            found["lost_nodes"] = ", ".join(lost)
+        if full := [f"{node} ({holds})" for node, holds in self.lost.room.items() if holds > 0]:
+            found["full_nodes"] = ", ".join(full)
         return found

@@ -14,7 +14,17 @@ from penstock.policies import make_policy
 from penstock.policies.gesscale.options import gesscale_options, plus_options
 from penstock.policies.gesscale.policy import GesscalePolicy
 from penstock.ports import Look
-from penstock.records import Allocation, BatchProgress, ClusterState, Limits, Quality, Telemetry
+from penstock.records import (
+    Allocation,
+    BatchProgress,
+    ClusterState,
+    Limits,
+    Objective,
+    Observation,
+    PlanRequest,
+    Quality,
+    Telemetry,
+)
 
 
 def calibrated(**options: object) -> GesscalePolicy:
@@ -186,6 +196,65 @@ def test_a_change_that_never_comes_about_is_given_up() -> None:
     )
     assert early.reason == "holding: the last change is not over"
     assert late.target == Allocation(2)
+
+
+def test_after_one_that_was_given_up_the_next_change_is_waited_for() -> None:
+    """Each has five minutes of its own, also where nothing of the one before ever came."""
+    limits, one = Limits(1, 4), Allocation(1)
+    policy = GesscalePolicy(a_context(limits=limits, round_trips=None))
+    first, second = (ClusterState(Allocation(n), Allocation(n), one) for n in (2, 3))
+    for at in (0.0, 300.0):
+        policy.watch(Look(Telemetry("operator", at), seen(one, at, cluster=first)))
+    policy.watch(Look(Telemetry("operator", 310.0), seen(one, 310.0, cluster=second)))
+    assert policy.plan(a_request(one, limits, at=310.0, back_pressure=0.9, cluster=second)).reason == (
+        "holding: the last change is not over"
+    )
+    policy.watch(Look(Telemetry("operator", 610.0), seen(one, 610.0, cluster=second)))
+    assert policy.plan(a_request(one, limits, at=610.0, back_pressure=0.9, cluster=second)).is_change
+
+
+def under_pressure(
+    policy: GesscalePolicy, holds: dict[str, int], minutes: int, gone: str = "", gone_at: int = 0
+) -> tuple[Allocation, list[str]]:
+    """Let an operator be under pressure on nodes that give so many executors each; gives what it has in the end.
+
+    The node `gone` disappears in the minute `gone_at`.
+    """
+    limits = Limits(1, 6, nodes=("a", "b", "c"))
+    asked = has = Allocation(1, nodes=(("a", 1),))
+    notes, history = list[str](), list[Observation]()
+    for minute in range(minutes):
+        at = 1000.0 + 60.0 * minute
+        if gone and minute == gone_at:
+            holds = holds | {gone: 0}
+        given = tuple((node, min(count, holds[node])) for node, count in asked.nodes if holds[node] > 0)
+        has = Allocation(sum(count for _, count in given), nodes=given)
+        cluster = ClusterState(asked, asked, has)
+        look = seen(has, at, cluster=cluster, back_pressure=0.9)
+        notes += policy.watch(Look(Telemetry("operator", at), look))
+        request = PlanRequest("operator", at, look, has, limits, Objective(), history=tuple(history))
+        history.append(look)
+        decision = policy.plan(request)
+        asked = decision.target if decision.is_change else asked
+    return has, notes
+
+
+def test_a_node_that_gives_no_more_executors_is_full_and_others_are_used() -> None:
+    """Without a number of executors per node the nearest is asked for all, until it does not give one more."""
+    policy = GesscalePolicy(a_context(limits=Limits(1, 6, nodes=("a", "b", "c"))))
+    has, notes = under_pressure(policy, {"a": 2, "b": 1, "c": 4}, 30)
+    assert has == Allocation(6, nodes=(("a", 2), ("b", 1), ("c", 3)))
+    assert [note.split(": ")[1].split(" of")[0] for note in notes] == [
+        "node a gives no more than 2", "node b gives no more than 1"
+    ]  # fmt: skip
+
+
+def test_a_node_that_disappears_is_left_out_and_others_are_used() -> None:
+    """It held two; the operator goes on with as many on other nodes."""
+    policy = GesscalePolicy(a_context(limits=Limits(1, 6, nodes=("a", "b", "c"))))
+    has, notes = under_pressure(policy, {"a": 2, "b": 2, "c": 3}, 40, gone="a", gone_at=12)
+    assert has == Allocation(5, nodes=(("b", 2), ("c", 3)))
+    assert "operator: node a does not give the executor that was asked for; other nodes are used" in notes
 
 
 def test_it_waits_for_the_last_change() -> None:
