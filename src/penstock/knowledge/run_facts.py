@@ -16,6 +16,8 @@ ROUND_TRIPS = "round trips"
 """Between nodes, as measured when the run began: triples of from, to and seconds."""
 WORKERS = "workers"
 """Of a cluster that was asked for them when the run began: by host, the port on which its worker listened."""
+WORKER_CORES = "worker cores"
+"""Of the same workers: by host, its cores for executors."""
 _STARTED_AT = "started_at"
 
 

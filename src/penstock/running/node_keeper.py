@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigurationError
-from penstock.knowledge.run_facts import ROUND_TRIPS, WORKERS
+from penstock.knowledge.run_facts import ROUND_TRIPS, WORKER_CORES, WORKERS
 from penstock.latency_map import FreshLatencyMap, LatencyMap, NodeDistances
 from penstock.ports import KnowledgeStore
 from penstock.records import Allocation, Limits
@@ -72,17 +72,23 @@ class NodeKeeper:
         ClusterError
             It cannot be asked.
         """
-        page = self._settings.cluster.page
+        page, cores = self._settings.cluster.page, dict[str, int]()
         if page is not None:
-            from penstock.adaptors.spark.master_page import alive_workers, read_page
+            from penstock.adaptors.spark.master_page import alive_workers, read_page, worker_cores
 
-            alive = alive_workers(read_page(page))
+            state = read_page(page)
+            alive, cores = alive_workers(state), worker_cores(state)
             kept = store.fact(WORKERS) if self._resume else None
             began_with: dict[str, int] = alive if kept is None else json.loads(kept)
             store.set_fact(WORKERS, json.dumps(began_with))
+            if kept is not None:  # also where an earlier version did not keep them
+                cores = json.loads(store.fact(WORKER_CORES) or "{}")
+            store.set_fact(WORKER_CORES, json.dumps(cores))
             self._listening = {host: (host, port) for host, port in alive.items()}
             self._began_with = {host: (host, port) for host, port in began_with.items()}
-        self._nodes = run_nodes(self._settings, workers=tuple(self._began_with), has_own_policy=self._has_own_policy)
+        self._nodes = run_nodes(
+            self._settings, workers=tuple(self._began_with), cores=cores, has_own_policy=self._has_own_policy
+        )
         names = () if self._nodes is None else self._nodes.names
         if self._nodes is not None and not names:
             raise ConfigurationError(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -36,7 +36,7 @@ class RunNodes:
     executors
         The most executors of an operator on one node, as the settings say; None: they do not.
     slots
-        The cores for executors that a node has; None: that is not known.
+        The cores for executors that a node has, the largest where they differ; None: that is not known.
     """
 
     names: tuple[str, ...]
@@ -75,7 +75,13 @@ class RunNodes:
         return Placement(self.round_trips, "best").resized(begin, executors, limits)
 
 
-def run_nodes(settings: RunSettings, *, workers: Sequence[str] = (), has_own_policy: bool = False) -> RunNodes | None:
+def run_nodes(
+    settings: RunSettings,
+    *,
+    workers: Sequence[str] = (),
+    cores: Mapping[str, int] | None = None,
+    has_own_policy: bool = False,
+) -> RunNodes | None:
     """The nodes that a run may choose; None: the cluster chooses.
 
     Parameters
@@ -84,6 +90,8 @@ def run_nodes(settings: RunSettings, *, workers: Sequence[str] = (), has_own_pol
         Of the run, with the name of its policy.
     workers
         The hosts of the cluster's workers, where it was asked for them.
+    cores
+        The cores for executors on those of them that say so.
     has_own_policy
         Whether an object decides in place of the policy that the settings name. It is given nodes where the settings
         have them.
@@ -106,8 +114,16 @@ def run_nodes(settings: RunSettings, *, workers: Sequence[str] = (), has_own_pol
         _before_measuring(part, geo, names, driver),
         is_measured=source == MEASURED,
         executors=part.executors,
-        slots=None if geo is None else geo.slots,
+        slots=_most_cores(names, cores or {}) if geo is None else geo.slots,
     )
+
+
+def _most_cores(names: Sequence[str], cores: Mapping[str, int]) -> int | None:
+    """Of the largest node; None where one does not say how many it has: it may have any number.
+
+    A smaller one is found to be full when it gives no more (`policies.gesscale.lost_nodes`).
+    """
+    return max(cores[name] for name in names) if names and all(name in cores for name in names) else None
 
 
 def as_set(geo: GeoSettings, nodes: Sequence[str] | None = None) -> LatencyMap:

@@ -41,8 +41,8 @@ class NodesSettings(Part):
     executors: int | None = Field(
         default=None,
         ge=1,
-        description="most executors of an operator on one node; default: what fits on a node of `cluster.geo`, else "
-        "any number",
+        description="most executors of an operator on one node; default: what fits on a node of `cluster.geo` or on "
+        "the largest worker that `cluster.page` lists, else any number. A node that gives no more is found to be full",
     )
 
     @model_validator(mode="after")

@@ -122,6 +122,25 @@ def test_executors_that_the_workers_have_no_room_for_are_reported(
     assert listener.faults == ["3 executors do not fit on 1 nodes: it gets 1 at most"]
 
 
+def test_a_worker_gets_no_more_executors_than_it_has_cores(
+    page: tuple[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """Where all say how many they have; the largest counts, and a resumed run keeps what was known when it began."""
+    address, workers = page
+    workers += [{"host": host, "port": 1, "state": "ALIVE", "cores": cores} for host, cores in (("a", 2), ("b", 4))]
+    settings, store = a_run(address, most=9), MemoryStore()
+    first, resumed = (NodeKeeper(settings, {}, RecordingListener(), resume=resume) for resume in (False, True))
+    first.find(None, store)
+    assert first.limits(settings.operators[0]).executors_per_node == 4
+    workers[1]["cores"] = 8
+    resumed.find(None, store)
+    assert resumed.limits(settings.operators[0]) == first.limits(settings.operators[0])
+    del workers[0]["cores"]
+    silent = NodeKeeper(settings, {}, RecordingListener())
+    silent.find(None, MemoryStore())
+    assert silent.limits(settings.operators[0]).executors_per_node is None
+
+
 def test_a_named_node_without_a_worker_is_reported(page: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     """The run begins all the same: the worker may come."""
     address, workers = page

@@ -62,6 +62,24 @@ def alive_workers(state: Mapping[str, Any]) -> dict[str, int]:
     return {str(w["host"]): int(w["port"]) for w in state["workers"] if w["state"] == "ALIVE"}
 
 
+def worker_cores(state: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cores of each host's workers that are alive; a host whose workers do not say theirs is left out.
+
+    Examples
+    --------
+    >>> workers = [{"host": "a", "state": "ALIVE", "cores": 2}, {"host": "a", "state": "ALIVE", "cores": 4}]
+    >>> worker_cores({"workers": [*workers, {"host": "b", "state": "DEAD", "cores": 2}]})
+    {'a': 6}
+    """
+    alive = [(str(w["host"]), w.get("cores")) for w in state["workers"] if w["state"] == "ALIVE"]
+    silent = {host for host, cores in alive if not isinstance(cores, int) or cores < 1}
+    found: dict[str, int] = {}
+    for host, cores in alive:
+        if host not in silent and isinstance(cores, int):
+            found[host] = found.get(host, 0) + cores
+    return found
+
+
 def _is_worker(given: Any) -> bool:
     return (
         isinstance(given, dict)
