@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,57 @@ from penstock.monitor.batch_arrivals import ArrivalResolver
 from penstock.monitor.cpu import CpuWindow
 from penstock.monitor.latency import LatencyTracker
 from penstock.monitor.path import PathMonitor
-from penstock.monitor.pressure import PressureGauge, busy_fraction, pressure_of
+from penstock.monitor.pressure import PressureGauge, busy_fraction, pressure_by, pressure_of
 from penstock.monitor.quality import QualityJudge
 from penstock.ports import ArrivalTimes, DoneRecords, FloatArray, Look, RecordLatencies
-from penstock.records import BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
+from penstock.records import Allocation, BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
+
+@dataclass(frozen=True, slots=True)
+class _LongBatch:
+    """The last batch, where it is longer than the window: until the next one ends, it says how things go.
+
+    Over a window that is shorter than batches, rates are of a whole batch or of none, and the backlog is a saw.
+    """
+
+    batch: BatchProgress
+    waiting: int | None
+    """Records that had arrived by its end and were not done."""
+    turn: float | None
+    """From the end of the batch before to its own; None: that is not known."""
+    growth: float | None
+    """By how many records more a second waited at its end than at that of the batch before."""
+
+    def is_fresh(self, now: float, window_seconds: float) -> bool:
+        """Whether the next one can still be one like it."""
+        return now - self.batch.ended_at <= 2.0 * self.batch.duration_seconds + window_seconds
+
+    def pressure(self, now: float) -> float | None:
+        """By the last two batches, if it goes on as it did between their ends."""
+        if self.waiting is None or self.turn is None or self.growth is None:
+            return None
+        took = self.batch.duration_seconds
+        waits = self.waiting + self.growth * (now - self.batch.ended_at)
+        return pressure_by(waits, self.growth, self.batch.rows / took, min(1.0, took / self.turn), 2.0 * took)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    """What the newest checkpoint of a real-time query shows."""
+
+    batch: BatchProgress
+    waiting: int | None
+    """Records that had arrived by then and were not read."""
+
+    def is_fresh(self, now: float, window_seconds: float) -> bool:
+        """Whether the next one is not due yet."""
+        return now - self.batch.ended_at <= self.batch.duration_seconds + window_seconds
+
+    @property
+    def rate(self) -> float | None:
+        """Records read a second since the checkpoint before."""
+        seconds = self.batch.duration_seconds
+        return self.batch.rows / seconds if 0.0 < seconds < math.inf else None
+
 
 _CLOCK_STEP_SECONDS = 2.0
 """Smaller differences are two readings of a clock that are not of one instant."""
@@ -38,8 +86,9 @@ class Monitor:
         See `QualityJudge`.
     record_latencies
         For a query in real-time mode: who measures its latency where records come out. A batch of such a query is as
-        long as it is set to be, whatever the load, and shows only at its end what was read. So its time is not given,
-        nor is the backlog, unless all that came is known to be done.
+        long as it is set to be, whatever the load, and shows only at its end, a checkpoint, what was read. So its time
+        is not given. Backlog and what is done a second are those of the last checkpoint until the next one is due. A
+        backlog of nothing is given only where all that came is known to be done.
     path
         Follows records from their first arrival at the pipeline; None: that is not followed.
     """
@@ -67,6 +116,11 @@ class Monitor:
         self._quality = QualityJudge(warm_up_seconds, stale_after_seconds, is_real_time=record_latencies is not None)
         self._pressure = PressureGauge(window_seconds)
         self._batches: deque[BatchProgress] = deque()
+        self._long: _LongBatch | None = None
+        self._checkpoint: _Checkpoint | None = None
+        self._has: Allocation | None = None
+        self._has_since = -math.inf
+        """Since when it has what it has: before then things went at another pace."""
         self._records_done = 0
         self._was_taken_over = False
         self._faults: tuple[str, ...] = ()
@@ -94,6 +148,7 @@ class Monitor:
         self._cpu.add(telemetry)
         carried: list[FloatArray | None] = []
         for batch in telemetry.batches:
+            before = self._quality.last_batch
             self._quality.saw_batch(batch)
             if self._records is None:
                 self._note_start(batch)
@@ -109,9 +164,32 @@ class Monitor:
                     carried.append(found.one_by_one)
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
+            if self._records is not None:
+                self._checkpoint = _Checkpoint(batch, self._waiting_at(batch))
+            else:
+                self._long = self._long_batch(batch, before)
         if self._resolver.comes_before_batches:
             return self._resolver.since_last(telemetry.at)
         return tuple(carried)
+
+    def _long_batch(self, batch: BatchProgress, before: BatchProgress | None) -> _LongBatch | None:
+        """What a batch says of the time until the next one ends; None: it is not longer than the window."""
+        if not self._window_seconds < batch.duration_seconds < math.inf or batch.rows <= 0:
+            return None
+        waiting, turn, growth = self._waiting_at(batch), None, None
+        if before is not None and (before.run_id, before.batch_id + 1) == (batch.run_id, batch.batch_id):
+            turn = batch.ended_at - before.ended_at
+            arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(before.ended_at)
+            if turn <= 0.0:
+                turn = None
+            elif waiting is not None and arrived is not None:
+                growth = (waiting - max(0, arrived - (self._records_done - batch.rows))) / turn
+        return _LongBatch(batch, waiting, turn, growth)
+
+    def _waiting_at(self, batch: BatchProgress) -> int | None:
+        """Records that had arrived by the end of the newest batch and are in none; None: that is not known."""
+        arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(batch.ended_at)
+        return None if arrived is None else max(0, arrived - self._records_done)
 
     def _note_start(self, batch: BatchProgress) -> None:
         """The first batch with records ends the start, the warm-up after it the start-up; a restart begins no other."""
@@ -124,14 +202,16 @@ class Monitor:
         """The operator over the last window, without a new look: what is old is marked stale."""
         while self._batches and self._batches[0].ended_at <= now - self._window_seconds:
             self._batches.popleft()
+        if cluster.observed is not None and cluster.observed != self._has:
+            self._has, self._has_since = cluster.observed, -math.inf if self._has is None else now
         use = self._cpu.use(now)
         latency = self._latency.window(now) if self._records is None else self._records.window(now)
         if self._records is not None and latency is not None:
             self._quality.saw_record(now)
         quality, notes = self._quality.judge(now, has_utilisation=use is not None)
         arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(now)
-        backlog = self._backlog(arrived)
         arrival_rate = self._arrival_rate(now, arrived)
+        backlog = self._backlog(now, arrived, arrival_rate, latency)
         self._pressure.add(now, None if backlog is None else backlog - self._under_way(now, backlog))
         last = self._quality.last_batch
         processed, batch_seconds = self._processed_rate(now), self._batch_seconds()
@@ -164,18 +244,21 @@ class Monitor:
             missing=tuple(missing),
             query_run=None if last is None else last.run_id,
             busy_fraction=busy,
-            back_pressure=self._back_pressure(busy, processed, batch_seconds, latency),
+            back_pressure=self._back_pressure(now, busy, processed, batch_seconds, latency),
             metrics=self._metrics,
         )
 
     def restarted(self) -> None:
         """The operator was started anew: what its CPU did before says nothing, and it warms up again."""
         self._quality.first_batch_end = None
+        self._long = self._checkpoint = None
         self._cpu = CpuWindow(self._window_seconds)
 
     def clock_was_set(self, seconds: float) -> None:
         """The wall clock was set forward (or back, below 0): windows begin anew, the warm-up goes on where it was."""
         self._batches.clear()
+        self._long = self._checkpoint = None
+        self._has_since += seconds
         self._pressure.clear()
         self._cpu = CpuWindow(self._window_seconds)
         self._quality.clock_was_set(seconds)
@@ -212,12 +295,26 @@ class Monitor:
         if self.path is not None and kept["path"] is not None:
             self.path.restore(kept["path"])
 
-    def _backlog(self, arrived: int | None) -> int | None:
+    def _backlog(
+        self, now: float, arrived: int | None, arrival_rate: float | None, latency: LatencySummary | None
+    ) -> int | None:
         if arrived is None or (self._was_taken_over and self._quality.last_batch is None):
             return None  # what earlier controllers saw done is in no batch that this one saw
         if self._records is None:
             return max(0, arrived - self._records_done)
-        return 0 if self._quality.last_batch is not None and arrived <= self._records_done else None
+        if self._quality.last_batch is not None and arrived <= self._records_done:
+            return 0
+        known = self._fresh_checkpoint(now)
+        if known is None or known.waiting is None:
+            return None
+        # Since the checkpoint more may wait. By Little's law, as much as comes within the mean latency is under way.
+        if arrival_rate is None or latency is None:
+            return known.waiting or None
+        return max(known.waiting, math.ceil(arrival_rate * latency.mean_seconds)) or None
+
+    def _fresh_checkpoint(self, now: float) -> _Checkpoint | None:
+        found = self._checkpoint
+        return found if found is not None and found.is_fresh(now, self._window_seconds) else None
 
     def _under_way(self, now: float, backlog: int) -> float:
         """Records that the running batch has done by now, if it is as the last one: it is counted when it ends.
@@ -238,6 +335,11 @@ class Monitor:
     def _busy(self, now: float, utilisation: float | None, backlog: int | None) -> float | None:
         """Part of the window in which the operator was at work."""
         if self._records is not None:
+            known = self._fresh_checkpoint(now)
+            if known is not None and known.rate is not None and known.waiting:
+                is_behind = known.waiting > known.rate * self._window_seconds
+                if is_behind:
+                    return 1.0  # what is left at a checkpoint for longer than a window leaves no time without work
             # A real-time query always runs a batch; without batches that say more, its CPU does.
             return None if utilisation is None else min(1.0, max(0.0, utilisation))
         if self._quality.last_batch is None:
@@ -248,14 +350,32 @@ class Monitor:
         return 0.0 if backlog == 0 else None
 
     def _back_pressure(
-        self, busy: float | None, processed: float | None, batch_seconds: float | None, latency: LatencySummary | None
+        self,
+        now: float,
+        busy: float | None,
+        processed: float | None,
+        batch_seconds: float | None,
+        latency: LatencySummary | None,
     ) -> float | None:
-        if self._records is None:
+        if self._records is not None:
+            return self._real_time_pressure(now, busy, processed, latency)
+        if self._long is None or busy == 0.0:
             return self._pressure.pressure(busy, processed, batch_seconds)
-        # Its backlog shows at checkpoints only. By Little's law a record waits for about its mean latency.
-        if busy is None or latency is None:
+        if self._long.batch.started_at < self._has_since or not self._long.is_fresh(now, self._window_seconds):
             return None
-        return pressure_of(latency.mean_seconds, busy, self._window_seconds)
+        return self._long.pressure(now)
+
+    def _real_time_pressure(
+        self, now: float, busy: float | None, processed: float | None, latency: LatencySummary | None
+    ) -> float | None:
+        if busy is None:
+            return None
+        if latency is not None:  # by Little's law a record waits for about the mean latency
+            return pressure_of(latency.mean_seconds, busy, self._window_seconds)
+        known = self._fresh_checkpoint(now)
+        if known is None or not known.waiting or processed is None:
+            return None
+        return busy if processed <= 0.0 else pressure_of(known.waiting / processed, busy, self._window_seconds)
 
     def _why_no_backlog(self, arrived: int | None) -> str:
         if self._records is not None and arrived is not None:
@@ -281,8 +401,9 @@ class Monitor:
 
     def _processed_rate(self, now: float) -> float | None:
         first_end = self._quality.first_batch_end
-        if self._records is not None:
-            return None  # a batch spans several windows
+        if self._records is not None:  # a batch spans several windows
+            known = self._fresh_checkpoint(now)
+            return None if known is None or known.batch.started_at < self._has_since else known.rate
         if first_end is None or now - first_end < self._window_seconds or not self._batches:
             return None  # while a long batch runs, how fast it goes is not known
         return sum(b.rows for b in self._batches) / self._window_seconds

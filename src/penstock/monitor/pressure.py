@@ -73,11 +73,17 @@ class PressureGauge:
             return 0.0
         if processed is None:
             return None
-        horizon = HORIZON_SECONDS if growth >= 0.0 else PATIENCE_SECONDS
-        waits = max(0.0, self._backlogs[-1][1] + growth * horizon)
-        if processed <= 0.0:
-            return busy if waits > 0.0 else 0.0
-        return pressure_of(waits / processed, busy, max(self._window_seconds, 2.0 * (batch_seconds or 0.0)))
+        harmless = max(self._window_seconds, 2.0 * (batch_seconds or 0.0))
+        return pressure_by(self._backlogs[-1][1], growth, processed, busy, harmless)
+
+
+def pressure_by(backlog: float, growth: float, processed: float, busy: float, harmless_seconds: float) -> float:
+    """Pressure by what waits or is in work, by how much that grows a second, and by what is done a second."""
+    horizon = HORIZON_SECONDS if growth >= 0.0 else PATIENCE_SECONDS
+    waits = max(0.0, backlog + growth * horizon)
+    if processed <= 0.0:
+        return busy if waits > 0.0 else 0.0
+    return pressure_of(waits / processed, busy, harmless_seconds)
 
 
 def pressure_of(wait_seconds: float, busy: float, harmless_seconds: float) -> float:

@@ -11,6 +11,7 @@ from penstock.monitor import Monitor
 from penstock.monitor.path import PathMonitor
 from penstock.ports import FloatArray
 from penstock.records import (
+    Allocation,
     BatchProgress,
     ClusterState,
     CpuReading,
@@ -338,3 +339,50 @@ def test_a_look_gives_the_records_that_it_found_done() -> None:
         assert done.seconds.tolist() == pytest.approx((1.0 - np.arange(10) / 10.0).tolist())
     again = monitor.look(Telemetry("a", 2.0, (), ONE), 2.0, NOWHERE)
     assert (again.done, again.path_done) == (None, None)
+
+
+def pressures(rows: int, seconds: float = 40.0, *, until: float = 400.0, stops_at: float = 1e9) -> list[float | None]:
+    """Those of an operator whose batches of so many records follow each other, look by look every 5 s.
+
+    Ten records a second arrive. The window is shorter than a batch. None ends after `stops_at`.
+    """
+    monitor = Monitor("a", FakeArrivals(), window_seconds=15.0, warm_up_seconds=5.0)
+    found = list[float | None]()
+    for now in np.arange(5.0, until, 5.0):
+        number = int(now // seconds) - 1
+        ended = now % seconds == 0.0 and now <= stops_at
+        batch = a_batch(number, rows * number, rows * (number + 1), seconds * number + seconds, now) if ended else None
+        if batch is not None:
+            batch = replace(batch, started_at=now - seconds)
+        telemetry = Telemetry("a", float(now), () if batch is None else (batch,), ONE)
+        found.append(monitor.look(telemetry, float(now), NOWHERE).observation.back_pressure)
+    return found
+
+
+def test_pressure_is_known_while_a_batch_runs_that_is_longer_than_the_window() -> None:
+    """Eight of ten records a second are done: once 520 wait it presses at every look, wherever in a batch of 40 s."""
+    overloaded = [one or 0.0 for one in pressures(320)[20:]]
+    assert overloaded == sorted(overloaded)
+    assert min(overloaded[40:]) > 0.5
+    keeping_up = pressures(400)[20:]
+    assert all(one is not None and one <= 0.5 for one in keeping_up), keeping_up
+
+
+def test_a_batch_that_lasts_for_twice_the_last_one_says_nothing_of_its_pace() -> None:
+    """Then nobody knows how fast things go."""
+    found = pressures(320, stops_at=200.0)
+    assert found[50] is not None  # 255 s
+    assert found[60] is None  # 305 s: more than two batches and a window after the last
+
+
+def test_a_long_batch_that_began_before_a_change_is_no_measure_of_what_is_there() -> None:
+    """It was done by other executors in part."""
+    monitor = Monitor("a", FakeArrivals(), window_seconds=15.0, warm_up_seconds=5.0)
+    has = [ClusterState(Allocation(n), Allocation(n), Allocation(n)) for n in (1, 2)]
+    found = dict[float, float | None]()
+    for now in np.arange(5.0, 240.0, 5.0):
+        ended = [a_batch(int(now // 40), int(8 * now) - 320, int(8 * now), now - 40.0, now)] if now % 40 == 0 else []
+        telemetry = Telemetry("a", float(now), tuple(ended), ONE)
+        found[now] = monitor.look(telemetry, float(now), has[int(now >= 130.0)]).observation.back_pressure
+    assert all(found[now] is not None for now in (100.0, 125.0, 205.0, 230.0))
+    assert all(found[now] is None for now in (130.0, 165.0, 195.0))
