@@ -192,7 +192,9 @@ class _Plan:
         if found.executors < has:
             reason = f"{self._sustains(found)}, and at most {needed:,.0f} has to be done"
             return self._decided(found, reason, needed, rejected)
-        reason = f"it sustains {self._here.records_per_second:,.0f} records/s, and fewer might not do, or not for long"
+        is_least = has <= request.limits.min_executors
+        why = "it has as few executors as it may have" if is_least else "fewer might not do, or not for long"
+        reason = f"it sustains {self._here.records_per_second:,.0f} records/s, and {why}"
         return self._decided(request.current, reason, needed, rejected)
 
     def _least_covered(self) -> float:

@@ -67,7 +67,7 @@ class GesscalePolicy:
     def plan(self, request: PlanRequest) -> Decision:
         """One executor more, some fewer, or a hold with its cause."""
         known = self._known.get(request.operator)
-        why_not = why_not_usable(request, known)
+        why_not = why_not_usable(request, known) or why_no_pressure(request)
         if known is None or why_not is not None:
             return decided(self.name, request, request.current, f"holding: {why_not or 'it was not introduced'}")
         overload = self.overload(request)
@@ -80,11 +80,11 @@ class GesscalePolicy:
     def overload(self, request: PlanRequest) -> Overload:
         """Algorithm 1: under pressure at the input, and no operator behind it is."""
         pressure, high = request.observation.back_pressure, self.options.high_pressure
-        assert pressure is not None  # why_not_usable has refused it
+        assert pressure is not None  # why_no_pressure has refused it
         if pressure <= high:
             return Overload(False, f"back pressure {pressure:.2f} is not above {high:g}", is_pressed=False)
         behind = [stream.target for stream in self._topology.outputs(request.operator)]
-        pressed = [name for name in behind if self._pressure_of(name) > high]
+        pressed = [name for name in behind if self._pressure_of(name, request.at) > high]
         if pressed:
             return Overload(
                 False, f"back pressure {pressure:.2f}, but {' and '.join(pressed)} behind it is under pressure"
@@ -93,11 +93,14 @@ class GesscalePolicy:
             True, f"back pressure {pressure:.2f} is above {high:g}, and nothing behind it is under pressure"
         )
 
-    def _pressure_of(self, operator: str) -> float:
+    def _pressure_of(self, operator: str, now: float) -> float:
         known = self._known.get(operator)
         seen = None if known is None else known.newest
         # Not known is not high: nothing is blocked by an operator whose input nobody sees to grow.
-        return 0.0 if seen is None or seen.back_pressure is None else seen.back_pressure
+        if seen is None or seen.back_pressure is None or seen.quality in (Quality.STALE, Quality.STOPPED):
+            return 0.0
+        # One that was not heard of for a period is dead or cut off, and says nothing about now.
+        return seen.back_pressure if now - seen.at <= max(self.every_seconds, seen.window_seconds) else 0.0
 
     def _scale_up(self, request: PlanRequest, known: OperatorThroughput, overload: Overload) -> Decision:
         """Algorithm 3: one more, where the limits allow it."""
@@ -122,6 +125,9 @@ class GesscalePolicy:
             target, rejected = self._fewest(request, known, needed)
         except NotReadyError as fault:
             return decided(self.name, request, current, f"{overload.reason}; holding: {fault}", known)
+        if current.executors <= request.limits.min_executors:
+            reason = f"{overload.reason}; it has as few executors as it may have"
+            return decided(self.name, request, current, reason, known)
         if target.executors >= current.executors:
             reason = f"{overload.reason}; one executor fewer would not sustain {needed:,.0f} records/s"
             return decided(self.name, request, current, reason, known, rejected=rejected)
@@ -153,8 +159,6 @@ def why_not_usable(request: PlanRequest, known: OperatorThroughput | None) -> st
     missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
     if seen.quality is not Quality.GOOD:
         return f"the data are {seen.quality.value}{missing}"
-    if seen.back_pressure is None or not isfinite(seen.back_pressure):
-        return f"the pressure at its input is not known{missing}"
     asked, there = cluster.requested, cluster.observed
     is_given_up = known is not None and known.lost.gave_up(request.at)
     if asked is not None and there is not None and not there.satisfies(asked) and not is_given_up:
@@ -163,6 +167,15 @@ def why_not_usable(request: PlanRequest, known: OperatorThroughput | None) -> st
     if any(o.at > since and o.cluster.observed is not None and o.cluster.observed != there for o in request.history):
         return "what was measured is partly of before the last change"
     return None
+
+
+def why_no_pressure(request: PlanRequest) -> str | None:
+    """Why nothing can be decided by pressure now; None: it can."""
+    seen = request.observation
+    if seen.back_pressure is not None and isfinite(seen.back_pressure):
+        return None
+    missing = f" (missing: {'; '.join(seen.missing)})" if seen.missing else ""
+    return f"the pressure at its input is not known{missing}"
 
 
 def decided(

@@ -229,6 +229,18 @@ def test_with_one_size_only_nothing_changes(rate: float) -> None:
     assert not calibrated().plan(a_request(on("a", "b"), limits, arrival_rate_rows_per_second=rate)).is_change
 
 
+def test_it_plans_without_pressure() -> None:
+    """Arrivals and backlog are known, and it reads nothing else."""
+    request = a_request(on("a"), arrival_rate_rows_per_second=35.0, back_pressure=None)
+    assert calibrated().plan(request).target.executors > 1
+
+
+def test_at_the_least_it_says_so() -> None:
+    """It has not computed what fewer would do."""
+    decision = calibrated().plan(a_request(on("a"), arrival_rate_rows_per_second=1.0))
+    assert decision.reason.endswith("it has as few executors as it may have")
+
+
 def test_without_arrivals_it_holds() -> None:
     """Not known is not none."""
     decision = calibrated().plan(a_request(on("a"), arrival_rate_rows_per_second=None, back_pressure=0.9))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.policies.gesscale.gesscale_worlds import CAP, LIMITS, a_context, a_request, on, seen, show_maximum
@@ -52,6 +53,22 @@ def test_the_root_of_an_overload_is_the_operator_whose_outputs_are_not_under_pre
     assert not first.is_change
     assert "second behind it" in first.reason
     assert second.target.executors == 2
+
+
+@pytest.mark.parametrize("spoilt", [{"at": 880.0}, {"quality": Quality.STALE}, {"quality": Quality.STOPPED}])
+def test_an_operator_that_is_not_heard_of_keeps_none_before_it_from_growing(spoilt: dict[str, Any]) -> None:
+    """It was under pressure two minutes ago, and died."""
+    policy = GesscalePolicy(a_context("first", "second"))
+    dead = replace(seen(on("a"), operator="second", back_pressure=0.9), **spoilt)
+    policy.watch(Look(Telemetry("second", dead.at), dead))
+    assert policy.plan(a_request(on("a"), operator="first", back_pressure=0.9)).target.executors == 2
+
+
+def test_an_operator_with_as_few_executors_as_it_may_have_is_not_judged() -> None:
+    """The decision does not say that fewer would not do, which nobody has computed."""
+    decision = calibrated().plan(a_request(on("a"), processed_rows_per_second=1.0, arrival_rate_rows_per_second=1.0))
+    assert not decision.is_change
+    assert decision.reason.endswith("it has as few executors as it may have")
 
 
 def test_an_operator_under_pressure_gives_nothing_up_though_another_is_the_root() -> None:
