@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from penstock.errors import ConfigurationError
 from penstock.evaluation.history import RunHistory
-from penstock.records import Allocation
+from penstock.records import Allocation, Observation
 
 Step: TypeAlias = tuple[float, float]
 """From when on there is how much, in seconds from the start and in executors."""
@@ -196,8 +196,38 @@ def run_elasticity(history: RunHistory, operator: str) -> Elasticity | None:
     return elasticity(
         supply, demand, arriving_until - began,
         ended_at=max([*late, arriving_until]) - began,
-        reconfigurations=sum(change.operator == operator for change in history.changes),
+        reconfigurations=_changes_seen(seen),
     )  # fmt: skip
+
+
+def _changes_seen(seen: Sequence[Observation]) -> int:
+    """How often what was there became another, by what came of each request.
+
+    Executors of one change come one by one, and one that dies is replaced: neither is a change of its own. Nor is what
+    was only recommended, or asked for and never came.
+    """
+    settled = list[Allocation]()
+    asked: Allocation | None = None
+    is_met = False
+    for one in seen:
+        there, wanted = one.cluster.observed, one.cluster.requested
+        assert there is not None
+        if settled and wanted is not None and wanted == asked:
+            if is_met:
+                continue  # what goes and comes again is what was asked for
+            settled[-1] = there
+        else:
+            if asked is not None and not is_met:
+                settled[-1] = there  # what had come of the request before when the next one was made
+            settled.append(there)
+        asked, is_met = wanted, wanted is not None and there.satisfies(wanted)
+    return sum(_is_other(before, after) for before, after in pairwise(settled))
+
+
+def _is_other(before: Allocation, after: Allocation) -> bool:
+    if (before.executors, before.cpu_share, before.size) != (after.executors, after.cpu_share, after.size):
+        return True
+    return bool(before.nodes and after.nodes) and sorted(before.nodes) != sorted(after.nodes)
 
 
 def _at(steps: Sequence[Step]) -> Callable[[float], float]:

@@ -6,14 +6,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from penstock.adaptors.postgresql.address import StoreAddress
 from penstock.cli.runs import Run
 from penstock.knowledge import SqliteStore
+from penstock.records import Allocation, ClusterState, Mode
 from penstock.service.master_stores import StoreDatabase, StoreFolder, history_file
-from penstock.testing.synthetic_run import fill_store
+from penstock.testing.synthetic_run import fill_store, synthetic_reports, synthetic_settings
 
 
 def test_page_and_picture_land_in_the_run_folder(invoke: Callable[..., Any], run_here: Path) -> None:
@@ -36,6 +40,61 @@ def test_json_holds_figures_and_paths(invoke: Callable[..., Any], run_here: Path
     assert Path(found["report"]["html"]).parent == other
     assert Path(found["report"]["png"]).stat().st_size > 10_000
     assert [p.name for p in run_here.iterdir()] == ["knowledge.sqlite"]
+
+
+FIGURES = {
+    "accuracy_over", "accuracy_under", "timeshare_over", "timeshare_under", "excess_time", "reconfigurations", "cost"
+}  # fmt: skip
+
+
+def test_elasticity_is_in_the_summary_the_json_and_the_page(invoke: Callable[..., Any], run_here: Path) -> None:
+    """Executors too many and too few, for how long, excess time, changes and cost: the same figures in all three."""
+    text = " ".join(invoke("report").stdout.split())
+    found = re.search(
+        r"elasticity of log-analysis: (\+[\d.]+ / -[\d.]+) (executors above and below the estimated demand, (\d+) % and "
+        r"(\d+) % of the time; excess time ([\d.]+), (\d+) changes, cost ([\d.]+) executor-minutes)",
+        text,
+    )
+    assert found is not None, text
+    figures = json.loads(invoke("report", "--json").stdout)["elasticity"]["log-analysis"]
+    assert set(figures) == FIGURES
+    assert found[1] == f"+{figures['accuracy_over']:.2f} / -{figures['accuracy_under']:.2f}"
+    assert (int(found[3]), int(found[4])) == (round(figures["timeshare_over"]), round(figures["timeshare_under"]))
+    assert float(found[5]) == pytest.approx(figures["excess_time"], abs=0.001)
+    assert int(found[6]) == figures["reconfigurations"]
+    assert float(found[7]) == pytest.approx(figures["cost"], abs=0.05)
+    page = " ".join((run_here / "report.html").read_text().split())
+    assert "Elasticity" in page
+    assert found[1] in page
+    assert found[2] in page
+
+
+def test_a_run_in_which_nothing_became_another_had_no_changes(invoke: Callable[..., Any], here: Path) -> None:
+    """What was only recommended, or failed, is in the list of decisions; executors stayed as they were."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    store.set_fact("settings", json.dumps(synthetic_settings("log-analysis")))
+    two = Allocation(2)
+    for report in synthetic_reports(240):
+        cluster = ClusterState(two, None, two)
+        store.add_observation(replace(report.observation, cluster=cluster))
+        if report.decision is not None:
+            store.add_decision(replace(report.decision, mode=Mode.RECOMMEND))
+    store.close()
+    found = json.loads(invoke("report", str(here), "--json").stdout)["elasticity"]["log-analysis"]
+    assert found["reconfigurations"] == 0
+
+
+def test_elasticity_of_which_too_little_is_known_is_said_to_be_unknown(
+    invoke: Callable[..., Any], here: Path
+) -> None:
+    """Neither a line of zeros nor none: null in JSON, and no card."""
+    store = SqliteStore(here / "knowledge.sqlite")
+    fill_store(store, "log-analysis", seconds=1)
+    store.close()
+    result = invoke("report", str(here))
+    assert "elasticity of log-analysis: not known: too little was seen" in result.stdout
+    assert json.loads(invoke("report", str(here), "--json").stdout)["elasticity"] == {"log-analysis": None}
+    assert "Elasticity" not in (here / "report.html").read_text()
 
 
 def test_a_run_that_goes_on_gets_what_there_is(invoke: Callable[..., Any], here: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import ConfigurationError
 from penstock.evaluation.elasticity import elasticity, instants_of_changes, run_elasticity
 from penstock.evaluation.history import RunHistory
-from penstock.records import Allocation, ClusterState, Observation, Quality
+from penstock.records import Allocation, ClusterState, Decision, Observation, Quality
 
 
 def test_supply_that_is_demand_has_no_faults() -> None:
@@ -119,3 +119,58 @@ def test_a_run_of_which_too_little_is_known_has_no_figures() -> None:
         for number, one in enumerate(set_back.observations["operator"])
     ]
     assert run_elasticity(replace(set_back, observations={"operator": looks}), "operator") is None
+
+
+def changes_of(*looks: tuple[Allocation | None, Allocation], decided: int = 0) -> int:
+    """Changes of a run, look by look what was asked for and what was there, in which so many were decided."""
+    base = a_history(2, 0.3)
+    seen = [
+        replace(base.observations["operator"][number], cluster=ClusterState(asked, asked, there))
+        for number, (asked, there) in enumerate(looks)
+    ]
+    decisions = [
+        Decision("operator", 1000.0 + number, "fixed", Allocation(2), Allocation(3), "a test") for number in range(decided)
+    ]
+    found = run_elasticity(replace(base, observations={"operator": seen}, decisions=decisions), "operator")
+    assert found is not None
+    return found.reconfigurations
+
+
+ONE, TWO, THREE = (Allocation(executors) for executors in (1, 2, 3))
+
+
+def test_what_was_only_decided_is_no_change() -> None:
+    """A dozen decisions of a run that only recommends, or that were held: nothing became another."""
+    assert changes_of(*[(None, TWO)] * 9, decided=12) == 0
+    assert changes_of(*[(TWO, TWO)] * 9, decided=12) == 0
+
+
+def test_what_was_asked_for_in_vain_is_no_change() -> None:
+    """Also where it was asked for again and again, or taken back."""
+    assert changes_of((ONE, ONE), (TWO, ONE), (THREE, ONE), (TWO, ONE), (ONE, ONE)) == 0
+
+
+def test_executors_of_one_change_come_one_by_one() -> None:
+    """One to three is a change, also where another took its place on the way; back to two is the next."""
+    assert changes_of((ONE, ONE), (THREE, ONE), (THREE, TWO), (THREE, THREE), (TWO, THREE), (TWO, TWO)) == 2
+    assert changes_of((ONE, ONE), (TWO, ONE), (THREE, TWO), (THREE, THREE)) == 2
+    assert changes_of((ONE, ONE), (THREE, ONE), (THREE, TWO)) == 1  # one of two came
+
+
+def test_an_executor_that_dies_and_is_replaced_is_no_change() -> None:
+    """It was asked for all the time."""
+    assert changes_of((TWO, TWO), (TWO, ONE), (TWO, TWO)) == 0
+
+
+def test_what_somebody_else_changes_counts_where_nobody_asked() -> None:
+    """A query that is only watched: each size that was seen."""
+    assert changes_of((None, ONE), (None, TWO), (None, TWO), (None, ONE)) == 2
+
+
+def test_a_move_and_a_share_are_changes() -> None:
+    """Of nodes only where they are known both times."""
+    a, b = Allocation(1, nodes=(("a", 1),)), Allocation(1, nodes=(("b", 1),))
+    assert changes_of((a, a), (b, a), (b, b)) == 1
+    assert changes_of((ONE, ONE), (a, a)) == 0
+    half = replace(ONE, cpu_share=0.5)
+    assert changes_of((ONE, ONE), (half, half)) == 1
