@@ -20,6 +20,7 @@ from penstock.monitor.quality import QualityJudge
 from penstock.ports import ArrivalTimes, DoneRecords, FloatArray, Look, RecordLatencies
 from penstock.records import Allocation, BatchProgress, ClusterState, LatencySummary, Observation, RunLatency, Telemetry
 
+
 @dataclass(frozen=True, slots=True)
 class _LongBatch:
     """The last batch, where it is longer than the window: until the next one ends, it says how things go.
@@ -54,7 +55,7 @@ class _Checkpoint:
 
     batch: BatchProgress
     waiting: int | None
-    """Records that had arrived by then and were not read."""
+    """Records that had arrived by then and were not read; 0 where none of them had come before the border."""
 
     def is_fresh(self, now: float, window_seconds: float) -> bool:
         """Whether the next one is not due yet."""
@@ -67,6 +68,8 @@ class _Checkpoint:
         return self.batch.rows / seconds if 0.0 < seconds < math.inf else None
 
 
+_BORDER_SECONDS = 2.0
+"""What comes so shortly before a checkpoint only waits for the next batch to begin: 0.1 to 1 s, as seen."""
 _CLOCK_STEP_SECONDS = 2.0
 """Smaller differences are two readings of a clock that are not of one instant."""
 
@@ -165,7 +168,7 @@ class Monitor:
             self._batches.append(batch)
             self._records_done = self._done_after(batch)
             if self._records is not None:
-                self._checkpoint = _Checkpoint(batch, self._waiting_at(batch))
+                self._checkpoint = _Checkpoint(batch, self._left_at(batch))
             else:
                 self._long = self._long_batch(batch, before)
         if self._resolver.comes_before_batches:
@@ -190,6 +193,12 @@ class Monitor:
         """Records that had arrived by the end of the newest batch and are in none; None: that is not known."""
         arrived = None if self.arrival_times is None else self.arrival_times.arrived_by(batch.ended_at)
         return None if arrived is None else max(0, arrived - self._records_done)
+
+    def _left_at(self, batch: BatchProgress) -> int | None:
+        """The same for a real-time query: none where it has read all that came before the border of its batches."""
+        times, waiting = self.arrival_times, self._waiting_at(batch)
+        before = None if times is None else times.arrived_by(batch.ended_at - _BORDER_SECONDS)
+        return waiting if before is None or before > self._records_done else 0
 
     def _note_start(self, batch: BatchProgress) -> None:
         """The first batch with records ends the start, the warm-up after it the start-up; a restart begins no other."""
@@ -307,7 +316,7 @@ class Monitor:
         known = self._fresh_checkpoint(now)
         if known is None or known.waiting is None:
             return None
-        # Since the checkpoint more may wait. By Little's law, as much as comes within the mean latency is under way.
+        # Since the checkpoint others came. By Little's law, as many as come within the mean latency are under way.
         if arrival_rate is None or latency is None:
             return known.waiting or None
         return max(known.waiting, math.ceil(arrival_rate * latency.mean_seconds)) or None

@@ -84,9 +84,7 @@ def test_a_run_in_which_nothing_became_another_had_no_changes(invoke: Callable[.
     assert found["reconfigurations"] == 0
 
 
-def test_elasticity_of_which_too_little_is_known_is_said_to_be_unknown(
-    invoke: Callable[..., Any], here: Path
-) -> None:
+def test_elasticity_of_which_too_little_is_known_is_said_to_be_unknown(invoke: Callable[..., Any], here: Path) -> None:
     """Neither a line of zeros nor none: null in JSON, and no card."""
     store = SqliteStore(here / "knowledge.sqlite")
     fill_store(store, "log-analysis", seconds=1)

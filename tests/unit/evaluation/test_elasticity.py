@@ -129,7 +129,8 @@ def changes_of(*looks: tuple[Allocation | None, Allocation], decided: int = 0) -
         for number, (asked, there) in enumerate(looks)
     ]
     decisions = [
-        Decision("operator", 1000.0 + number, "fixed", Allocation(2), Allocation(3), "a test") for number in range(decided)
+        Decision("operator", 1000.0 + number, "fixed", Allocation(2), Allocation(3), "a test")
+        for number in range(decided)
     ]
     found = run_elasticity(replace(base, observations={"operator": seen}, decisions=decisions), "operator")
     assert found is not None

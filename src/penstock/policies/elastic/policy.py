@@ -152,10 +152,11 @@ class _Known:
 
         Where a source does not say when records arrive, a batch without a cap shows it: it takes all that wait. A
         real-time query has no batches that do; while its CPU is not used up nothing waits, and when it is, more is
-        taken to wait than patience allows.
+        taken to wait than patience allows. Its last checkpoint may be a minute old, and counts only without that.
         """
         seen, rate = request.observation, request.observation.arrival_rate_rows_per_second
-        if seen.backlog_records is not None:
+        shows_cpu = self._site.is_real_time and rate is not None and seen.utilisation is not None
+        if seen.backlog_records is not None and not (shows_cpu and seen.backlog_records > 0):
             return self._running.before_the_last(seen.backlog_records, request.at, self._expected_rate)
         if self._site.is_real_time and rate is not None and seen.utilisation is not None:
             beyond = (self._options.patience + _BEYOND_PATIENCE) * self._options.catch_up_seconds * rate

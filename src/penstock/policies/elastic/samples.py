@@ -181,7 +181,8 @@ class FreeSamples:
             # What starting executors use does not belong to any record.
             self._cpu_since = seen.at
             return
-        rate = seen.processed_rows_per_second
+        # That of a real-time query is of the time before its last checkpoint, and its CPU is of the window.
+        rate = None if self._site.is_real_time else seen.processed_rows_per_second
         if rate is None and seen.utilisation is not None and seen.utilisation < _FALLS_BEHIND:
             rate = seen.arrival_rate_rows_per_second  # a query that keeps up does what arrives
         is_window_over = seen.at - self._cpu_since >= seen.window_seconds

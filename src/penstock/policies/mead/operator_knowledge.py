@@ -66,7 +66,9 @@ class OperatorKnowledge(ABC):
 
     def watch(self, look: Look) -> None:
         """Learn from one look."""
-        self.backlog = look.observation.backlog_records
+        backlog = look.observation.backlog_records
+        # That of a real-time query may be a minute old, its measured latency is of now.
+        self.backlog = None if self.site.is_real_time and backlog else backlog
         self.room = look.telemetry.room
         self.can_share = look.telemetry.why_no_shares is None
         # At every look, not only when asked: a plan made from what it was meant to have a change ago changes nothing.

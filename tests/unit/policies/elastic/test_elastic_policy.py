@@ -128,6 +128,8 @@ def test_a_real_time_query_whose_cpu_is_used_up_gets_more() -> None:
     assert more.target.executors > 2
     calm = ask(made, 2, arrival_rate_rows_per_second=150.0, backlog_records=None, utilisation=0.6)
     assert calm.target.executors <= 2
+    at_checkpoint = ask(made, 2, arrival_rate_rows_per_second=150.0, backlog_records=9000, utilisation=0.6)
+    assert at_checkpoint.target.executors <= 2, "what waited up to a minute ago may be done long since"
 
 
 def test_less_waits_for_a_batch_under_the_last_change() -> None:

@@ -118,3 +118,16 @@ def test_a_real_time_query_has_no_batches_to_learn_from() -> None:
     samples = free(is_real_time=True)
     show(samples, TWO, [3000, 4000] * 20)
     assert samples.samples == ()
+
+
+def test_what_a_real_time_query_read_before_its_checkpoint_is_not_of_the_cpu_of_now() -> None:
+    """It keeps up with 300 records a second at 60 % of two executors; a minute ago it read 30."""
+    samples = free(is_real_time=True)
+    for second in range(17):
+        look = a_look(
+            float(second), TWO, utilisation=0.6, processed_rows_per_second=30.0, arrival_rate_rows_per_second=300.0
+        )
+        samples.watch(look)
+    known = samples.seconds_per_record
+    assert known is not None
+    assert known[0] == pytest.approx(0.004)

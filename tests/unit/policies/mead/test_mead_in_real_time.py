@@ -69,6 +69,7 @@ class RealTimeQuery:
     has: Allocation = FULL
     late: float | None = 0.01
     knows_cpu: bool = True
+    waiting: int | None = None
     at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class RealTimeQuery:
         used, late = self.rate * self.cpu_seconds, self.late
         seen = Observation(
             "m", self.at, 5.0, Quality.GOOD, ClusterState(None, None, self.has),
-            arrival_rate_rows_per_second=self.rate,
+            arrival_rate_rows_per_second=self.rate, backlog_records=self.waiting,
             utilisation=min(1.0, used / self.has.capacity) if self.knows_cpu else None,
             cpu_used_cores=used if self.knows_cpu else None,
             latency=None if late is None else LatencySummary(9, late, late, late, late, late),
@@ -136,6 +137,17 @@ def test_the_share_is_as_high_as_the_records_need() -> None:
     policy.close()
     assert query.has == Allocation(2, 0.7)
     assert decision.evidence["cpu_seconds_per_record"] == pytest.approx(0.008, rel=1e-6)
+
+
+def test_what_waited_at_the_last_checkpoint_asks_for_no_rescue() -> None:
+    """Measured latency is of now: what a checkpoint showed a minute ago may be done long since."""
+    query, policy = RealTimeQuery(), mead()
+    while query.has != Allocation(2, 0.4):
+        step(policy, query)
+    query.waiting = 5000
+    decision = step(policy, query)
+    policy.close()
+    assert decision.target == Allocation(2, 0.4)
 
 
 def test_late_records_get_all_cpu_and_their_level_is_not_gone_back_to() -> None:
