@@ -65,12 +65,16 @@ _JVM, _STATE, _TASKS = "the driver's JVM", "the query's state store", "the execu
 _HOST, _OWN = "the agent of a host (`penstock agent`)", "a function of the user's own (`penstock.metric`)"
 _BATCHES, _KERNEL, _SOURCE = "batches of the query", "the kernel's CPU counters", "the source's arrivals"
 
+_CHECKPOINT = "the last checkpoint"
+
 _CATALOGUE = (
     Metric("arrival_rate", "records/s", "Records that arrive, over the window.", _SOURCE,
            lambda seen: seen.arrival_rate_rows_per_second),
-    Metric("processed_rate", "records/s", "Records that are done, over the window.", _BATCHES,
+    Metric("processed_rate", "records/s", "Records that are done, over the window.",
+           f"{_BATCHES}; in real-time mode, {_CHECKPOINT}",
            lambda seen: seen.processed_rows_per_second),
-    Metric("queue_length", "records", "Records that have arrived and are not done yet.", f"{_SOURCE} and {_BATCHES}",
+    Metric("queue_length", "records", "Records that have arrived and are not done yet.",
+           f"{_SOURCE} and {_BATCHES}; in real-time mode, {_CHECKPOINT}",
            lambda seen: seen.backlog_records),
     Metric("cpu_utilisation", "fraction", "CPU used over CPU allowed.", f"{_KERNEL}; without cgroups, time in tasks",
            lambda seen: seen.utilisation),
@@ -78,7 +82,7 @@ _CATALOGUE = (
     Metric("cpu_throttled", "fraction", "Time in which the CPU share held the executors back.", _KERNEL,
            lambda seen: seen.cpu_throttled_fraction),
     Metric("busy", "fraction", "Time in which a batch ran, whatever the CPU did in it.",
-           f"{_BATCHES}; in real-time mode, {_KERNEL}", lambda seen: seen.busy_fraction),
+           f"{_BATCHES}; in real-time mode, {_KERNEL} and {_CHECKPOINT}", lambda seen: seen.busy_fraction),
     Metric("back_pressure", "fraction", "Pressure at its input: above 0.5 it lets records wait, now or before long.",
            f"{_SOURCE} and {_BATCHES}", lambda seen: seen.back_pressure),
     Metric("batch_time", "s", "Mean time of a batch, over the window.", _BATCHES, lambda seen: seen.batch_seconds),

@@ -51,8 +51,8 @@ def test_elasticity_is_in_the_summary_the_json_and_the_page(invoke: Callable[...
     """Executors too many and too few, for how long, excess time, changes and cost: the same figures in all three."""
     text = " ".join(invoke("report").stdout.split())
     found = re.search(
-        r"elasticity of log-analysis: (\+[\d.]+ / -[\d.]+) (executors above and below the estimated demand, (\d+) % and "
-        r"(\d+) % of the time; excess time ([\d.]+), (\d+) changes, cost ([\d.]+) executor-minutes)",
+        r"elasticity of log-analysis: (\+[\d.]+ / -[\d.]+) (executors above and below the estimated demand, "
+        r"(\d+) % and (\d+) % of the time; excess time ([\d.]+), (\d+) changes, cost ([\d.]+) executor-minutes)",
         text,
     )
     assert found is not None, text

@@ -133,7 +133,10 @@ def test_a_query_that_leaves_records_at_a_checkpoint_for_longer_than_a_window_is
 
 
 def test_without_records_that_come_out_pressure_is_of_what_waits_at_the_checkpoint() -> None:
-    """301 records at 5 a second are a minute, six times the window; with latencies, these say it. One that reads nothing is stuck."""
+    """301 records at 5 a second are a minute, six times the window; with latencies, these say it.
+
+    A query that reads nothing is stuck.
+    """
     assert after_a_checkpoint(read=300, latency=None).back_pressure == pytest.approx(60.2 / 70.2)
     assert after_a_checkpoint(read=300).back_pressure == pytest.approx(0.01 / 10.01)
     assert after_a_checkpoint(read=0, latency=None).back_pressure == 1.0

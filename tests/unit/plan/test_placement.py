@@ -114,7 +114,7 @@ def test_best_grows_sets_of_nodes_that_hold_more_and_less() -> None:
     """Also where there are too many to look at, each set holds what is asked for."""
     names = tuple(f"n{i:02}" for i in range(40))
     limits = Limits(1, 40, nodes=names, executors_per_node=2)
-    room = {name: 1 for name in names[::2]}
+    room = dict.fromkeys(names[::2], 1)
     found = Placement(LatencyMap(names), "best").resized(Allocation(1), 15, limits, room=room)
     assert found.executors == 15
     assert all(count <= room.get(node, 2) for node, count in found.nodes)
