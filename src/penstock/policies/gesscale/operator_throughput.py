@@ -62,6 +62,7 @@ class OperatorThroughput:
         self._most = inf
         if site.cap is not None and site.trigger_seconds and not site.is_real_time:
             self._most = site.cap / site.trigger_seconds  # a full batch a trigger: executors make it no sooner due
+        self.is_real_time = site.is_real_time
         self.lost = LostNodes()
         self.newest: Observation | None = None
         self._blank = self._model = model

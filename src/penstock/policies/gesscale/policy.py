@@ -166,6 +166,10 @@ def why_not_usable(request: PlanRequest, known: OperatorThroughput | None) -> st
     since = request.at - seen.window_seconds
     if any(o.at > since and o.cluster.observed is not None and o.cluster.observed != there for o in request.history):
         return "what was measured is partly of before the last change"
+    shows_nothing = known is not None and known.is_real_time and seen.processed_rows_per_second is None
+    if shows_nothing and any(o.cluster.observed not in (None, there) for o in request.history):
+        # New executors get their tasks with the next batch, and its checkpoint shows what they did.
+        return "no checkpoint shows yet what the last change did"
     return None
 
 

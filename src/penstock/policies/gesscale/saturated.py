@@ -3,8 +3,8 @@
 
 Gesscale measures at the moment of an overload (Section IV-C). Here a batch counts where more waited than it took: it
 was filled to its cap, or the operator's input was under pressure while it ran all the time. What was done before
-executors had settled, and the first batch after, says nothing. Batches are put together until they have taken long
-enough to be sure of.
+executors had settled, and the first batch after, says nothing (in real-time mode, where batches are long, the first of
+all). Batches are put together until they have taken long enough to be sure of.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class SaturatedSamples:
         observed = look.observation.cluster.observed
         steady = self._steady.take(look.telemetry.at, observed, look.telemetry.batches)
         if observed != before:
-            self._pool, self._seen_batches = None, 0
+            # A batch of a real-time query that began after the change is a minute, and holds little of the start.
+            self._pool, self._seen_batches = None, int(self._site.is_real_time and before is not None)
         for batch, had in steady:
             self._seen_batches += 1
             if self._seen_batches > 1 and self._is_at_maximum(batch, look.observation):
