@@ -20,6 +20,7 @@ from penstock.records import (
     LatencySummary,
     Limits,
     Objective,
+    Observation,
     PlanRequest,
     SourceProgress,
     Telemetry,
@@ -103,7 +104,7 @@ def test_executors_come_under_overload_and_go_when_it_is_over(name: str) -> None
         topology, {"operator": site}, dict.fromkeys(topology.paths, Objective()), AnalysisPlace("here")
     )
     policy = make_policy(name, context, {"model": "fetch-time"})
-    history, recent, most = [], list[Decision](), 0
+    history, recent, most = list[Observation](), list[Decision](), 0
     while query.at < 3.5 * BUSY_UNTIL:
         telemetry, cluster = query.second()
         look = query.monitor.look(telemetry, float(query.at), cluster)
