@@ -108,7 +108,9 @@ def test_executors_have_the_script_that_spark_has_run_before_they_go() -> None:
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_executor_that_has_to_go_is_told_and_waited_for(tmp_path: Path, is_there: bool) -> None:
     """It gets the signal at which Spark's executors hand over their blocks; without one the script ends at once."""
-    program = "import signal, sys\nsignal.signal(signal.SIGPWR, lambda *_: sys.exit(7))\nprint(flush=True)\nsignal.pause()"
+    program = (
+        "import signal, sys\nsignal.signal(signal.SIGPWR, lambda *_: sys.exit(7))\nprint(flush=True)\nsignal.pause()"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as executor:
         assert executor.stdout is not None
         executor.stdout.readline()
