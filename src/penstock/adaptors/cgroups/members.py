@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,21 +20,29 @@ _log = logging.getLogger(__name__)
 
 _EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 _LOOKS_PER_PROCESS = 20
+_REMEMBERED_SECONDS = 5.0
+"""Pids are given anew in the course of time, and who does not look does not see a process end."""
 
 
 class HostExecutors:
     """Finds the executors of all applications on this host, cheaply enough to be called twice a second.
 
     A process may replace its program soon after it starts. One that was not an executor at twenty looks is not read
-    again while it lives.
+    again while it lives and the looks go on.
     """
 
-    def __init__(self, proc: str = "/proc") -> None:
+    def __init__(self, proc: str = "/proc", *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._proc = proc
+        self._monotonic = monotonic
         self._looks: dict[str, int] = {}
+        self._looked_at = 0.0
 
     def find(self) -> dict[str, dict[str, int]]:
         """Return the pid of each executor, by application and executor id."""
+        now = self._monotonic()
+        if now - self._looked_at > _REMEMBERED_SECONDS:
+            self._looks = {}
+        self._looked_at = now
         found: dict[str, dict[str, int]] = {}
         looks: dict[str, int] = {}
         for name in os.listdir(self._proc):  # noqa: PTH208 - ten thousand Path objects a second are not free
