@@ -137,6 +137,8 @@ class MembershipWatcher:
         self._joined: dict[str, JoinedExecutor] = {}
         self.fault: str | None = None
         """Why the last look failed, or None if it succeeded."""
+        self.lacks_rights = False
+        """Whether there was an executor at the last look that this process may not move."""
 
     @property
     def joined(self) -> dict[str, JoinedExecutor]:
@@ -158,6 +160,7 @@ class MembershipWatcher:
     def look(self) -> None:
         """Move new executors into the group, and forget those that are gone."""
         faults = []
+        lacks_rights = False
         joined: dict[str, JoinedExecutor] = {}
         try:
             executors, inside = self._finder.find(), set(self._group.pids())
@@ -174,13 +177,14 @@ class MembershipWatcher:
                     joined[executor_id] = JoinedExecutor(executor_id, pid, self._clock.now())
             except (AdaptorError, OSError) as fault:
                 faults.append(f"executor {executor_id} is not held to its CPU share: {fault}")
+                lacks_rights = lacks_rights or isinstance(fault.__cause__ or fault, PermissionError)
         if self._joined.keys() - joined.keys():
             self._group.forget_dead()
         try:
             self._group.drop_empty_parts()
         except (AdaptorError, OSError) as fault:
             faults.append(f"what an ended executor left could not be removed: {fault}")
-        self._joined = joined
+        self._joined, self.lacks_rights = joined, lacks_rights
         self._tell("; ".join(faults) or None)
         self._on_look()
 
