@@ -20,7 +20,7 @@ from penstock.adaptors.kubernetes.executor_pods import (
     executor_selector,
 )
 from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms
-from penstock.adaptors.kubernetes.quantities import as_memory
+from penstock.adaptors.kubernetes.quantities import as_memory, bytes_of
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
 
 GUIDE = "docs/how-to/run-on-kubernetes.md"
@@ -29,6 +29,9 @@ _CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
 _PAGE = 500
 """How many pods or nodes one answer holds."""
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _INVALID, _TOO_MANY, _SERVER_FAULT = 401, 403, 404, 409, 422, 429, 500
+_RESIZE = "patch pods/resize"
+_NOT_ASKED_FOR = ("nodeName", "ephemeralContainers")
+"""What a pod's spec has once it is there: its node, and containers for debugging."""
 T = TypeVar("T")
 
 
@@ -151,14 +154,20 @@ class ApiExecutorPods:
         self._selector = executor_selector(application_id)
         self._container = container
         self._described: dict[str, Mapping[str, Any]] = {}
-        """The pods of the last look as the API describes them, by uid."""
+        """The pods of the last look that found any, as the API describes them, by uid."""
+        self._asked_memory: int | None = None
+        """The least memory limit of any pod so far, in bytes: what Spark asks for. Some have got more in place."""
 
     def all(self) -> tuple[ExecutorPod, ...]:
         """Return all executors' pods."""
         of_executors = partial(self._core.list_namespaced_pod, self._namespace, label_selector=self._selector)
         listed = list(self._listed("list the executors' pods", "list pods", of_executors))
-        self._described = {pod["metadata"]["uid"]: pod for pod in listed}
-        return tuple(executor_pod(pod, self._container) for pod in listed)
+        if listed:  # where none is left, those that there were still say what another is like
+            self._described = {pod["metadata"]["uid"]: pod for pod in listed}
+        found = tuple(executor_pod(pod, self._container) for pod in listed)
+        sizes = [pod.memory for pod in found if pod.memory is not None]
+        self._asked_memory = min((*sizes, *(() if self._asked_memory is None else (self._asked_memory,))), default=None)
+        return found
 
     def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
         """Ask for another CPU of a pod."""
@@ -174,7 +183,7 @@ class ApiExecutorPods:
         trial = {"dry_run": "All"} if is_trial else {}
         self._ask(
             f"resize executor {pod.executor_id} ({pod.name}) to {what}",
-            "patch pods/resize",
+            _RESIZE,
             lambda: self._core.patch_namespaced_pod_resize(
                 pod.name,
                 self._namespace,
@@ -191,7 +200,7 @@ class ApiExecutorPods:
         described = self._described.get(pod.uid)
         if described is None:
             return
-        body = another_pod(described, pod.container, cpu)
+        body = another_pod(described, pod.container, cpu, self._asked_memory)
         self._ask(
             "make a pod for another executor",
             "create pods",
@@ -235,15 +244,22 @@ class ApiExecutorPods:
             ) from fault
 
 
-def another_pod(described: Mapping[str, Any], container: str, cpu: PodCpu) -> dict[str, Any]:
-    """Return a pod like the one that the API describes, as it would be asked for anew, with that CPU."""
-    spec = {name: value for name, value in described["spec"].items() if name != "nodeName"}
+def another_pod(described: Mapping[str, Any], container: str, cpu: PodCpu, memory: int | None = None) -> dict[str, Any]:
+    """Return a pod like the one that the API describes, as it would be asked for anew, with that CPU and memory.
+
+    `memory` is in bytes; None: that of the described one.
+    """
+    spec = {name: value for name, value in described["spec"].items() if name not in _NOT_ASKED_FOR}
     spec["containers"] = [dict(one) for one in spec["containers"]]
     for one in spec["containers"]:
         if one["name"] == container:
             given, wanted = one.get("resources") or {}, cpu.as_resources()
             kinds = {*given, *wanted}
-            one["resources"] = {kind: {**(given.get(kind) or {}), **wanted.get(kind, {})} for kind in kinds}
+            made = {kind: {**(given.get(kind) or {}), **wanted.get(kind, {})} for kind in kinds}
+            for amounts in made.values():
+                if memory is not None and "memory" in amounts and bytes_of(str(amounts["memory"])) > memory:
+                    amounts["memory"] = as_memory(memory)
+            one["resources"] = made
     labels = dict(described["metadata"].get("labels") or {})
     return {"metadata": {"generateName": "penstock-trial-", "labels": labels}, "spec": spec}
 
@@ -274,7 +290,9 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
         return ActuationRejectedError(text, target="kubernetes")
     if status == _NOT_FOUND and details.get("kind") == "pods" and details.get("name"):
         return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
-    if status == _NOT_FOUND:
+    if status == _NOT_FOUND and details.get("kind") == "namespaces":
+        return ActuationRejectedError(f"{begin}: there is no namespace {namespace} (404)", target="kubernetes")
+    if status == _NOT_FOUND and right == _RESIZE:
         text = f"{begin}: the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
         return ActuationRejectedError(text, target="kubernetes")
     is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT

@@ -192,3 +192,40 @@ def test_a_quota_that_forbids_another_pod_is_told_in_its_words() -> None:
         pods.try_another(pod, PodCpu(1.0, 1.0))
     assert str(fault.value).endswith("; raise the quota of namespace jobs, or allow fewer executors")
     assert "grant the right" not in str(fault.value)
+
+
+def test_another_pod_is_tried_with_the_memory_that_spark_asks_for() -> None:
+    """Not with what a pod was given in place since, and without containers for debugging."""
+    core = FakeCore({"items": [described("3")]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    pods.all()
+    raised = {"requests": {"cpu": "1", "memory": "1280Mi"}, "limits": {"cpu": "1", "memory": "1280Mi"}}
+    later = described("3", wanted=raised)
+    later["spec"]["ephemeralContainers"] = [{"name": "debugger"}]
+    core.answer = {"items": [later]}
+    (pod,) = pods.all()
+    core.answer = {"items": []}
+    assert pods.all() == ()
+    pods.try_another(pod, PodCpu(1.0, 1.0))
+    (_, body), _ = core.asked[-1]
+    assert "ephemeralContainers" not in body["spec"]
+    own = body["spec"]["containers"][1]["resources"]
+    assert {amounts["memory"] for amounts in own.values()} == {"1024Mi"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (failure(404, 'namespaces "jobs" not found', kind="namespaces", name="jobs"), "there is no namespace jobs"),
+        (failure(404, "no such thing"), r"the Kubernetes API says \(404\): no such thing"),
+    ],
+)
+def test_what_is_not_found_when_a_pod_is_made_is_named(fault: Exception, words: str) -> None:
+    """In-place resize has nothing to do with it."""
+    core = FakeCore({"items": [described("3")]})
+    pods = ApiExecutorPods(core, "jobs", "app")
+    (pod,) = pods.all()
+    core.answer = fault
+    with pytest.raises(ActuationRejectedError, match=words) as caught:
+        pods.try_another(pod, PodCpu(1.0, 1.0))
+    assert "1.33" not in str(caught.value)
