@@ -288,16 +288,22 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
             f"limits it (admission) ({GUIDE})"
         )
         return ActuationRejectedError(text, target="kubernetes")
-    if status == _NOT_FOUND and details.get("kind") == "pods" and details.get("name"):
-        return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
-    if status == _NOT_FOUND and details.get("kind") == "namespaces":
-        return ActuationRejectedError(f"{begin}: there is no namespace {namespace} (404)", target="kubernetes")
-    if status == _NOT_FOUND and right == _RESIZE:
-        text = f"{begin}: the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
-        return ActuationRejectedError(text, target="kubernetes")
+    if status == _NOT_FOUND:
+        return _not_found(begin, right, namespace, said, details)
     is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT
     kind = ActuationError if is_passing else ActuationRejectedError
     return kind(f"{begin}: the Kubernetes API says ({status}): {said}", target="kubernetes", retryable=is_passing)
+
+
+def _not_found(begin: str, right: str, namespace: str, said: str, details: Mapping[str, Any]) -> ActuationError:
+    if details.get("kind") == "pods" and details.get("name"):
+        return PodGoneError(f"{begin}: the pod is gone", target="kubernetes", retryable=True)
+    why = f"the Kubernetes API says (404): {said}"
+    if details.get("kind") == "namespaces":
+        why = f"there is no namespace {namespace} (404)"
+    elif right == _RESIZE:
+        why = "the Kubernetes API has no such call (404): in-place resize needs Kubernetes 1.33 or newer"
+    return ActuationRejectedError(f"{begin}: {why}", target="kubernetes")
 
 
 def _answer(body: Any) -> tuple[str, Mapping[str, Any]]:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX, YARN
-from penstock.adaptors.spark.scaling import Census
 from penstock.errors import ActuationError, ActuationRejectedError
+from penstock.ports import Census
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,7 +40,7 @@ def configured_total(master: str, conf: Mapping[str, str]) -> int | None:
 
 
 class ContextControl:
-    """Implements `ExecutorControl` for the SparkContext of this process."""
+    """What a `penstock.ports.Cluster` needs of the SparkContext of this process, whatever the cluster."""
 
     def __init__(self, spark_context: SparkContext) -> None:
         if spark_context._jsc is None:
