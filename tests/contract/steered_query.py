@@ -13,6 +13,7 @@ import penstock as ps
 from penstock.adaptors.clusters import RunningApplication, SparkCluster, cluster_of
 from penstock.adaptors.spark.executors_of_driver import ExecutorsOfDriver
 from penstock.adaptors.spark.query_probe import executors_of_this_driver
+from penstock.adaptors.spark.scaling import ExecutorScaler
 from penstock.records import Allocation, Decision, Limits, Outcome, OutcomeStatus, PlanRequest
 
 if TYPE_CHECKING:
@@ -96,16 +97,26 @@ class SteeredQuery:
 
 
 @contextmanager
-def alone(query: SteeredQuery, cpu_shares: tuple[float, ...] = (0.5, 1.0)) -> Iterator[SparkCluster]:
-    """Detach Penstock, and hold the cluster as it does: nobody else scales the application then."""
+def alone(query: SteeredQuery) -> Iterator[SparkCluster]:
+    """Detach Penstock, and hold the cluster of one executor as it does: nobody else scales the application then."""
     query.scaler.detach()
     cluster = cluster_of(RunningApplication(query.spark.sparkContext, executors_of_this_driver(), 1))
-    cluster.hold(str(query.query.name), Limits(1, 8, cpu_shares))
+    before = cluster.asked()
+    assert before is not None
+    scaler = ExecutorScaler(cluster)
+
+    def has_one() -> bool:
+        scaler.reconcile(1)
+        return len(query.hosts()) == 1 and not cluster.census().leaving
+
+    query.until(has_one)
+    cluster.hold(str(query.query.name), Limits(1, 8, (0.5, 1.0)))
     try:
         cluster.watch_room()
         yield cluster
     finally:
         cluster.close()
+        cluster.ask(before)
 
 
 @contextmanager

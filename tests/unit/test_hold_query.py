@@ -67,6 +67,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> RecordingParts:
     monkeypatch.setattr(meters, "query_meters", lambda *_: None)
     monkeypatch.setattr(clusters, "ContextControl", lambda _: None)
     monkeypatch.setattr(clusters, "hold_executors", made.hold)
+    monkeypatch.setattr(clusters.OnKubernetes, "_room_reader", lambda _: None)
     return made
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, hold_executors
+from penstock.adaptors.cpu_shares import HeldExecutors, SharedApplication, executor_pods, hold_executors
 from penstock.adaptors.executor_room import RoomWatch
 from penstock.adaptors.spark.context_control import ContextControl
 from penstock.adaptors.spark.master_address import KUBERNETES_PREFIX, STANDALONE_PREFIX, YARN
-from penstock.errors import ActuationRejectedError
+from penstock.errors import ActuationRejectedError, ConfigurationError
 from penstock.ports import Census, NodeChoice
 from penstock.records import Allocation, ExecutorRoom, ExecutorState, Limits
 
@@ -85,8 +85,9 @@ class SparkCluster:
         """Begin to ask the cluster, in the background, how many executors can be had."""
         read = self._room_reader()
         if read is not None:
-            self._room = RoomWatch(read)
-            self._room.start()
+            watch = RoomWatch(read)
+            watch.start()
+            self._room = watch
 
     def close(self) -> None:
         """Lift caps, and ask no more. Executors stay as they are."""
@@ -266,6 +267,23 @@ class OnKubernetes(SparkCluster):
         from penstock.adaptors.kubernetes.node_choice import on_their_nodes
 
         return on_their_nodes(super().executors, self._held.watch)()
+
+    def _room_reader(self) -> ReadRoom | None:
+        from penstock.adaptors.kubernetes.namespace_room import NamespaceRoom, quotas_unknown
+        from penstock.adaptors.kubernetes.shares import asked_by_spark
+
+        application = self._application.shared()
+        try:
+            return NamespaceRoom(executor_pods(application), asked_by_spark(application.conf), self._say)
+        except ConfigurationError as fault:
+            if not any(str(fault) in note for note in self.notes):
+                self._say(quotas_unknown(str(fault)))
+            return None
+
+    def _say(self, line: str) -> None:
+        if self._room is not None:  # what is said before is among the notes at the start
+            _LOG.warning("%s", line)
+        self._notes = (*self._notes, line)
 
     def _point_at(self, nodes: Sequence[str]) -> None:
         if self._template is not None:

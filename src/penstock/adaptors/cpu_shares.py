@@ -16,6 +16,7 @@ from penstock.units import parse_bytes
 if TYPE_CHECKING:
     from penstock.adaptors.cgroups import Hierarchy
     from penstock.adaptors.cgroups.shares import CpuShares
+    from penstock.adaptors.kubernetes.api import ApiExecutorPods
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
     from penstock.adaptors.kubernetes.shares import PodShares
 
@@ -137,24 +138,31 @@ def _open_shares(
     return _of_groups(application.application_id, operator, top, cores)
 
 
+def executor_pods(application: SharedApplication) -> ApiExecutorPods:
+    """Return the executors' pods of an application on Kubernetes; raises ConfigurationError without a login."""
+    from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
+    from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
+
+    conf = application.conf
+    return ApiExecutorPods(
+        ClusterAccess.of_spark(application.master, conf).connect(),
+        conf.get("spark.kubernetes.namespace", "default"),
+        application.application_id,
+        container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
+    )
+
+
 def _pods(application: SharedApplication, operator: str, requested: Callable[[], int | None]) -> PodWatch | None:
     """Return what looks at the executors' pods; None: the application is not on Kubernetes."""
     if not application.master.startswith(KUBERNETES_PREFIX):
         return None
-    from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess
-    from penstock.adaptors.kubernetes.executor_pods import DEFAULT_CONTAINER
     from penstock.adaptors.kubernetes.pod_memory import MEMORY_SETTING, PodMemory
     from penstock.adaptors.kubernetes.pod_watch import PodWatch
     from penstock.adaptors.kubernetes.shares import asked_by_spark
 
     conf = application.conf
     try:
-        pods = ApiExecutorPods(
-            ClusterAccess.of_spark(application.master, conf).connect(),
-            conf.get("spark.kubernetes.namespace", "default"),
-            application.application_id,
-            container=conf.get("spark.kubernetes.executor.podTemplateContainerName", DEFAULT_CONTAINER),
-        )
+        pods = executor_pods(application)
         watch = PodWatch(operator, pods, asked_by_spark(conf), wanted=requested)
         if MEMORY_SETTING in conf:
             watch.follow(PodMemory(operator, pods, parse_bytes(conf[MEMORY_SETTING], MEMORY_SETTING)))

@@ -137,3 +137,21 @@ def test_what_can_be_had_is_not_known_where_nobody_can_be_asked(
     cluster = cluster_of(an_application(master, cores=cores))
     cluster.watch_room()
     assert (cluster.room(), cluster.faults) == (None, ())
+
+
+def test_on_kubernetes_what_keeps_quotas_from_being_read_is_a_note(
+    calls: FakeCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, also where executors are held and the same thing kept their pods from being seen."""
+
+    def refuse(_: ClusterAccess) -> Any:
+        raise ConfigurationError("no login for the Kubernetes API was found", field="kubernetes")
+
+    monkeypatch.setattr(ClusterAccess, "connect", refuse)
+    watched, held = (cluster_of(an_application(KUBERNETES)) for _ in range(2))
+    held.hold("counts", Limits(1, 2))
+    for cluster in (watched, held):
+        cluster.watch_room()
+        assert cluster.room() is None
+        (note,) = cluster.notes
+        assert "no login for the Kubernetes API was found" in note

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.adaptors.kubernetes.executor_pods import (
     DEFAULT_CONTAINER,
+    ENDED_PHASES,
     FIELD_MANAGER,
     ExecutorPod,
     PodCpu,
@@ -21,7 +22,9 @@ from penstock.adaptors.kubernetes.executor_pods import (
 )
 from penstock.adaptors.kubernetes.nodes import NodeRoom, node_rooms
 from penstock.adaptors.kubernetes.quantities import as_memory, bytes_of
+from penstock.adaptors.kubernetes.quotas import executor_room
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
+from penstock.records import ExecutorRoom
 
 GUIDE = "docs/how-to/run-on-kubernetes.md"
 _ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -37,6 +40,10 @@ T = TypeVar("T")
 
 class PodGoneError(ActuationError):
     """The pod was deleted meanwhile."""
+
+
+class NotAllowedError(ActuationRejectedError):
+    """A right is missing, or somebody forbids it."""
 
 
 class ExecutorPods(Protocol):
@@ -160,14 +167,18 @@ class ApiExecutorPods:
 
     def all(self) -> tuple[ExecutorPod, ...]:
         """Return all executors' pods."""
+        return tuple(executor_pod(pod, self._container) for pod in self._look())
+
+    def _look(self) -> list[Mapping[str, Any]]:
+        """All executors' pods as the API describes them."""
         of_executors = partial(self._core.list_namespaced_pod, self._namespace, label_selector=self._selector)
         listed = list(self._listed("list the executors' pods", "list pods", of_executors))
         if listed:  # where none is left, those that there were still say what another is like
             self._described = {pod["metadata"]["uid"]: pod for pod in listed}
-        found = tuple(executor_pod(pod, self._container) for pod in listed)
-        sizes = [pod.memory for pod in found if pod.memory is not None]
-        self._asked_memory = min((*sizes, *(() if self._asked_memory is None else (self._asked_memory,))), default=None)
-        return found
+        sizes = (executor_pod(pod, self._container).memory for pod in listed)
+        known = [size for size in (self._asked_memory, *sizes) if size is not None]
+        self._asked_memory = min(known, default=None)
+        return listed
 
     def resize(self, pod: ExecutorPod, cpu: PodCpu, *, is_trial: bool = False) -> None:
         """Ask for another CPU of a pod."""
@@ -208,6 +219,25 @@ class ApiExecutorPods:
                 self._namespace, body, dry_run="All", _request_timeout=(_CONNECT_SECONDS, _READ_SECONDS)
             ),
         )
+
+    def quota_room(self, cpu: PodCpu) -> ExecutorRoom | None:
+        """Return how many executors the namespace's quotas allow, where Spark asks for so much CPU of each.
+
+        None: there is no such quota, or no executor's pod was seen yet, so that nobody knows what one takes. It needs
+        the right to list resource quotas; NotAllowedError says that it is missing.
+        """
+        of_namespace = partial(self._core.list_namespaced_resource_quota, self._namespace)
+        quotas = list(self._listed("read the quotas of the namespace", "list resourcequotas", of_namespace))
+        if not quotas:
+            return None
+        there = self._look()
+        if not self._described:
+            return None
+        pattern = next(iter(self._described.values()))
+        container = executor_pod(pattern, self._container).container
+        another = another_pod(pattern, container, cpu, self._asked_memory)
+        alive = [pod["spec"] for pod in there if (pod.get("status") or {}).get("phase") not in ENDED_PHASES]
+        return executor_room(quotas, another["spec"], alive)
 
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what each node can still take. All pods' requests are read: it needs rights for the whole cluster."""
@@ -287,7 +317,7 @@ def _refused(what: str, right: str, namespace: str, status: int, body: Any) -> A
             f"{begin}: not allowed (403): {said}; grant the right to {right} in namespace {namespace}, or ask who "
             f"limits it (admission) ({GUIDE})"
         )
-        return ActuationRejectedError(text, target="kubernetes")
+        return NotAllowedError(text, target="kubernetes")
     if status == _NOT_FOUND:
         return _not_found(begin, right, namespace, said, details)
     is_passing = status in {_CONFLICT, _TOO_MANY} or status >= _SERVER_FAULT

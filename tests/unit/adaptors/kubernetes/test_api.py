@@ -3,48 +3,25 @@
 
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.adaptors.kubernetes.fake_core import FakeCore, failure
 from tests.unit.adaptors.kubernetes.pods import described
 
-from penstock.adaptors.kubernetes.api import ApiExecutorPods, ClusterAccess, PodGoneError, another_pod
+from penstock.adaptors.kubernetes.api import (
+    ApiExecutorPods,
+    ClusterAccess,
+    NotAllowedError,
+    PodGoneError,
+    another_pod,
+)
 from penstock.adaptors.kubernetes.executor_pods import ExecutorPod, PodCpu
 from penstock.errors import ActuationError, ActuationRejectedError, ConfigurationError
 
 pytest.importorskip("kubernetes", reason="the package kubernetes is not installed: pip install -e .[kubernetes]")
 
 POD = ExecutorPod("app-exec-1", "1", PodCpu(1.0, 1.0))
-
-
-class FakeCore:
-    """Answers with what it is given, or fails with it."""
-
-    def __init__(self, answer: Any = None) -> None:
-        self.answer = answer
-        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-        self.api_client = SimpleNamespace(sanitize_for_serialization=lambda value: value)
-
-    def _reply(self, *arguments: Any, **options: Any) -> Any:
-        self.asked.append((arguments, options))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    list_namespaced_pod = patch_namespaced_pod_resize = list_node = list_pod_for_all_namespaces = _reply
-    create_namespaced_pod = _reply
-
-
-def failure(status: int, message: str = "", **details: str) -> Exception:
-    """An answer of the API that is no success."""
-    from kubernetes.client.exceptions import ApiException
-
-    answer = ApiException(status=status, reason="")
-    answer.body = json.dumps({"message": message, "details": details})
-    fault: Exception = answer
-    return fault
 
 
 def test_executors_are_found_by_sparks_labels() -> None:
@@ -107,7 +84,7 @@ def test_a_resize_names_the_container_and_both_amounts() -> None:
         (failure(401, "Unauthorized"), ActuationRejectedError, "does not accept the login"),
         (
             failure(403, "pods is forbidden"),
-            ActuationRejectedError,
+            NotAllowedError,
             "pods is forbidden; grant the right to patch pods/",
         ),
         (failure(404, "not found", kind="pods", name="app-exec-1"), PodGoneError, "the pod is gone"),
@@ -125,7 +102,7 @@ def test_each_failure_is_a_sentence(fault: Exception, kind: type[ActuationError]
     assert type(caught.value) is kind
     assert words in str(caught.value)
     assert str(caught.value).startswith("could not resize executor 1 (app-exec-1) to request 500m, limit 500m")
-    assert caught.value.retryable is (kind is not ActuationRejectedError)
+    assert caught.value.retryable is not issubclass(kind, ActuationRejectedError)
 
 
 def test_a_certificate_that_is_not_trusted_is_named() -> None:
