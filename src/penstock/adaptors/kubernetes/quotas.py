@@ -69,7 +69,11 @@ def _amount(spec: Spec, kind: str) -> float:
         return [_number(kind, text) for text in texts if text is not None]
 
     # https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
-    together = max(sum(of(spec["containers"])), *of(spec.get("initContainers") or ()), 0.0)
+    first = spec.get("initContainers") or ()
+    beside = [one for one in first if one.get("restartPolicy") == "Always"]  # sidecars, which go on running
+    before = [one for one in first if one.get("restartPolicy") != "Always"]
+    running = sum(of([*spec["containers"], *beside]))
+    together = max([running, *(amount + sum(of(beside)) for amount in of(before))])
     overhead = (spec.get("overhead") or {}).get(resource)
     return together + (0.0 if overhead is None else _number(kind, overhead))
 

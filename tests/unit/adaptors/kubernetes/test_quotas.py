@@ -150,6 +150,18 @@ def test_what_one_takes_is_known_from_the_last_pod_and_before_the_first_nothing(
     assert room_of() is None
 
 
+def test_all_containers_of_a_pod_count() -> None:
+    """Sidecars too; of those that run first the largest, where it takes more; and what the runtime takes."""
+    pod = described("1", wanted=WHOLE)
+    half = {"resources": {"limits": {"cpu": "500m"}}}
+    pod["spec"]["initContainers"] = [{"resources": {"limits": {"cpu": "1"}}}, {"restartPolicy": "Always", **half}]
+    pod["spec"]["overhead"] = {"cpu": "100m"}
+    room = room_of(a_quota({"limits.cpu": "4"}), pods=[pod])
+    assert room is not None
+    # 500m beside the largest of 800m of the executor and 1 before it, and 100m of overhead: 1600m
+    assert (room.executors, room.reason[-5:]) == (2, "1600m")
+
+
 def test_without_the_right_it_is_said_once_and_not_asked_again() -> None:
     """Plans go on as before; no fault comes with each look."""
     core = FakeNamespace([], [])
