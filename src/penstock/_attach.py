@@ -108,7 +108,7 @@ def attach(
     objective
         ``latency(p95="2s")`` or ``keep_up()``; default: keep up.
     executors
-        Fewest and most executors. No more are planned than a standalone master (``spark.cores.max``, free workers) the
+        Fewest and most executors. No more are planned than a standalone master (``spark.cores.max``, free workers), the
         queue of a YARN cluster or the quotas of a Kubernetes namespace give.
     cpu_shares
         Allowed CPU shares per executor, rising; the default leaves the CPU alone. Needs the executors on this host
